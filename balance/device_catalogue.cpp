@@ -3,6 +3,7 @@
 #include "balance/json_path.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
+#include "schedule/quantities.h"
 #include "schedule/text_file.h"
 
 #include <algorithm>
@@ -70,11 +71,12 @@ DeviceType device_of(const Json& object, const std::string& path) {
     if (!object.is_object()) {
         refuse(path, object.dump(), "it must be an object");
     }
-    refuse_unknown_keys(object, path,
-                        {"name", "flops_per_second", "memory_bytes", "memory_bytes_per_second", "link_bytes_per_second",
-                         "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency", "link_efficiency",
-                         "matmul_efficiency", "multiprocessors", "price_per_hour", "source"},
-                        "device catalogue");
+    refuse_unknown_keys(
+        object, path,
+        {"name", "flops_per_second", "memory_bytes", "headroom_bytes", "memory_bytes_per_second",
+         "link_bytes_per_second", "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency",
+         "link_efficiency", "matmul_efficiency", "multiprocessors", "price_per_hour", "source"},
+        "device catalogue");
     DeviceType device;
     device.name = text(object, path, "name", true);
     const auto flops = object.find("flops_per_second");
@@ -96,6 +98,13 @@ DeviceType device_of(const Json& object, const std::string& path) {
         refuse(path + ".memory_bytes", shortest(memory_bytes), "it must be 1 byte or more");
     }
     device.memory_bytes = std::llround(std::min(memory_bytes, 9e15));
+    constexpr double kUsualHeadroom = 0.05;  // of the memory; docs/device-catalogue.md says why
+    const double headroom =
+        number(object, path, "headroom_bytes", false, kUsualHeadroom * static_cast<double>(device.memory_bytes));
+    if (headroom >= static_cast<double>(device.memory_bytes)) {
+        refuse(path + ".headroom_bytes", shortest(headroom), "it is less than memory_bytes, so that tensors have room");
+    }
+    device.headroom_bytes = std::llround(std::floor(headroom));
     device.memory_bytes_per_second = rate(object, path, "memory_bytes_per_second");
     device.link_bytes_per_second = number(object, path, "link_bytes_per_second", false, 0);
     device.link_latency_ns = number(object, path, "link_latency_ns", false, 0);
@@ -165,6 +174,14 @@ std::vector<DeviceType> load_device_catalogue(const std::filesystem::path& path)
     } catch (const ProfileError& error) {
         throw ProfileError(path.string() + ": " + error.what());
     }
+}
+
+void set_headroom(DeviceType& device, Bytes headroom) {
+    if (headroom < 0 || headroom >= device.memory_bytes) {
+        throw UsageError("headroom is " + format_bytes(headroom) + "; " + device.name + " has a memory of " +
+                         format_bytes(device.memory_bytes) + ", of which tensors need some; use less");
+    }
+    device.headroom_bytes = headroom;
 }
 
 const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::string_view name) {

@@ -16,6 +16,7 @@ struct DeviceType {
     std::string name;                                ///< such as A100
     std::map<std::string, double> flops_per_second;  ///< by dtype; always has float32, without TF32
     Bytes memory_bytes = 0;                          ///< as the driver reports it
+    Bytes headroom_bytes = 0;  ///< of it, for what is no tensor: context, collectives' buffers, allocator
     double memory_bytes_per_second = 0;
     double link_bytes_per_second = 0;  ///< between two devices of one host, per direction
     double link_latency_ns = 0;
@@ -28,6 +29,8 @@ struct DeviceType {
     double price_per_hour = 0;     ///< in any currency; 0: unknown
     std::string source;            ///< where the figures come from
 
+    /// The memory that tensors may take.
+    Bytes tensor_bytes() const { return memory_bytes - headroom_bytes; }
     friend bool operator==(const DeviceType&, const DeviceType&) = default;
 };
 
@@ -37,6 +40,8 @@ std::vector<DeviceType> device_catalogue();
 /// the first fault.
 std::vector<DeviceType> parse_device_catalogue(std::string_view json);
 std::vector<DeviceType> load_device_catalogue(const std::filesystem::path& path);
+/// Gives the type that headroom. Throws UsageError if it leaves tensors no memory.
+void set_headroom(DeviceType& device, Bytes headroom);
 /// Finds a device by name, ignoring case. Throws UsageError that lists the names.
 const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::string_view name);
 

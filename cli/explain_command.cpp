@@ -1,12 +1,14 @@
 #include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
 #include "cli/layout_flags.h"
+#include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
-#include "cli/simulated_pipeline.h"
 #include "cli/stop_signals.h"
 #include "cluster/language_model.h"
 #include "schedule/error.h"
+#include "schedule/schedules.h"
+#include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,7 +25,8 @@ namespace pipescope {
 namespace {
 struct ExplainFlags {
     std::string model;
-    SimulatedPipelineFlags simulated;
+    PipelineFlags pipeline;
+    std::string recompute;
     LayoutFlags layout;
     std::string rank_by;
     double tokens = 0;
@@ -58,7 +61,7 @@ void check_explain_options(const CLI::App& command, const ExplainFlags& flags) {
         check_options_with_cluster(
             command, true, {},
             {"cluster", "batch", "devices", "rank-by", "tokens", "dtype", "optimizer", "device-catalogue",
-             "gradient-bytes", "gradient-bucket", "sends", "token-dispatch", "json"});
+             "gradient-bytes", "gradient-bucket", "sends", "token-dispatch", "json", "headroom", "memory-limit"});
         return;
     }
     for (const char* name : {"--devices", "--rank-by", "--tokens"}) {
@@ -76,7 +79,7 @@ std::optional<std::string> find_best(ExplainFlags& flags) {
     plan.cluster = flags.layout.cluster;
     plan.request.layout = flags.layout.layout;
     plan.request.tokens = flags.tokens;
-    const ClusterPlan found = cluster_plan_with_bar(flags.model, plan, flags.simulated.pipeline, flags.rank_by);
+    const ClusterPlan found = cluster_plan_with_bar(flags.model, plan, flags.pipeline, flags.rank_by);
     if (found.cancelled) {
         throw Interrupted();
     }
@@ -85,15 +88,16 @@ std::optional<std::string> find_best(ExplainFlags& flags) {
     }
     const LayoutStep& best = found.candidates.front().step;
     flags.layout.layout = best.layout;
-    flags.simulated.recompute = to_string(best.layout.recompute);
-    flags.simulated.pipeline.device_types = best.device;
-    flags.simulated.pipeline.schedule_given = best.layout.schedule.has_value();
-    flags.simulated.pipeline.options.schedule = best.layout.schedule.value_or(Schedule::one_f_one_b);
+    flags.recompute = to_string(best.layout.recompute);
+    flags.pipeline.device_types = best.device;
+    flags.pipeline.schedule_given = best.layout.schedule.has_value();
+    flags.pipeline.options.schedule = best.layout.schedule.value_or(Schedule::one_f_one_b);
     return std::nullopt;
 }
 
 /// The options of simulate that give this layout.
-std::string options_text(const LayoutStep& step, bool of_language_model) {
+std::string options_text(const LayoutStep& step, const ExplainFlags& flags) {
+    const bool of_language_model = is_language_model(flags.model);
     const Layout& layout = step.layout;
     std::string text = fmt::format("-n {}", layout.pipeline);
     const auto add = [&](const char* option, auto value, auto usual) {
@@ -119,6 +123,10 @@ std::string options_text(const LayoutStep& step, bool of_language_model) {
         add("--dtype", layout.dtype, Layout{}.dtype);
         add("--gradient-bytes", layout.gradient_bytes, layout.dtype == "float64" ? 8 : Layout{}.gradient_bytes);
     }
+    const PipelineFlags& pipeline = flags.pipeline;
+    text += pipeline.headroom ? fmt::format(" --headroom {}B", *pipeline.headroom) : "";
+    const std::optional<Bytes> limit = pipeline.options.hardware.memory_limit;
+    text += limit ? fmt::format(" --memory-limit {}B", *limit) : "";
     return text + " --device-types " + step.device;
 }
 
@@ -130,20 +138,44 @@ ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
             return ExitCode::infeasible;
         }
     }
-    const LayoutAnswer answer =
-        layout_answer({flags.model}, flags.layout, flags.simulated.pipeline, flags.simulated.recompute);
-    const auto& [step, limits] = answer;
+    const LayoutAnswer answer = layout_answer({flags.model}, flags.layout, flags.pipeline, flags.recompute);
+    const auto& [step, limits, warnings] = answer;
+    print_warnings(warnings);
     if (json) {
         nlohmann::ordered_json object = layout_answer_json(answer);
         object.update(limits_json(step, limits));
         std::cout << dump(object);
     } else {
-        std::cout << (best_of_plan ? "best: " : "") << options_text(step, is_language_model(flags.model)) << "\n\n"
+        std::cout << (best_of_plan ? "best: " : "") << options_text(step, flags) << "\n\n"
                   << step_text(step) << "\n"
                   << parts_text(step) << "\n"
                   << limits_text(step, limits);
     }
     return step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
+}
+/// Those of a pipeline that a layout takes.
+void add_explain_options(CLI::App& command, ExplainFlags& flags) {
+    PipelineFlags& pipeline = flags.pipeline;
+    add_mini_batch_option(command, pipeline);
+    add_schedule_option(command, pipeline,
+                        "Order of the tasks of one layout: " + runnable_schedule_names(", ") +
+                            ", a file that ends in "
+                            ".csv, or auto; default: 1f1b, or interleaved with several partitions per lane");
+    add_option(command, "--recompute", flags.recompute,
+               "What a backward of one layout computes again: none (default), selective (of a gpt: model) or full",
+               "WHAT", "Pipeline");
+    add_balance_option(command, pipeline)->required(false);
+    add_checkpoint_option(command, pipeline);
+    add_parameter_options(command, pipeline);
+    add_parsed(
+        command, "--devices", pipeline.options.hardware.devices,
+        [](const std::string& text) { return parse_list(text, "--devices"); },
+        "Without a layout: numbers of devices to plan for, such as 64..512 or 8,16; default: up to all", "RANGE",
+        "Cluster");
+    add_device_type_options(command, pipeline,
+                            "Types of one layout's devices, with their lanes if there are several, "
+                            "such as A100:4,V100:4");
+    add_memory_limit_option(command, pipeline);
 }
 }  // namespace
 
@@ -161,14 +193,13 @@ void add_explain_command(Program& program) {
         "Exit code 3: the layout does not fit into memory.");
     command->add_option("MODEL", flags->model, "A model, gpt:.., or a profile file, as 'pipescope profile' writes it")
         ->required();
-    add_simulated_pipeline_options(*command, flags->simulated);
     add_layout_options(*command, flags->layout);
+    add_explain_options(*command, *flags);
     add_option(*command, "--rank-by", flags->rank_by, "Without a layout: the best by step (default), cost or time",
                "NAME", "Cluster");
     add_parsed(*command, "--tokens", flags->tokens, parse_tokens,
                "Without a layout: tokens of the whole run; default: one step", "N", "Cluster");
     add_json_flag(*command, *json);
-    command->get_option("--balance")->required(false);
     program.set_action(command, [flags, json, command] {
         check_explain_options(*command, *flags);
         check_model_options(*command, {flags->model}, true);

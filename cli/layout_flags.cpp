@@ -42,8 +42,8 @@ const std::set<std::string> kOfLayouts = {"partitions",
                                           "cuts"};
 /// Others that it takes.
 const std::set<std::string> kWithLayouts = {
-    "cluster", "batch", "schedule", "recompute", "dtype",      "device-types", "device-catalogue",
-    "json",    "trace", "force",    "balance",   "checkpoint", "optimizer",    "master-weights"};
+    "cluster", "batch", "schedule", "recompute",  "dtype",     "device-types",   "device-catalogue", "json",
+    "trace",   "force", "balance",  "checkpoint", "optimizer", "master-weights", "headroom",         "memory-limit"};
 
 bool is_among(const CLI::Option& option, const std::set<std::string>& names) {
     return std::ranges::any_of(option.get_lnames(), [&](const std::string& name) { return names.contains(name); });
@@ -163,9 +163,23 @@ double parse_tokens(const std::string& text) {
 }
 
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
-    return load_cluster(flags.cluster, pipeline.device_catalogue.empty()
-                                           ? device_catalogue()
-                                           : load_device_catalogue(pipeline.device_catalogue));
+    Cluster cluster = load_cluster(flags.cluster, pipeline.device_catalogue.empty()
+                                                      ? device_catalogue()
+                                                      : load_device_catalogue(pipeline.device_catalogue));
+    const Hardware& hardware = pipeline.options.hardware;
+    if (!hardware.memory_limits.empty()) {
+        throw UsageError(memory_limit_text(hardware) +
+                         " with --cluster; a layout's devices have one limit; give one size, such as 72GiB");
+    }
+    for (NodeGroup& group : cluster.groups) {
+        if (pipeline.headroom) {
+            set_headroom(group.device, *pipeline.headroom);
+        }
+        if (hardware.memory_limit && *hardware.memory_limit < group.device.tensor_bytes()) {
+            set_headroom(group.device, group.device.memory_bytes - *hardware.memory_limit);
+        }
+    }
+    return cluster;
 }
 
 namespace {
@@ -231,14 +245,22 @@ LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutFlags& flags,
     const LayoutCase laid_out = layout_case(what, flags, pipeline, recompute);
     LayoutAnswer answer{laid_out.simulate(laid_out.cluster, laid_out.layout), {}};
     answer.limits = step_limits(answer.step, laid_out.cluster, laid_out.simulate);
+    if (laid_out.layout.recompute == Recompute::selective &&
+        parse_language_model(what.name).attention == Attention::flash) {
+        answer.warnings.push_back(
+            fmt::format("--recompute selective saves no memory with flash attention, which keeps no scores; it costs "
+                        "{} of the step; use none or full",
+                        format_percent(step_parts(answer.step).recompute)));
+    }
     return answer;
 }
 
 namespace {
-/// Model FLOPs utilization over the whole step.
-std::optional<double> mfu_of(const LayoutStep& step) {
+/// Model FLOPs utilization over the whole step, of that many operations.
+std::optional<double> mfu_of(const LayoutStep& step, double flops) {
     const auto peak = device_peak(step.device, step.simulation.dtype);
-    return step.tokens > 0 && peak ? std::optional(step.tflops_per_device() * 1e12 / *peak) : std::nullopt;
+    return step.tokens > 0 && peak ? std::optional(flops / step.step_ns() * 1e9 / step.layout.devices() / *peak)
+                                   : std::nullopt;
 }
 }  // namespace
 
@@ -259,11 +281,16 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
         object["tokens_per_second"] = step.tokens_per_second();
         object["model_flops"] = step.model_flops;
         object["model_tflops_per_second"] = step.model_flops / step.step_ns() * 1e9 / 1e12;
-        if (const auto mfu = mfu_of(step)) {
+        if (const auto mfu = mfu_of(step, step.model_flops)) {
             object["mfu"] = *mfu;
+            object["mfu_causal"] = *mfu_of(step, step.causal_flops);
         }
     }
     object["peak_bytes"] = highest_peak(step.simulation);
+    for (const TypeMemory& each : step.memory) {
+        object["device_memory"].push_back(
+            {{"device", each.device}, {"memory_bytes", each.bytes}, {"headroom_bytes", each.headroom}});
+    }
     object["layout"] = {{"pipeline", layout.pipeline},
                         {"data_parallel", layout.data},
                         {"tensor_parallel", layout.tensor},
@@ -311,6 +338,7 @@ nlohmann::ordered_json layout_answer_json(const LayoutAnswer& answer) {
         object["bubble_causes"][std::string(to_string(cause))] = causes.share(cause);
     }
     object["next_constraint"] = next_constraint(step, answer.limits);
+    object["warnings"] = answer.warnings;
     return object;
 }
 
@@ -357,13 +385,17 @@ std::string step_text(const LayoutStep& step) {
                      {"optimizer"},
                      {"TFLOP/s per device"},
                      {"MFU"},
+                     {"causal MFU"},
                      {"samples/s"},
                      {"tokens/s"}});
-    const std::optional<double> mfu = mfu_of(step);
+    const auto mfu_text = [&](double flops) {
+        const std::optional<double> mfu = mfu_of(step, flops);
+        return mfu ? format_percent(*mfu) : "";
+    };
     table.add_row({duration_text(step.step_ns()), format_duration(step.simulation.step_time),
                    duration_text(step.tied_ns), duration_text(step.gather_ns), duration_text(step.optimizer_ns),
-                   fmt::format("{:.1f}", step.tflops_per_device()), mfu ? format_percent(*mfu) : "",
-                   fmt::format("{:.2f}", step.samples_per_second()),
+                   fmt::format("{:.1f}", step.tflops_per_device()), mfu_text(step.model_flops),
+                   mfu_text(step.causal_flops), fmt::format("{:.2f}", step.samples_per_second()),
                    step.tokens > 0 ? fmt::format("{:.0f}", step.tokens_per_second()) : ""});
     return text + table.str();
 }

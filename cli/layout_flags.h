@@ -52,6 +52,7 @@ Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline);
 struct LayoutAnswer {
     LayoutStep step;
     std::vector<StepLimit> limits;
+    std::vector<std::string> warnings = {};  ///< sentences about options that do not help
 };
 /// Simulates the layout that the options ask for. `recompute` is the text of --recompute.
 LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutFlags& flags, const PipelineFlags& pipeline,

@@ -20,9 +20,9 @@
 #include <utility>
 
 namespace pipescope {
-void add_balance_option(CLI::App& command, PipelineFlags& flags) {
-    add_parsed(command, "--balance", flags.options.balance, parse_balance,
-               "Layers per partition, in order, such as 2,2,3", "LIST", "Pipeline")
+CLI::Option* add_balance_option(CLI::App& command, PipelineFlags& flags) {
+    return add_parsed(command, "--balance", flags.options.balance, parse_balance,
+                      "Layers per partition, in order, such as 2,2,3", "LIST", "Pipeline")
         ->required();
 }
 
@@ -33,6 +33,10 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
                "unless --schedule is a file, which has its own",
                "N", "Pipeline");
     add_mini_batch_option(command, flags);
+    add_checkpoint_option(command, flags);
+}
+
+void add_checkpoint_option(CLI::App& command, PipelineFlags& flags) {
     add_parsed(command, "--checkpoint", flags.checkpoint, parse_checkpoint,
                "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
                "(default) or never",
@@ -122,12 +126,17 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
                "N", "Hardware");
     add("--speed", hardware.speeds, parse_speeds,
         "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
+    add_memory_limit_option(command, flags);
+}
+
+void add_memory_limit_option(CLI::App& command, PipelineFlags& flags) {
+    Hardware& hardware = flags.options.hardware;
     command
         .add_option_function<std::string>(
             "--memory-limit",
             [&hardware](const std::string& text) { parse_memory_limits(text, "--memory-limit", hardware); },
-            "Memory of each lane, such as 16GiB, or 16GiB,24GiB if lanes differ; if a lane needs more, the "
-            "answer is infeasible and the exit code 3")
+            "Memory that the tensors of each lane may take, such as 16GiB, or 16GiB,24GiB if lanes differ; if a lane "
+            "needs more, the answer is infeasible and the exit code 3. With --cluster: of each device, one size")
         ->type_name("LIST")
         ->group("Hardware");
 }
@@ -171,6 +180,11 @@ void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std:
     add_option(command, "--device-catalogue,--catalogue", flags.device_catalogue,
                "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue", "FILE",
                "Hardware");
+    add_parsed(
+        command, "--headroom", flags.headroom, [](const std::string& text) { return parse_bytes(text, "--headroom"); },
+        "Memory of each device of a type that tensors leave free for context, collectives and allocator, such as "
+        "4GiB; default: the catalogue's, which is 5 % of the memory unless it says so",
+        "SIZE", "Hardware");
 }
 
 void add_json_flag(CLI::App& command, bool& json) {
@@ -218,6 +232,11 @@ std::vector<DeviceType> named_device_types(const PipelineFlags& flags) {
         if (!flags.device_catalogue.empty()) {
             throw UsageError("--device-catalogue is given without --device-types; it describes those; name some");
         }
+        if (flags.headroom) {
+            throw UsageError(
+                "--headroom is given without --device-types; it is a part of their memory; name some, or set a lower "
+                "--memory-limit");
+        }
         return {};
     }
     const std::vector<DeviceType> catalogue =
@@ -225,11 +244,14 @@ std::vector<DeviceType> named_device_types(const PipelineFlags& flags) {
     std::vector<DeviceType> types;
     for (const std::string& name : parse_list(flags.device_types, "--device-types")) {
         const DeviceType& type = find_device(catalogue, name);
-        if (std::ranges::find(types, type) != types.end()) {
+        if (std::ranges::find(types, type.name, &DeviceType::name) != types.end()) {
             throw UsageError(fmt::format("--device-types is '{}'; {} appears twice; name each type once",
                                          flags.device_types, type.name));
         }
         types.push_back(type);
+        if (flags.headroom) {
+            set_headroom(types.back(), *flags.headroom);
+        }
     }
     return types;
 }

@@ -29,6 +29,7 @@ struct PipelineFlags {
     std::string dtype;
     std::string device_types;
     std::string device_catalogue;
+    std::optional<Bytes> headroom;  ///< otherwise that of each type
 
     GivenOptions given() const { return {optimizer.has_value(), cores.has_value(), !device_types.empty()}; }
 };
@@ -43,10 +44,12 @@ CLI::Option* add_parsed(CLI::App& command, const std::string& name, Value& value
 }
 
 // Add groups of options to a command. `flags` must outlive the parsing.
-void add_balance_option(CLI::App& command, PipelineFlags& flags);  ///< --balance, required
+CLI::Option* add_balance_option(CLI::App& command, PipelineFlags& flags);  ///< --balance, required
 /// -m --chunks, required unless the schedule is a file; --batch, required; --checkpoint
 void add_batch_options(CLI::App& command, PipelineFlags& flags);
-void add_mini_batch_option(CLI::App& command, PipelineFlags& flags);  ///< --batch alone, required
+void add_mini_batch_option(CLI::App& command, PipelineFlags& flags);    ///< --batch alone, required
+void add_checkpoint_option(CLI::App& command, PipelineFlags& flags);    ///< --checkpoint alone
+void add_memory_limit_option(CLI::App& command, PipelineFlags& flags);  ///< --memory-limit alone
 void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm);
 void add_hardware_options(CLI::App& command, PipelineFlags& flags);  ///< --devices, --cores, links, --speed, ..
 /// --schedule, one of those in the text, or a file. `help` may describe several lines.
@@ -57,7 +60,7 @@ void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::st
 void add_parameter_options(CLI::App& command, PipelineFlags& flags);
 void add_replicas_option(CLI::App& command, PipelineFlags& flags);  ///< --replicas, one number
 void add_update_option(CLI::App& command, PipelineFlags& flags);    ///< --update
-/// --device-types and --device-catalogue. `help` describes the purpose of the types.
+/// --device-types, --device-catalogue and --headroom. `help` describes the purpose of the types.
 void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std::string& help);
 /// --json, with the same help text everywhere.
 void add_json_flag(CLI::App& command, bool& json);
@@ -68,8 +71,9 @@ CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::
 /// UsageError unless batch, chunks and replicas fit each other.
 PipelineOptions pipeline_options(const PipelineFlags& flags);
 
-/// The types of --device-types, from --device-catalogue or the built-in catalogue; empty if none are named. Throws
-/// UsageError for an unknown or repeated name, and for a catalogue without names.
+/// The types of --device-types, from --device-catalogue or the built-in catalogue, with the headroom of --headroom;
+/// empty if none are named. Throws UsageError for an unknown or repeated name, and for a catalogue or headroom without
+/// names.
 std::vector<DeviceType> named_device_types(const PipelineFlags& flags);
 /// "assumed: ..", one line each, after an empty line. Empty if there are none.
 std::string assumptions_text(const std::vector<Assumption>& assumptions);

@@ -176,6 +176,7 @@ namespace {
 ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layout, const SimulateOutputs& outputs,
                              bool json) {
     const LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs);
+    print_warnings(answer.warnings);
     std::cout << (json ? dump(layout_answer_json(answer)) : layout_text(answer.step, answer.limits));
     return answer.step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }

@@ -269,6 +269,12 @@ double step_flops(const LanguageModel& model, double samples) {
     return 3 * (blocks_flops(model, samples) + output_flops(model, samples));
 }
 
+double causal_step_flops(const LanguageModel& model, double samples) {
+    const auto s = static_cast<double>(model.sequence);
+    const double skipped = 2 * s * s * model.attention_width() * samples;  // in a block's forward
+    return step_flops(model, samples) - 3 * static_cast<double>(model.layers) * skipped;
+}
+
 std::string to_string(Recompute recompute) {
     switch (recompute) {
         case Recompute::none: return "none";

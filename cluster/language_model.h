@@ -110,6 +110,8 @@ double blocks_flops(const LanguageModel& model, double samples);
 double output_flops(const LanguageModel& model, double samples);
 /// Operations of a step of that many samples without recompute: three times those of its forwards.
 double step_flops(const LanguageModel& model, double samples);
+/// Likewise without the pairs of tokens that causal attention skips, half of all.
+double causal_step_flops(const LanguageModel& model, double samples);
 
 /// The part of the forward that a backward computes again.
 enum class Recompute {

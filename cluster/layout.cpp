@@ -182,10 +182,10 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     if (layout.micro_batch_size > kMostSamples || layout.batch > kMostSamples) {
         refuse("--batch is " + std::to_string(layout.batch), "a batch has at most 2^40 samples", "use a smaller one");
     }
-    if (layout.batch % (layout.micro_batch_size * layout.data) != 0) {
+    if (layout.batch % layout.data != 0 || layout.batch / layout.data % layout.micro_batch_size != 0) {
         refuse("--batch is " + std::to_string(layout.batch),
-               "it must be a multiple of replicas times micro-batch size, " +
-                   std::to_string(layout.micro_batch_size * layout.data),
+               "it must be a multiple of replicas times micro-batch size, " + std::to_string(layout.data) + " x " +
+                   std::to_string(layout.micro_batch_size),
                "change one of the three");
     }
     if (layout.stage_devices() % layout.expert != 0) {
@@ -274,7 +274,7 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
         check("sequence", model.sequence);
     }
     if (layout.context > 1) {
-        const int pieces = 2 * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
+        const std::int64_t pieces = 2LL * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
         if (model.attention != Attention::flash) {
             refuse("--context-parallel is " + std::to_string(layout.context) + " with standard attention",
                    "keys and values of other devices come one after the other, which only flash attention can take",

@@ -66,7 +66,8 @@ struct Layout {
     RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert, devices()}; }
     /// Number of parts into which these copies split the state that is split from this ZeRO stage on.
     int zero_parts(int stage, const RankGroup& copies) const { return zero >= stage ? copies.ranks : 1; }
-    std::int64_t micro_batches() const { return batch / (micro_batch_size * data); }
+    /// The quotient of large numbers whose product would overflow.
+    std::int64_t micro_batches() const { return batch / data / micro_batch_size; }
     friend bool operator==(const Layout&, const Layout&) = default;
 };
 
@@ -154,17 +155,26 @@ struct BlockExtras {
 BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout);
 
+/// The memory of one type's devices.
+struct TypeMemory {
+    std::string device;
+    Bytes bytes = 0;
+    Bytes headroom = 0;  ///< of them, for what is no tensor
+};
+
 /// A step of one replica on the virtual clock, with the work after the pipeline.
 struct LayoutStep {
     Layout layout;
-    std::string device;       ///< to_string(PipelineParts): the type's name, if there is one
-    Profile profile;          ///< that was simulated
-    bool cut_to_fit = false;  ///< some quickest cuts do not fit into memory, and these do
-    Simulation simulation;    ///< of one tensor-parallel rank's pipeline, to the end of its last all_reduce
-    double tied_ns = 0;       ///< both ends sum the gradients of the tied embedding
-    double gather_ns = 0;     ///< ZeRO 1 and 2: replicas gather the parameters that each of them updated
-    double optimizer_ns = 0;  ///< of the slowest lane
-    double model_flops = 0;   ///< of the whole step, without recompute
+    std::string device;                   ///< to_string(PipelineParts): the type's name, if there is one
+    Profile profile;                      ///< that was simulated
+    std::vector<TypeMemory> memory = {};  ///< of each part's devices
+    bool cut_to_fit = false;              ///< some quickest cuts do not fit into memory, and these do
+    Simulation simulation;                ///< of one tensor-parallel rank's pipeline, to the end of its last all_reduce
+    double tied_ns = 0;                   ///< both ends sum the gradients of the tied embedding
+    double gather_ns = 0;                 ///< ZeRO 1 and 2: replicas gather the parameters that each of them updated
+    double optimizer_ns = 0;              ///< of the slowest lane
+    double model_flops = 0;               ///< of the whole step, without recompute; attention to all pairs of tokens
+    double causal_flops = 0;              ///< likewise without the half of the pairs that causal attention skips
     double recomputed_flops = 0;
     double recompute_share = 0;   ///< of the lanes' work: operators that repeat a forward
     double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters

@@ -140,7 +140,7 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
                   double bytes) {
     if (parts.size() == 1) {
         const NodeGroup& group = *parts.front().group;
-        hardware.memory_limit = group.device.memory_bytes;
+        hardware.memory_limit = group.device.tensor_bytes();
         if (has_tiers(cluster, group, layout)) {
             set_tiers(hardware, cluster, group, layout, bytes);
         } else {
@@ -154,7 +154,7 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
     set_pairs(hardware, cluster, parts, layout, bytes);
     int lane = 0;
     for (const NodeGroup* group : groups_by_lane(parts)) {
-        hardware.memory_limits.push_back(group->device.memory_bytes);
+        hardware.memory_limits.push_back(group->device.tensor_bytes());
         if (layout.weight_copies().ranks > 1) {
             hardware.pairs.push_back({lane, lane, replica_link_of(cluster, *group, layout, layout.weight_copies())});
         }

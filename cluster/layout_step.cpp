@@ -2,6 +2,7 @@
 #include "cluster/layout.h"
 #include "cluster/layout_links.h"
 #include "cluster/step_bounds.h"
+#include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
@@ -164,6 +165,17 @@ LayerCosts with_ends(LayerCosts costs, const PartProfiles& profiles, const Clust
     return costs;
 }
 
+std::size_t partitions_of(const Layout& layout) {
+    return static_cast<std::size_t>(layout.pipeline * layout.interleave);
+}
+
+/// What cuts may balance: the layers' times alone, or with the ends of the step.
+std::array<LayerCosts, 2> cut_costs(const PartProfiles& profiles, const Cluster& cluster, const PipelineParts& parts,
+                                    const Layout& layout, const auto& update_ns) {
+    const LayerCosts times = times_by_part(profiles, layout.micro_batch_size);
+    return {times, with_ends(times, profiles, cluster, parts, layout, update_ns)};
+}
+
 /// A model's profiles by part, options with its placement and hardware, and cuts to start from.
 struct CutModel {
     struct Start {
@@ -183,16 +195,30 @@ struct CutModel {
     }
     /// Starts from cuts for the layers' times alone, and from cuts for the ends of the step too.
     void start_free(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, const auto& update_ns) {
-        const auto partitions = static_cast<std::size_t>(layout.pipeline * layout.interleave);
-        const LayerCosts times = times_by_part(profiles, layout.micro_batch_size);
-        for (LayerCosts& costs : std::array{times, with_ends(times, profiles, cluster, parts, layout, update_ns)}) {
-            Balance balance = quickest_cuts(profiles, costs, options, partitions);
+        for (LayerCosts& costs : cut_costs(profiles, cluster, parts, layout, update_ns)) {
+            Balance balance = quickest_cuts(profiles, costs, options, partitions_of(layout));
             add_start(std::move(balance), std::move(costs));
         }
         options.balance = starts.front().balance;
         is_free = true;
     }
+    /// Starts from the cuts of the same layout with another recompute too. Cuts that minimize the slowest partition may
+    /// not make the quickest step, so that a layout that recomputes more would find quicker cuts by chance.
+    void start_like(const PartProfiles& others, const Cluster& cluster, const PipelineParts& parts,
+                    const Layout& layout, const auto& update_ns) {
+        for (const LayerCosts& costs : cut_costs(others, cluster, parts, layout, update_ns)) {
+            add_start(quickest_cuts(others, costs, options, partitions_of(layout)), starts.front().costs);
+        }
+    }
 };
+
+/// The recompute modes whose costs differ.
+std::vector<Recompute> recompute_modes(const LanguageModel& model) {
+    return model.attention == Attention::standard
+               ? std::vector{Recompute::none, Recompute::selective, Recompute::full}
+               : std::vector{Recompute::none, Recompute::full};  // flash attention has no scores to compute again
+}
+
 CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                    const Layout& layout) {
     CutModel cut;
@@ -210,10 +236,20 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
         cut.options.balance = even_cuts(layers, layout.pipeline * layout.interleave);
         cut.starts.push_back({cut.options.balance});
     } else {
-        cut.start_free(cluster, parts, layout, [&](std::size_t part, const RankWeights& weights) {
+        const auto update_ns = [&](std::size_t part, const RankWeights& weights) {
             const NodeGroup& group = *parts[part].group;
             return adam_ns(weights, group, layout) + updated_gather_ns(weights, cluster, group, layout);
-        });
+        };
+        cut.start_free(cluster, parts, layout, update_ns);
+        for (const Recompute recompute : recompute_modes(model)) {
+            if (Layout other = layout; recompute != layout.recompute && layout.pipeline > 1) {
+                other.recompute = recompute;
+                const PartProfiles others = part_profiles(parts, [&](const NodeGroup& group) {
+                    return language_model_profile(model, cluster, group, other);
+                });
+                cut.start_like(others, cluster, parts, other, update_ns);
+            }
+        }
         const int partitions = layout.pipeline * layout.interleave;
         if (parts.size() == 1 && model.layers % partitions == 0) {  // so that these are never slower than even cuts
             cut.add_start(even_cuts(cut.profiles.profiles.front().layers.size(), partitions), cut.starts.front().costs);
@@ -228,6 +264,15 @@ bool is_better(const LayoutStep& one, const LayoutStep& other) {
     return std::pair(!one.simulation.feasible, one.step_ns()) < std::pair(!other.simulation.feasible, other.step_ns());
 }
 
+std::vector<TypeMemory> memory_of(const PipelineParts& parts) {
+    std::vector<TypeMemory> memory;
+    for (const PipelinePart& part : parts) {
+        const DeviceType& device = part.group->device;
+        memory.push_back({device.name, device.memory_bytes, device.headroom_bytes});
+    }
+    return memory;
+}
+
 /// Simulates the quicker of the cuts to start from, or of those that fit instead. `finish` adds the work after a step's
 /// pipeline. `least_ns`: of a step with these cuts.
 void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail& detail,
@@ -238,6 +283,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         LayoutStep one;
         one.layout = step.layout;
         one.device = step.device;
+        one.memory = step.memory;
         one.profile = joined(cut.profiles, options, step.device);
         one.simulation = simulate(one.profile, options, with);
         finish(one);
@@ -409,10 +455,20 @@ double LayoutStep::hardware_tflops_per_device() const {
 }
 
 namespace {
+/// Throws UsageError for a step with more after its pipeline than a number of ns can hold.
+LayoutStep checked(LayoutStep step) {
+    constexpr double kMostNs = 4e18;
+    if (!(step.step_ns() < kMostNs)) {
+        throw UsageError("layout " + to_string(step.layout) + " would take " + shortest(step.step_ns()) +
+                         " ns a step; a step stays below 4e18; correct the cluster's links, or the model");
+    }
+    return step;
+}
+
 /// A layout's step. With schedule auto and two partitions a lane, which the search deals out in turn, also tries the
 /// named schedules that put them in a V.
 LayoutStep quickest_placement(const Layout& layout, const std::function<LayoutStep(const Layout&)>& step_of) {
-    LayoutStep best = step_of(layout);
+    LayoutStep best = checked(step_of(layout));
     if (layout.schedule != Schedule::automatic || layout.interleave != 2) {
         return best;
     }
@@ -436,6 +492,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
+    step.memory = memory_of(parts);
     const CutModel cut = cut_model(model, cluster, parts, layout);
     simulate_cuts(
         step, cut, detail,
@@ -449,6 +506,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
         [&](const Balance& balance) { return least_of_cuts(model, cluster, parts, layout, cut, balance).ns(); });
     const auto batch = static_cast<double>(layout.batch);
     step.model_flops = step_flops(model, batch);
+    step.causal_flops = causal_step_flops(model, batch);
     const double blocks = static_cast<double>(model.layers);
     const auto s = static_cast<double>(model.sequence);
     step.recomputed_flops = layout.recompute == Recompute::full ? blocks_flops(model, batch)
@@ -515,6 +573,7 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
+    step.memory = memory_of(parts);
     CutModel cut{part_profiles(parts, [&](const NodeGroup& group) { return on_device(profile, group); }), given};
     const PartProfiles& profiles = cut.profiles;
     PipelineOptions& options = cut.options;

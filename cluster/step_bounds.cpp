@@ -163,7 +163,7 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     }
     double memory = 0;  // of a mean lane
     for (const PipelinePart& part : parts) {
-        memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes / layout.pipeline;
+        memory += static_cast<double>(part.group->device.tensor_bytes()) * part.lanes / layout.pipeline;
     }
     const double lanes = layout.pipeline;
     const auto m = static_cast<double>(layout.micro_batches());
@@ -190,7 +190,7 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
             for (int k = 0; k < part.lanes; ++k, ++lane) {
                 const bool is_last = lane + 1 == layout.pipeline;
                 const double room =
-                    static_cast<double>(part.group->device.memory_bytes) * times -
+                    static_cast<double>(part.group->device.tensor_bytes()) * times -
                     (lane == 0 || (is_last && !ends_share_a_lane(layout)) ? constants_of(embedding) : 0);
                 if (room < 0) {
                     return false;

@@ -46,6 +46,7 @@ Cluster with_free_links(Cluster cluster, bool inside, bool between) {
 Cluster with_any_memory(Cluster cluster) {
     for (NodeGroup& group : cluster.groups) {
         group.device.memory_bytes = Bytes{1} << 60;
+        group.device.headroom_bytes = 0;
     }
     return cluster;
 }

@@ -344,7 +344,7 @@ Hardware hardware_on(const DeviceType& type, Hardware hardware) {
         link.bytes_per_second = type.link_bytes_per_second * type.link_efficiency;
         link.latency_ns = type.link_latency_ns;
     }
-    hardware.memory_limit = std::min(hardware.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
+    hardware.memory_limit = std::min(hardware.memory_limit.value_or(type.tensor_bytes()), type.tensor_bytes());
     return hardware;
 }
 

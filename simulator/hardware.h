@@ -154,8 +154,8 @@ std::string memory_limit_text(const Hardware& hardware);
 std::optional<int> described_lanes(const Hardware& hardware);
 /// The hardware of the first `lanes` lanes. Further lanes copy the last one.
 Hardware with_lanes(Hardware hardware, int lanes);
-/// The hardware for lanes of that type: its link unless it has one, and the type's memory as limit unless it has a
-/// smaller one.
+/// The hardware for lanes of that type: its link unless it has one, and what the type's tensors may take as limit
+/// unless it has a smaller one.
 Hardware hardware_on(const DeviceType& type, Hardware hardware);
 
 // Texts as on the command line. `option` is its name in messages. Throw UsageError.

@@ -114,7 +114,7 @@ std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& requ
     }
     std::vector<Variant> variants;
     for (const DeviceType& type : request.device_types) {
-        Variant each{retimed(profile, type), shared, type.name, request.price_per_lane_hour, type.memory_bytes};
+        Variant each{retimed(profile, type), shared, type.name, request.price_per_lane_hour, type.tensor_bytes()};
         each.options.hardware = hardware_on(type, request.hardware);
         const auto price = request.prices.find(type.name);
         if (price != request.prices.end()) {

@@ -40,6 +40,8 @@ def simulate_layout(
     cuts: str | None = None,
     device_types: Names | None = None,
     device_catalogue: Path | None = None,
+    headroom: Quantity | None = None,
+    memory_limit: Quantity | None = None,
     dtype: str | None = None,
     balance: Numbers | None = None,
     checkpoint: str | None = None,
@@ -59,6 +61,7 @@ def simulate_layout(
     fields = json.loads(text)
     step = built(LayoutStep, {**fields, "_asked": asked_of(arguments, simulate_layout)})
     explained = {name: fields[name] for name in ("step_parts", "bubble_causes", "next_constraint")}
+    explained["warnings"] = tuple(fields["warnings"])
     return LayoutSimulation(**vars(step), **explained, timeline=Timeline(tasks), memory=MemorySamples(memory))
 
 
@@ -80,6 +83,8 @@ def plan_cluster(
     restart_time: Quantity | None = None,
     repair_time: Quantity | None = None,
     device_catalogue: Path | None = None,
+    headroom: Quantity | None = None,
+    memory_limit: Quantity | None = None,
     dtype: str | None = None,
     optimizer: str | float | None = None,
     progress: Callable[[float], object] | None = None,

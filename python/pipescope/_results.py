@@ -339,6 +339,15 @@ class Layout:
 _LAYOUT_OPTIONS = {"pipeline": "partitions", "device": "device_types", "gradient_bucket_bytes": "gradient_bucket"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeviceMemory:
+    """The memory of one type's devices. ``headroom_bytes`` of it are no tensors'."""
+
+    device: str
+    memory_bytes: int
+    headroom_bytes: int
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LayoutStep(SimulatedStep):
     """The step of a layout on a cluster. ``step_ns`` and the rates are those of the whole step. Bubbles and lanes are
@@ -351,6 +360,8 @@ class LayoutStep(SimulatedStep):
     optimizer_ns: int
     tflops_per_device: float  #: of the model
     hardware_tflops_per_device: float  #: with what is recomputed
+    device_memory: tuple[DeviceMemory, ...]  #: of each type, in the order of the lanes
+    mfu_causal: float | None = None  #: mfu without the pairs of tokens that causal attention skips
 
     @property
     def options(self) -> dict[str, Any]:
@@ -393,6 +404,7 @@ class LayoutSimulation(LayoutStep):
     step_parts: dict[str, float]  #: shares of the step, which sum to 1
     bubble_causes: dict[str, float]  #: shares of pipeline_ns, which sum to bubble_fraction
     next_constraint: str  #: the limit without which the step would be shortest, and what helps
+    warnings: tuple[str, ...]  #: sentences about options that do not help
     timeline: Timeline
     memory: MemorySamples
 
@@ -448,7 +460,7 @@ def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
         import pandas
     except ImportError as error:
         raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
-    nested = ("partitions", "lanes", "layout", "_asked")
+    nested = ("partitions", "lanes", "layout", "device_memory", "_asked")
     rows = []
     for each in steps:
         row = {field.name: getattr(each, field.name) for field in dataclasses.fields(each) if field.name not in nested}

@@ -317,8 +317,9 @@ CLUSTER = {"cluster", "tokens", "checkpoint_time", "restart_time", "repair_time"
            "interleave", "micro_batch_size", "sequence_parallel", "zero", "gradient_bytes", "gradient_bucket", "sends", "token_dispatch", "cuts"}
 # What layouts have of the others.
 OF_LAYOUTS = {"batch", "schedule", "recompute", "dtype", "device_types", "device_catalogue", "trace", "force", "balance", "checkpoint",
-              "optimizer", "master_weights"}
-OF_CLUSTER_PLANS = {"batch", "devices", "device_catalogue", "dtype", "optimizer", "rank_by", "schedule", "device_types"}
+              "optimizer", "master_weights", "headroom", "memory_limit"}
+OF_CLUSTER_PLANS = {"batch", "devices", "device_catalogue", "dtype", "optimizer", "rank_by", "schedule", "device_types", "headroom",
+                    "memory_limit"}
 
 
 def options_of(name):

@@ -158,6 +158,29 @@ TEST(DeviceCatalogue, KeepsNoTimeOfTheDeviceThatWasMeasured) {
     EXPECT_TRUE(other.layers[0].backward_weight_ns.empty()) << "half of the new backward";
 }
 
+TEST(DeviceCatalogue, LeavesATwentiethOfTheMemoryFreeUnlessItSaysOtherwise) {
+    for (const DeviceType& device : device_catalogue()) {
+        EXPECT_NEAR(static_cast<double>(device.headroom_bytes), 0.05 * static_cast<double>(device.memory_bytes), 1)
+            << device.name;
+        EXPECT_EQ(device.tensor_bytes(), device.memory_bytes - device.headroom_bytes);
+    }
+    const auto parsed = [](const std::string& headroom) {
+        return parse_device_catalogue(R"({"format": "pipescope.devices", "version": 1, "devices": [{"name": "a",
+            "flops_per_second": {"float32": 1}, "memory_bytes": 1000, "memory_bytes_per_second": 1, )" +
+                                      headroom + R"("source": "a test"}]})")
+            .front();
+    };
+    EXPECT_EQ(parsed("").headroom_bytes, 50);
+    EXPECT_EQ(parsed(R"("headroom_bytes": 300, )").tensor_bytes(), 700);
+    EXPECT_EQ(parsed(R"("headroom_bytes": 0, )").tensor_bytes(), 1000);
+    EXPECT_THAT(thrown<ProfileError>([&] { parsed(R"("headroom_bytes": 1000, )"); }),
+                HasSubstr("devices[0].headroom_bytes is 1000; it is less than memory_bytes"));
+    DeviceType device = parsed("");
+    set_headroom(device, 999);
+    EXPECT_EQ(device.tensor_bytes(), 1);
+    EXPECT_THAT(thrown<UsageError>([&] { set_headroom(device, 1000); }), HasSubstr("a has a memory of 1000 B"));
+}
+
 TEST(DeviceCatalogue, CannotRetimeWhatHasNoFlops) {
     Profile profile = profile_with_flops();
     for (LayerProfile& layer : profile.layers) {

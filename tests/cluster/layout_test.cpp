@@ -11,6 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +44,69 @@ TEST(Layout, RefusesWhatNoClusterCouldRun) {
     refuses({.pipeline = 2, .interleave = 2, .batch = 2, .schedule = Schedule::one_f_one_b}, "one partition per lane");
     refuses({.gradient_bytes = 3}, "2, 4 or 8 bytes");
     refuses({.pipeline = 100000, .interleave = 100000}, "more than 4096 partitions");
+}
+
+// Products of these numbers do not fit 64 bits.
+TEST(Layout, OfHugeNumbersIsRefusedWithoutOverflow) {
+    Cluster cluster = plain_cluster(1 << 23);
+    constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+    for (const int data : {1 << 23, 1 << 24}) {
+        const Layout layout{.data = data, .micro_batch_size = kHuge, .batch = kHuge};
+        EXPECT_THAT(
+            thrown<UsageError>([&] { step_of(kSmall, cluster, layout); }),
+            HasSubstr("a multiple of replicas times micro-batch size, " + std::to_string(data) + " x 1099511627776"));
+    }
+    const Layout most{.pipeline = 1, .data = std::numeric_limits<int>::max(), .tensor = 1 << 30, .context = 1 << 30};
+    EXPECT_THAT(thrown<UsageError>([&] { step_of(kSmall, cluster, most); }), HasSubstr("the cluster has 33554432"));
+}
+
+TEST(Layout, RefusesAStepTooLongToCount) {
+    Cluster cluster = plain_cluster(2);
+    cluster.between_nodes = {.latency_ns = 1e18};
+    EXPECT_THAT(thrown<UsageError>([&] { step_of(kSmall, cluster, {.data = 8, .batch = 8, .zero = 1}); }),
+                HasSubstr("4e18"));
+}
+
+// Cuts that make the slowest partition as quick as possible need not make the quickest step: what is recomputed changes
+// them, and may change them for the better. A layout tries the cuts of all recompute modes.
+TEST(Layout, OfLessRecomputeIsNeverSlower) {
+    std::mt19937 random(31);
+    const auto draw = [&random](int least, int most) {
+        return std::uniform_int_distribution<int>(least, most)(random);
+    };
+    int compared = 0;
+    for (int round = 0; round < 150; ++round) {
+        Cluster cluster = plain_cluster(4);
+        cluster.groups.front().device.flops_per_second["bfloat16"] = draw(1, 100) * 1e9;
+        cluster.groups.front().device.memory_bytes_per_second = draw(1, 100) * 1e8;
+        cluster.groups.front().device.memory_bytes = draw(0, 1) == 0 ? Bytes{1} << 50 : Bytes{1} << draw(19, 22);
+        cluster.between_nodes.bytes_per_second = draw(1, 40) * 1e8;
+        const std::string model = "gpt:hidden=64,heads=4,layers=" + std::to_string(draw(5, 20)) +
+                                  ",sequence=" + std::to_string(16 * draw(1, 8)) +
+                                  ",vocabulary=" + std::to_string(64 * draw(1, 40)) +
+                                  (draw(0, 3) == 0 ? ",attention=flash" : "");
+        Layout layout{.pipeline = draw(2, 4), .data = draw(1, 2), .interleave = draw(1, 3)};
+        layout.batch = 4LL * 3 * layout.data * draw(1, 2);
+        layout.zero = draw(0, 1);
+        layout.cuts = draw(0, 1) == 0 ? Cuts::even : Cuts::quickest;
+        double less = 0;
+        bool fits = false;
+        for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+            layout.recompute = recompute;
+            try {
+                const LayoutStep step = step_of(model, cluster, layout);
+                if (fits && step.simulation.feasible) {
+                    EXPECT_LE(less, step.step_ns()) << model << " " << to_string(layout) << " " << to_string(recompute);
+                    ++compared;
+                }
+                // Only other cuts than the quickest fit: more recompute may then be quicker, and plan tries it.
+                fits = step.simulation.feasible && !step.cut_to_fit;
+                less = step.step_ns();
+            } catch (const UsageError&) {  // fewer blocks than partitions
+            }
+        }
+    }
+    EXPECT_GT(compared, 100);
 }
 
 // One device: the step is the sum of its layers' times and the optimizer's; nothing is sent.

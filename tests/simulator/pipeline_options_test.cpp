@@ -170,6 +170,8 @@ TEST(Hardware, OfADeviceTypeKeepsALinkAndASmallerLimit) {
     hardware.link.sharing = LinkSharing::all;
     EXPECT_EQ(hardware_on(type, hardware).link, (Link{4e9, 7, LinkSharing::all}));
     EXPECT_EQ(hardware_on(type, hardware).memory_limit, 1000);
+    type.headroom_bytes = 300;
+    EXPECT_EQ(hardware_on(type, hardware).memory_limit, 700);
     hardware.link = {1e9, 0, LinkSharing::none};
     hardware.memory_limit = 10;
     EXPECT_EQ(hardware_on(type, hardware), hardware);
