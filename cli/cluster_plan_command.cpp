@@ -27,9 +27,9 @@ namespace {
 constexpr const char* kRunGroup = "Cluster";
 const std::set<std::string> kOfClusters = {"tokens",         "checkpoint-time", "restart-time", "repair-time",
                                            "gradient-bytes", "gradient-bucket", "sends",        "token-dispatch"};
-const std::set<std::string> kWithClusters = {"cluster", "batch",     "devices",     "device-catalogue",
-                                             "dtype",   "optimizer", "rank-by",     "most",
-                                             "json",    "schedule",  "device-types"};
+const std::set<std::string> kWithClusters = {
+    "cluster", "batch", "devices",  "device-catalogue", "dtype",    "optimizer",   "rank-by",
+    "most",    "json",  "schedule", "device-types",     "headroom", "memory-limit"};
 
 nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
     nlohmann::ordered_json object = layout_json(candidate.step);
@@ -180,16 +180,7 @@ ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, 
         for (const std::string& each : pipeline.options.hardware.devices) {
             text += (text.empty() ? "" : ",") + each;
         }
-        const std::vector<NumberRange> ranges = parse_ranges(text, "--devices");
-        if (ranges.size() > 1) {
-            throw UsageError("--devices is '" + text +
-                             "' with --cluster; a plan takes one range; write it as 64..1024, or plan each");
-        }
-        constexpr std::int64_t kMostDevices = 1'000'000'000;
-        const std::int64_t largest = std::ranges::max(ranges, {}, &NumberRange::last).last;
-        request.least_devices =
-            static_cast<int>(std::min(kMostDevices, std::ranges::min(ranges, {}, &NumberRange::first).first));
-        request.most_devices = static_cast<int>(std::min(kMostDevices, largest));
+        request.devices = parse_ranges(text, "--devices");
     }
     request.progress = progress;
     if (what.is_model()) {

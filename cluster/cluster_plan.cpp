@@ -1,5 +1,7 @@
 #include "cluster/cluster_plan.h"
 
+#include "cluster/fewest_devices.h"
+#include "cluster/layout_numbers.h"
 #include "cluster/planned_run.h"
 #include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
@@ -56,53 +58,12 @@ struct Size {
     std::size_t simulated = 0;
 };
 
-std::vector<int> divisors(std::int64_t number, std::int64_t most) {
-    std::vector<int> all;
-    for (std::int64_t k = 1; k <= std::min(number, most); ++k) {
-        if (number % k == 0) {
-            all.push_back(static_cast<int>(k));
-        }
-    }
-    return all;
-}
-
-/// Powers of two, and 5/4 and 3/2 of them, from least to most, and both limits. Also 7/4 of them if the sizes of the
-/// model or of the batch have that factor.
-std::vector<int> device_numbers(int least, int most, bool with_sevenths) {
-    std::set<int> numbers{least, most};
-    for (std::int64_t power = 1; power <= most; power *= 2) {
-        for (const std::int64_t quarters : {4, 5, 6, 7}) {
-            const std::int64_t number = power * quarters / 4;
-            if (number >= least && number <= most && (quarters < 7 || with_sevenths)) {
-                numbers.insert(static_cast<int>(number));
-            }
-        }
-    }
-    return {numbers.begin(), numbers.end()};
-}
-
 bool fits_tensor(const LanguageModel& model, int tensor) {
     const bool has_dense = model.kind_of(0) == BlockKind::dense;
     return model.heads % tensor == 0 && (!has_dense || model.mlp % tensor == 0) &&
            model.shared_experts * model.expert_hidden % tensor == 0 &&
            (model.experts == 0 || model.sequence % tensor == 0) &&
            (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
-}
-
-/// Numbers of devices that may split a sample's tokens, 2048 or more for each. Fewer tokens take so little work that
-/// Megatron-Core advises context parallelism for samples of 8192 and more.
-std::vector<int> contexts_of(const LanguageModel& model, int most) {
-    constexpr std::int64_t kFewestTokens = 2048;
-    std::vector<int> contexts{1};
-    if (model.attention == Attention::flash) {
-        for (const int context :
-             divisors(model.sequence, std::min<std::int64_t>(most, model.sequence / kFewestTokens))) {
-            if (context > 1 && most % context == 0 && model.sequence % (2LL * context) == 0) {
-                contexts.push_back(context);
-            }
-        }
-    }
-    return contexts;
 }
 
 /// Lanes of groups that have that many devices together: as many lanes as possible on the quickest, then on the next,
@@ -263,6 +224,8 @@ struct PlannedModel {
     const Cluster& cluster;
     std::int64_t blocks = 0;
     bool sums_four_bytes = false;  ///< gradients of 2 bytes would take less
+    /// A layout on the fewest devices above that number on which one fits. May be empty.
+    std::function<std::optional<LayoutStep>(int above)> fewest_devices = {};
 
     LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
         return simulate_on(cluster, layout, parts, detail);
@@ -420,18 +383,23 @@ void mark_pareto(std::vector<ClusterCandidate>& candidates) {
 /// numbers that the two quickest do not have together. Slower devices would only slow a pipeline down before.
 std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& request, std::int64_t blocks) {
     const bool with_sevenths = blocks % 7 == 0 || request.layout.batch % 7 == 0;
+    const std::vector<NumberRange> ranges =
+        request.devices.empty() ? std::vector<NumberRange>{{1, std::numeric_limits<int>::max()}} : request.devices;
     std::vector<Size> sizes;
     const auto add = [&](const std::vector<const NodeGroup*>& groups, std::int64_t least) {
         std::int64_t all = 0;
         for (const NodeGroup* group : groups) {
             all += group->devices();
         }
-        const std::int64_t most = request.most_devices > 0 ? std::min<std::int64_t>(request.most_devices, all) : all;
-        least = std::max<std::int64_t>(request.least_devices, least);
-        if (least > most) {
-            return;
+        std::set<int> numbers;
+        for (const NumberRange& range : ranges) {
+            const std::int64_t first = std::max(range.first, least);
+            const std::int64_t last = std::min(range.last, all);
+            if (first <= last) {
+                numbers.merge(device_numbers(static_cast<int>(first), static_cast<int>(last), with_sevenths));
+            }
         }
-        for (const int devices : device_numbers(static_cast<int>(least), static_cast<int>(most), with_sevenths)) {
+        for (const int devices : numbers) {
             sizes.push_back({groups, devices});
         }
     };
@@ -511,6 +479,18 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
     }
 }
 
+/// True if both run the same tasks in the same order: auto may find a named schedule's order, and the quickest cuts may
+/// be even ones.
+bool is_same_step(const Size::Found& one, const Size::Found& other) {
+    const LayoutStep& a = one.candidate.step;
+    const LayoutStep& b = other.candidate.step;
+    Layout same = a.layout;
+    same.schedule = b.layout.schedule;
+    same.cuts = b.layout.cuts;
+    return same == b.layout && a.device == b.device && a.simulation.options.schedule == b.simulation.options.schedule &&
+           a.simulation.options.balance == b.simulation.options.balance && a.step_ns() == b.step_ns();
+}
+
 /// Simulates variants of the best candidates' layouts, and adds those that fit and that `counts` accepts. `variant_of`
 /// returns nothing for a layout that has none.
 void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
@@ -552,7 +532,8 @@ void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const Plan
     plan.considered += done;
     plan.simulated += done;
     for (Variant& each : tried) {
-        if (each.is_added) {
+        if (each.is_added &&
+            std::ranges::none_of(found, [&](const Size::Found& other) { return is_same_step(each.found, other); })) {
             add_run(each.found.candidate, each.found.parts, request, plan.priced);
             found.push_back(std::move(each.found));
         }
@@ -589,6 +570,27 @@ void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const Pla
         [](const LayoutStep&, const LayoutStep&) { return true; });
 }
 
+/// "1 device or more", "8, 16..32 devices".
+std::string devices_text(const ClusterPlanRequest& request) {
+    std::string text;
+    for (const NumberRange& range : request.devices) {
+        text += (text.empty() ? "" : ", ") + std::to_string(range.first) +
+                (range.last > range.first ? ".." + std::to_string(range.last) : "");
+    }
+    return text.empty() ? "1 device or more" : text + (text == "1" ? " device" : " devices");
+}
+
+/// What the remedy of a plan without a candidate calls more devices: "96 devices of type H100 (p1 d12 t8 v1 b1,
+/// recompute full, zero 3)".
+std::string more_devices(const PlannedModel& model, const std::vector<Size>& sizes) {
+    const int most = std::ranges::max(sizes, {}, &Size::devices).devices;
+    const std::optional<LayoutStep> enough = model.fewest_devices ? model.fewest_devices(most) : std::nullopt;
+    return enough ? counted(enough->layout.devices(), "device", "devices") + " of type " + enough->device + " (" +
+                        to_string(enough->layout) + ", recompute " + to_string(enough->layout.recompute) + ", zero " +
+                        std::to_string(enough->layout.zero) + ")"
+                  : "more devices";
+}
+
 ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                      std::vector<std::string> left_out) {
     if (request.layout.batch < 1) {
@@ -603,14 +605,15 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     for (const NodeGroup& group : cluster.groups) {
         devices += group.devices();
     }
-    if (request.least_devices > devices) {
-        throw UsageError("--devices begins with " + std::to_string(request.least_devices) + "; the cluster has " +
-                         std::to_string(devices) + "; ask for fewer");
-    }
-    if (request.least_devices < 1 || (request.most_devices != 0 && request.most_devices < request.least_devices)) {
-        throw UsageError("--devices is " + std::to_string(request.least_devices) + ".." +
-                         std::to_string(request.most_devices) +
-                         "; it is a range from 1 up, the smaller number first; correct it");
+    for (const NumberRange& range : request.devices) {
+        if (range.first > devices) {
+            throw UsageError("--devices has " + std::to_string(range.first) + "; the cluster has " +
+                             std::to_string(devices) + "; ask for fewer");
+        }
+        if (range.first < 1 || range.last < range.first) {
+            throw UsageError("--devices has " + std::to_string(range.first) + ".." + std::to_string(range.last) +
+                             "; a range begins with 1 or more, the smaller number first; correct it");
+        }
     }
     std::vector<Size> sizes = sizes_of(cluster, request, model.blocks);
     ClusterPlan plan;
@@ -649,8 +652,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
             without += "; " + each;
         }
         throw UsageError(
-            "no layout of the model fits " + std::to_string(request.least_devices) +
-            " devices or more of the cluster with a batch of " + std::to_string(request.layout.batch) +
+            "no layout of the model fits " + devices_text(request) + " of the cluster with a batch of " +
+            std::to_string(request.layout.batch) +
             "; replicas divide the batch, tensor-parallel ranks the heads, and devices need a rate for the dtype, " +
             request.layout.dtype + without + "; change --devices, --batch or --dtype");
     }
@@ -707,8 +710,9 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     }
     mark_pareto(plan.candidates);
     if (plan.candidates.empty() && !plan.cancelled) {
-        const std::string remedy = model.sums_four_bytes ? "; more devices, or --gradient-bytes 2, take less on each"
-                                                         : "; more devices take less on each";
+        const std::string remedy =
+            "; " + more_devices(model, sizes) +
+            (model.sums_four_bytes ? ", or --gradient-bytes 2, take less on each" : " take less on each");
         plan.infeasible_because = least ? "no layout fits: the closest needs " + format_bytes(least->peak) +
                                               " on a device of " + format_bytes(least->limit) + remedy
                                   : least_sure
@@ -792,7 +796,8 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         },
         cluster,
         model.layers,
-        request.layout.gradient_bytes == 4};
+        request.layout.gradient_bytes == 4,
+        [&](int above) { return fewest_devices(model, cluster, request.layout, above); }};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 

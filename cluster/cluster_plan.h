@@ -2,6 +2,7 @@
 
 #include "cluster/failures.h"
 #include "cluster/layout.h"
+#include "simulator/number_ranges.h"
 
 #include <cstdint>
 #include <functional>
@@ -22,9 +23,8 @@ Cluster with_types(Cluster cluster, const std::string& names);
 
 struct ClusterPlanRequest {
     Layout layout;  ///< batch, dtype, gradient bytes and bucket, sends and dispatch of all candidates
-    int least_devices = 1;
-    int most_devices = 0;  ///< 0: all of each group
-    double tokens = 0;     ///< of the whole run; 0: a run of one step
+    std::vector<NumberRange> devices = {};  ///< numbers to try; empty: from 1 to all of each group
+    double tokens = 0;                      ///< of the whole run; 0: a run of one step
     ClusterGoal goal = ClusterGoal::step;
     /// Those that run one partition a lane are tried so, others with several; auto for the eight best layouts only.
     std::vector<Schedule> schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::automatic};
@@ -63,9 +63,9 @@ struct ClusterPlan {
     std::vector<std::string> left_out;  ///< sentences about types that no layout uses
 };
 
-/// Tries every type of device, numbers of devices that are powers of two, 5/4, 3/2 or 7/4 of them or the limits,
-/// tensor-parallel ranks of one node, lanes, schedules, micro-batch sizes, interleaving, recompute, and ZeRO 0 to
-/// 3; sequence parallelism with tensor parallelism. Of layouts that differ in recompute and ZeRO only, the fastest
+/// Tries every type of device, numbers of devices that are powers of two, 5/4, 3/2 or 7/4 of them or the limits of a
+/// range, tensor-parallel ranks of one node, lanes, schedules, micro-batch sizes, interleaving, recompute, and ZeRO 0
+/// to 3; sequence parallelism with tensor parallelism. Of layouts that differ in recompute and ZeRO only, the fastest
 /// that fits counts: more of either is tried if less does not fit, or fits only with other cuts than the quickest.
 /// With a gradient bucket, all ZeRO stages are tried. Two types are tried together for numbers of devices that the
 /// quicker one does not have, all types for numbers that the two quickest do not have. One pipeline lies on them,

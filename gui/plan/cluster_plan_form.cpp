@@ -31,9 +31,15 @@ Cluster clusterOf(const ClusterPlanInput& input) {
     if (input.cluster.isEmpty()) {
         throw UsageError("no cluster is named; a plan needs a cluster file; choose one");
     }
-    return load_cluster(input.cluster.toStdString(), input.catalogue.isEmpty()
-                                                         ? device_catalogue()
-                                                         : load_device_catalogue(input.catalogue.toStdString()));
+    Cluster cluster = load_cluster(
+        input.cluster.toStdString(),
+        input.catalogue.isEmpty() ? device_catalogue() : load_device_catalogue(input.catalogue.toStdString()));
+    for (NodeGroup& group : cluster.groups) {
+        if (!input.headroom.isEmpty()) {
+            set_headroom(group.device, parse_bytes(input.headroom.toStdString(), "headroom"));
+        }
+    }
+    return cluster;
 }
 
 bool isModel(const ClusterPlanInput& input) {
@@ -58,11 +64,7 @@ void readDevices(const ClusterPlanInput& input, ClusterPlanRequest& request) {
     if (input.devices.isEmpty()) {
         return;
     }
-    const std::vector<NumberRange> ranges = parse_ranges(input.devices.toStdString(), "devices");
-    constexpr std::int64_t kMostDevices = 1'000'000'000;
-    const auto bounded = [&](std::int64_t number) { return static_cast<int>(std::min(kMostDevices, number)); };
-    request.least_devices = bounded(std::ranges::min(ranges, {}, &NumberRange::first).first);
-    request.most_devices = bounded(std::ranges::max(ranges, {}, &NumberRange::last).last);
+    request.devices = parse_ranges(input.devices.toStdString(), "devices");
 }
 
 void readTokens(const ClusterPlanInput& input, ClusterPlanRequest& request) {
@@ -185,6 +187,7 @@ ClusterPlanForm::ClusterPlanForm(QWidget* parent) : QWidget(parent) {
     form->addRow(tr("&Batch"), batch_);
     form->addRow(tr("&Devices"), devices_);
     form->addRow(tr("De&vice types"), deviceTypes_);
+    form->addRow(tr("&Headroom"), headroom_);
     form->addRow(tr("&Tokens"), tokens_);
     form->addRow(tr("&Rank by"), goal_);
     form->addRow(tr("Dt&ype"), dtype_);
@@ -215,13 +218,15 @@ void ClusterPlanForm::createLines() {
     cluster_ = createLine(tr("Cluster file"), tr("cluster.json"), tr("Nodes, links, prices and failures"));
     catalogue_ = createLine(tr("Device catalogue"), tr("the built-in one"),
                             tr("A file with the cluster's types of devices: rates, memory, prices"));
+    headroom_ = createLine(tr("Headroom"), tr("the catalogue's, or 4GiB"),
+                           tr("Memory of each device that tensors leave free for context, collectives and allocator"));
     deviceTypes_ = createLine(tr("Device types"), tr("all, or A100,H100"), tr("Types of the cluster to plan for"));
     optimizer_ = createLine(
         tr("Optimizer"), tr("a profile's: %1").arg(QString::fromStdString(PipelineOptions{}.optimizer)),
         tr("Of a profile: a name such as adam, or bytes of state for each byte of parameters. A gpt: model has Adam"));
     batch_ = createLine(tr("Batch"), tr("samples per step"), tr("Samples per step, over all replicas"));
     batch_->setText(QStringLiteral("512"));
-    devices_ = createLine(tr("Devices"), tr("all, or 64..512"), tr("Numbers of devices of one type"));
+    devices_ = createLine(tr("Devices"), tr("all, or 8,64..512"), tr("Numbers of devices of one type"));
     tokens_ = createLine(tr("Tokens"), tr("one step, or 1e12"), tr("Length of the whole run"));
     gradientBucket_ = createLine(tr("Gradient bucket"), tr("none, or 40MB"),
                                  tr("Replicas sum gradients in parts of this size while the last backward makes them; "
@@ -304,6 +309,7 @@ ClusterPlanInput ClusterPlanForm::input() const {
     input.batch = batch_->text().trimmed();
     input.devices = devices_->text().trimmed();
     input.deviceTypes = deviceTypes_->text().trimmed();
+    input.headroom = headroom_->text().trimmed();
     input.tokens = tokens_->text().trimmed();
     input.dtype = dtype_->currentData().toString();
     input.optimizer = optimizer_->text().trimmed();

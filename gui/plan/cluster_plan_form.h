@@ -27,6 +27,7 @@ struct ClusterPlanInput {
     QString batch;
     QString devices;      ///< range
     QString deviceTypes;  ///< names; empty: all of the cluster
+    QString headroom;     ///< of each device; empty: that of its type
     QString tokens;
     QString dtype;
     QString optimizer;  ///< of a profile
@@ -61,6 +62,7 @@ public:
     QLineEdit& batch() const { return *batch_; }
     QLineEdit& devices() const { return *devices_; }
     QLineEdit& deviceTypes() const { return *deviceTypes_; }
+    QLineEdit& headroom() const { return *headroom_; }
     QLineEdit& tokens() const { return *tokens_; }
     QComboBox& dtype() const { return *dtype_; }
     QLineEdit& optimizer() const { return *optimizer_; }
@@ -91,6 +93,7 @@ private:
     QLineEdit* batch_ = nullptr;
     QLineEdit* devices_ = nullptr;
     QLineEdit* deviceTypes_ = nullptr;
+    QLineEdit* headroom_ = nullptr;
     QLineEdit* tokens_ = nullptr;
     QComboBox* dtype_ = nullptr;
     QLineEdit* optimizer_ = nullptr;

@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace pipescope {
@@ -212,8 +214,137 @@ TEST_F(ClusterCommands, NameTheValueAndTheRule) {
                                       R"({"device": "V100", "count": 2, "devices": 4})"));
     EXPECT_THAT(refused("plan " + kModel + " --cluster mixed.json --batch 8 --devices 12..16"),
                 HasSubstr("V100 is left out: it has no rate for bfloat16"));
-    EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --devices 1,4"),
-                AllOf(HasSubstr("--devices is '1,4'"), HasSubstr("one range")));
+    EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --devices 1,9"),
+                HasSubstr("--devices has 9; the cluster has 8"));
+    EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --memory-limit 1GiB,2GiB"),
+                AllOf(HasSubstr("--memory-limit is 1.00 GiB, 2.00 GiB"), HasSubstr("give one size")));
+    EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --headroom 90GiB"),
+                HasSubstr("headroom is 90.00 GiB; A100 has a memory of 80.00 GiB"));
+    EXPECT_THAT(refused("simulate p.json --balance 4,4 -m 2 --batch 8 --headroom 1GiB"),
+                HasSubstr("--headroom is given without --device-types"));
+}
+
+// 5 % of an A100's 80 GiB, unless the catalogue or the command line says otherwise.
+TEST_F(ClusterCommands, LeaveRoomForWhatIsNoTensor) {
+    const std::string on = " --cluster c.json --batch 8 --json ";
+    const auto headroom = [&](const std::string& line) {
+        const auto memory = user.succeeds(line).json().at("device_memory");
+        EXPECT_EQ(memory.size(), 1U);
+        EXPECT_EQ(memory.at(0).at("device"), "A100");
+        EXPECT_EQ(memory.at(0).at("memory_bytes"), std::int64_t{80} << 30);
+        return memory.at(0).at("headroom_bytes").get<std::int64_t>();
+    };
+    EXPECT_EQ(headroom("simulate " + kModel + on), std::int64_t{4} << 30);
+    EXPECT_EQ(headroom("explain " + kModel + on + "-n 2 --headroom 6GiB"), std::int64_t{6} << 30);
+    EXPECT_EQ(headroom("simulate p.json" + on + "--memory-limit 72GiB"), std::int64_t{8} << 30);
+    EXPECT_EQ(headroom("simulate p.json" + on + "--memory-limit 72GiB --headroom 9GiB"), std::int64_t{9} << 30);
+    const auto plan = user.succeeds("plan " + kModel + on + "--devices 1,4 --memory-limit 100MB").json();
+    EXPECT_FALSE(plan.at("candidates").empty());
+    for (const auto& each : plan.at("candidates")) {
+        EXPECT_LE(each.at("peak_bytes"), 100'000'000);
+        const int devices = each.at("layout").at("devices");
+        EXPECT_TRUE(devices == 1 || devices == 4) << devices;
+    }
+    EXPECT_EQ(user.types("simulate " + kModel + on + "--memory-limit 1MB").code, 3);
+}
+
+TEST_F(ClusterCommands, SayThatSelectiveRecomputeSavesNothingWithFlashAttention) {
+    const std::string on = " --cluster c.json --batch 8 -n 2 --recompute selective";
+    for (const char* command : {"simulate ", "explain "}) {
+        EXPECT_THAT(user.succeeds(command + kModel + ",attention=flash" + on).err,
+                    HasSubstr("--recompute selective saves no memory with flash attention"));
+        EXPECT_EQ(user.succeeds(command + kModel + on).err, "");
+        EXPECT_EQ(user.succeeds(command + kModel + ",attention=flash" + on + " --json").json().at("warnings").size(),
+                  1U);
+    }
+}
+
+// Half of the pairs of tokens are skipped, and attention is most of the work of long samples.
+TEST_F(ClusterCommands, CountCausalAttentionByHalfToo) {
+    const std::string longer = "gpt:layers=4,hidden=256,heads=4,sequence=65536,vocabulary=512,attention=flash";
+    const auto step = user.succeeds("simulate " + longer + " --cluster c.json --batch 8 --json").json();
+    const double all = 4.0 * 65536 * 65536 * 256 * 4 * 3 * 8;  // of attention, four blocks, eight samples
+    const double skipped = step.at("mfu").get<double>() - step.at("mfu_causal").get<double>();
+    EXPECT_NEAR(skipped / step.at("mfu").get<double>(), all / 2 / step.at("model_flops").get<double>(), 1e-9);
+    EXPECT_THAT(user.succeeds("explain " + longer + " --cluster c.json --batch 8 -n 2").out, HasSubstr("causal MFU"));
+}
+
+// One lane waits for nothing: all that it does not compute are the sums.
+TEST_F(ClusterCommands, CallNoSumOfGradientsABubble) {
+    const auto step =
+        user.succeeds("simulate " + kModel + " --cluster c.json --batch 8 --data-parallel 8 --json").json();
+    const auto& lane = step.at("lanes").at(0);
+    EXPECT_GT(lane.at("gradient_sum_ns"), 0);
+    EXPECT_NEAR(lane.at("bubble_fraction").get<double>(),
+                lane.at("gradient_sum_ns").get<double>() / step.at("pipeline_ns").get<double>(), 1e-6);
+    const std::string text = user.succeeds("simulate " + kModel + " --cluster c.json --batch 8 --data-parallel 8").out;
+    EXPECT_THAT(text, AllOf(HasSubstr("gradient sums"), HasSubstr("0.00 %")));
+}
+
+// Every option that explain lists does something with one layout, or without one.
+TEST_F(ClusterCommands, ExplainListsNoOptionThatItAlwaysRefuses) {
+    const std::map<std::string, std::string> values{{"--cluster", "c.json"},
+                                                    {"--batch", "8"},
+                                                    {"--partitions", "2"},
+                                                    {"--data-parallel", "2"},
+                                                    {"--tensor-parallel", "2"},
+                                                    {"--context-parallel", "1"},
+                                                    {"--expert-parallel", "1"},
+                                                    {"--interleave", "1"},
+                                                    {"--micro-batch-size", "1"},
+                                                    {"--zero", "1"},
+                                                    {"--cuts", "even"},
+                                                    {"--gradient-bytes", "2"},
+                                                    {"--gradient-bucket", "40MB"},
+                                                    {"--sends", "serial"},
+                                                    {"--token-dispatch", "expert"},
+                                                    {"--schedule", "1f1b"},
+                                                    {"--recompute", "full"},
+                                                    {"--balance", "8"},
+                                                    {"--checkpoint", "always"},
+                                                    {"--optimizer", "adam"},
+                                                    {"--dtype", "bfloat16"},
+                                                    {"--devices", "4"},
+                                                    {"--device-types", "A100"},
+                                                    {"--device-catalogue", "d.json"},
+                                                    {"--headroom", "4GiB"},
+                                                    {"--memory-limit", "9GiB"},
+                                                    {"--rank-by", "cost"},
+                                                    {"--tokens", "1e9"},
+                                                    {"--json", ""},
+                                                    {"--master-weights", ""},
+                                                    {"--sequence-parallel", "--tensor-parallel 2"}};
+    user.writes("d.json",
+                R"({"format": "pipescope.devices", "version": 1, "devices": [{"name": "A100", "memory_bytes": 8e10,
+        "flops_per_second": {"float32": 1e12, "bfloat16": 1e13}, "memory_bytes_per_second": 1e12}]})");
+    user.writes("half.json", [] {
+        auto profile = nlohmann::json::parse(emulated_profile(1));
+        profile["dtype"] = "bfloat16";
+        return profile.dump();
+    }());
+    const auto commands = nlohmann::json::parse(user.succeeds("--print-commands").out);
+    const auto explain = std::ranges::find_if(commands, [](const auto& each) { return each.at("name") == "explain"; });
+    ASSERT_NE(explain, commands.end());
+    for (const auto& option : explain->at("options")) {
+        std::string name;
+        for (const std::string each : option.at("names")) {
+            name = each.starts_with("--") && name.empty() ? each : name;
+        }
+        if (name.empty() || name == "--help") {
+            continue;
+        }
+        ASSERT_TRUE(values.contains(name)) << name << ": give it a value here, and see that explain takes it";
+        const std::string given = (name == "--batch" || name == "--cluster" ? "" : name + " " + values.at(name));
+        bool is_taken = false;
+        for (const std::string& model : {kModel, std::string("p.json"), std::string("half.json")}) {
+            for (const char* layout : {"", " -n 1"}) {
+                const std::string line = "explain " + model + " --cluster c.json --batch 8 " + given +
+                                         (given.starts_with("--partitions") ? "" : layout);
+                is_taken = is_taken || user.types(line).code == 0;
+            }
+        }
+        EXPECT_TRUE(is_taken) << name;
+    }
 }
 
 TEST_F(ClusterCommands, FaultsOfClusterFilesAreAboutClusterFiles) {

@@ -95,7 +95,7 @@ TEST(ClusterPlan, FindsTheShortestStepsOfAllLayouts) {
                 const std::vector<double> steps = all_steps(small_model(), cluster, devices, batch, bucket);
                 ClusterPlanRequest request = request_of(batch);
                 request.layout.gradient_bucket = bucket;
-                request.least_devices = request.most_devices = devices;
+                request.devices = {{devices, devices}};
                 request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
                 const ClusterPlan plan = plan_cluster(small_model(), cluster, request);
                 ASSERT_EQ(plan.candidates.size(), 3U);
@@ -158,7 +158,7 @@ TEST(ClusterPlan, FindsTheShortestStepOfAProfile) {
             }
         }
         ClusterPlanRequest request = request_of(8);
-        request.least_devices = request.most_devices = 4;
+        request.devices = {{4, 4}};
         request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
         const LayoutStep best = plan_cluster(profile, options, cluster, request).candidates.front().step;
         EXPECT_DOUBLE_EQ(best.step_ns(), shortest) << round << " " << to_string(best.layout);
@@ -179,7 +179,7 @@ TEST(ClusterPlan, FindsTheShortestStepsOfExpertsAndLongSamples) {
             cluster.groups.front().link.bytes_per_second = speed;
             const std::vector<double> steps = all_steps(model, cluster, 4, 4, 0);
             ClusterPlanRequest request = request_of(4);
-            request.least_devices = request.most_devices = 4;
+            request.devices = {{4, 4}};
             request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
             const ClusterPlan plan = plan_cluster(model, cluster, request);
             ASSERT_EQ(plan.candidates.size(), 3U);
@@ -222,6 +222,78 @@ TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
         const ClusterPlan all = plan_cluster(model, cluster, request);
         EXPECT_EQ(candidates_of(pruned), candidates_of(all)) << "round " << round;
         EXPECT_LE(pruned.simulated, all.simulated);
+    }
+}
+
+TEST(ClusterPlan, TriesAListOfNumbersAndRangesOfDevices) {
+    const Cluster cluster = plain_cluster(4);
+    ClusterPlanRequest request = request_of(16);
+    request.devices = {{2, 2}, {12, 16}};
+    std::set<int> numbers;
+    for (const ClusterCandidate& each : plan_cluster(small_model(), cluster, request).candidates) {
+        numbers.insert(each.step.layout.devices());
+    }
+    EXPECT_EQ(numbers, (std::set<int>{2, 12, 16}));
+    request.devices = {{4, 4}, {17, 20}};
+    EXPECT_THAT(thrown<UsageError>([&] { plan_cluster(small_model(), cluster, request); }),
+                HasSubstr("--devices has 17; the cluster has 16"));
+}
+
+TEST(ClusterPlan, ListsEachOrderOnce) {
+    for (const int blocks : {4, 5, 6}) {
+        LanguageModel model = small_model();
+        model.layers = blocks;
+        ClusterPlanRequest request = request_of(8);
+        request.devices = {{4, 4}};
+        const ClusterPlan plan = plan_cluster(model, plain_cluster(1), request);
+        std::set<std::string> rows;
+        for (const ClusterCandidate& each : plan.candidates) {
+            Layout layout = each.step.layout;
+            layout.cuts = Cuts::even;
+            EXPECT_TRUE(
+                rows.insert(to_string(layout) + " " + to_string(layout.recompute) + " zero " +
+                            std::to_string(layout.zero) + " " + to_string(each.step.simulation.options.schedule) + " " +
+                            to_string(each.step.simulation.options.balance) + " " + std::to_string(each.step.step_ns()))
+                    .second)
+                << blocks << " blocks, " << to_string(each.step.layout);
+        }
+    }
+}
+
+TEST(ClusterPlan, SaysHowManyDevicesWouldBeEnough) {
+    Cluster cluster = plain_cluster(1);
+    const LanguageModel model = parse_language_model("gpt:layers=8,hidden=64,heads=4,sequence=16,vocabulary=128");
+    NodeGroup& group = cluster.groups.front();
+    group.device.memory_bytes = 1'500'000;  // eight devices hold 8 blocks' parameters, gradients and states
+    ClusterPlanRequest request = request_of(64);
+    const ClusterPlan plan = plan_cluster(model, cluster, request);
+    ASSERT_TRUE(plan.infeasible_because);
+    const std::string& because = *plan.infeasible_because;
+    const std::size_t at = because.find(" devices of type plain (");
+    ASSERT_NE(at, std::string::npos) << because;
+    const int enough = std::stoi(because.substr(because.rfind(' ', at - 1) + 1));
+    EXPECT_GT(enough, 4);
+    group.nodes = 64;
+    request.devices = {{enough, enough}};
+    EXPECT_FALSE(plan_cluster(model, cluster, request).candidates.empty()) << because;
+}
+
+// Tensors leave some memory to what is none.
+TEST(ClusterPlan, LeavesTheHeadroomFree) {
+    Cluster cluster = plain_cluster(1);
+    DeviceType& device = cluster.groups.front().device;
+    ClusterPlanRequest request = request_of(4);
+    request.devices = {{1, 1}};
+    const Bytes needed = highest_peak(plan_cluster(small_model(), cluster, request).candidates.front().step.simulation);
+    device.memory_bytes = needed + 1000;
+    set_headroom(device, 1000);
+    const ClusterPlan fits = plan_cluster(small_model(), cluster, request);
+    ASSERT_FALSE(fits.candidates.empty());
+    EXPECT_EQ(fits.candidates.front().step.memory.front().headroom, 1000);
+    EXPECT_EQ(highest_peak(fits.candidates.front().step.simulation), needed);
+    set_headroom(device, 1001);
+    for (const ClusterCandidate& each : plan_cluster(small_model(), cluster, request).candidates) {
+        EXPECT_LT(highest_peak(each.step.simulation), needed);
     }
 }
 
@@ -294,7 +366,7 @@ TEST(ClusterPlan, OfUnlikeDevicesIsThatOfAllLayoutsSimulated) {
             other.device.memory_bytes_per_second *= draw(1, 30);
         }
         ClusterPlanRequest request = request_of(draw(1, 3) * 2);
-        request.least_devices = request.most_devices = 2 * types;
+        request.devices = {{2 * types, 2 * types}};
         request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
         if (round % 3 == 0) {
             request.schedules = {Schedule::zero_bubble_2p, Schedule::zero_bubble_v};
@@ -317,7 +389,7 @@ TEST(ClusterPlan, FindsTheOnlyLayoutThatFitsBehindHundreds) {
     Cluster cluster = plain_cluster(4);
     const LanguageModel model = parse_language_model("gpt:layers=8,hidden=64,heads=4,sequence=64,vocabulary=128");
     ClusterPlanRequest request = request_of(64);
-    request.least_devices = request.most_devices = 16;
+    request.devices = {{16, 16}};
     request.schedules = {Schedule::gpipe};
     Bytes& memory = cluster.groups.front().device.memory_bytes;
     ClusterPlan plan;
@@ -347,7 +419,7 @@ TEST(ClusterPlan, AddsSlowDevicesToQuickOnesThatAreTooFew) {
     slow.nodes = 4;
     ClusterPlanRequest request = request_of(64);
     request.schedules = {Schedule::one_f_one_b};
-    request.least_devices = request.most_devices = 16;
+    request.devices = {{16, 16}};
     const LanguageModel model = parse_language_model("gpt:layers=16,hidden=64,heads=4,sequence=64,vocabulary=128");
     const ClusterPlan plan = plan_cluster(model, cluster, request);
     ASSERT_FALSE(plan.candidates.empty());
@@ -355,7 +427,7 @@ TEST(ClusterPlan, AddsSlowDevicesToQuickOnesThatAreTooFew) {
     EXPECT_TRUE(
         std::ranges::any_of(plan.candidates, [](const ClusterCandidate& each) { return each.step.device == "slow"; }));
     // The quick type has four devices of its own, so that no slow one joins.
-    request.least_devices = request.most_devices = 4;
+    request.devices = {{4, 4}};
     for (const ClusterCandidate& each : plan_cluster(model, cluster, request).candidates) {
         EXPECT_THAT(each.step.device, Not(HasSubstr(":")));
     }
@@ -427,7 +499,7 @@ TEST(ClusterPlan, CountsTheRunsTimeAndCost) {
     cluster.groups.front().price_per_hour = 12;
     cluster.groups.front().hours_between_failures = 100;
     ClusterPlanRequest request = request_of(8);
-    request.least_devices = request.most_devices = 8;
+    request.devices = {{8, 8}};
     request.tokens = 8 * 16 * 1e6;  // a million steps
     request.goal = ClusterGoal::cost;
     const ClusterPlan plan = plan_cluster(small_model(), cluster, request);
@@ -453,7 +525,7 @@ TEST(ClusterPlan, RanksARunWithASpareBeforeALargerOneWithout) {
     LanguageModel model = small_model();
     model.layers = 12;
     ClusterPlanRequest request = request_of(48);
-    request.least_devices = 12;
+    request.devices = {{12, 1'000}};
     request.tokens = 48 * 16 * 1e6;
     request.goal = ClusterGoal::time;
     const ClusterPlan plan = plan_cluster(model, cluster, request);
@@ -471,7 +543,7 @@ TEST(ClusterPlan, AShortRunWantsSparesForItsOwnFailures) {
     LanguageModel model = small_model();
     model.layers = 20;
     ClusterPlanRequest request = request_of(400);
-    request.least_devices = request.most_devices = 400;
+    request.devices = {{400, 400}};
     request.goal = ClusterGoal::time;
     request.checkpoint_seconds = 1e-3;
     const auto best_of = [&](double hours) {
@@ -496,7 +568,7 @@ TEST(ClusterPlan, RentsNoSpareThatCostsMoreThanItSaves) {
     cluster.groups.front().price_per_hour = 10;
     cluster.groups.front().hours_between_failures = 1000;
     ClusterPlanRequest request = request_of(16);
-    request.least_devices = request.most_devices = 4;
+    request.devices = {{4, 4}};
     request.tokens = 16 * 16 * 1e7;
     const auto best = [&](ClusterGoal goal) {
         request.goal = goal;
@@ -517,7 +589,7 @@ TEST(ClusterPlan, RentsNoSpareThatCostsMoreThanItSaves) {
     LanguageModel model = small_model();
     model.layers = 20;
     request = request_of(400);
-    request.least_devices = request.most_devices = 400;
+    request.devices = {{400, 400}};
     request.tokens = 400 * 16 * 1e7;
     request.goal = ClusterGoal::cost;
     const ClusterCandidate many = plan_cluster(model, cluster, request).candidates.front();
@@ -532,7 +604,7 @@ TEST(ClusterPlan, SaysWhyNothingFits) {
     EXPECT_TRUE(plan.candidates.empty());
     EXPECT_THAT(plan.infeasible_because.value_or(""), HasSubstr("no layout fits"));
     ClusterPlanRequest odd = request_of(7);
-    odd.least_devices = odd.most_devices = 4;
+    odd.devices = {{4, 4}};
     odd.layout.batch = (std::int64_t{1} << 40) + 1;
     EXPECT_THAT(thrown<UsageError>([&] { plan_cluster(small_model(), cluster, odd); }),
                 HasSubstr("a batch has at most 2^40 samples"));
@@ -584,7 +656,7 @@ TEST(ClusterPlan, TriesTheQuickestCutsForTheBestLayouts) {
     const LanguageModel model =
         parse_language_model("gpt:layers=8,hidden=64,heads=1,sequence=16,vocabulary=8192,tied=false");
     ClusterPlanRequest request = request_of(7);  // neither replicas nor tensor-parallel ranks divide it
-    request.least_devices = request.most_devices = 4;
+    request.devices = {{4, 4}};
     const Cluster cluster = plain_cluster(1);
     const ClusterPlan plan = plan_cluster(model, cluster, request);
     ASSERT_FALSE(plan.candidates.empty());
@@ -622,7 +694,7 @@ TEST(ClusterPlan, FindsALayoutWhoseFirstLaneHasNoBlock) {
     const LanguageModel model =
         parse_language_model("gpt:layers=11,hidden=64,heads=1,sequence=16,vocabulary=2900,tied=false");
     ClusterPlanRequest request = request_of(1);
-    request.least_devices = request.most_devices = 5;
+    request.devices = {{5, 5}};
     request.schedules = {Schedule::one_f_one_b};
     int alone = 0;
     for (double memory = 2e6; memory < 8e6; memory *= 1.01) {
@@ -648,7 +720,7 @@ TEST(ClusterPlan, TriesVariantsOnEachType) {
     const LanguageModel model =
         parse_language_model("gpt:layers=8,hidden=64,heads=1,sequence=16,vocabulary=8192,tied=false");
     ClusterPlanRequest request = request_of(7);
-    request.least_devices = request.most_devices = 4;
+    request.devices = {{4, 4}};
     std::set<std::string> quickest;
     std::set<std::string> automatic;
     for (const ClusterCandidate& each : plan_cluster(model, cluster, request).candidates) {
@@ -676,7 +748,7 @@ TEST(ClusterPlan, TriesAutoForTheBestLayouts) {
     const LanguageModel model = parse_language_model("gpt:layers=4,hidden=64,heads=1,sequence=16,vocabulary=8");
     ClusterPlanRequest request = request_of(8);
     request.layout.sends = Sends::overlapped;
-    request.least_devices = request.most_devices = 4;
+    request.devices = {{4, 4}};
     const auto best = [&](std::vector<Schedule> schedules) {
         request.schedules = std::move(schedules);
         return plan_cluster(model, cluster, request).candidates.front().step;
@@ -695,7 +767,7 @@ TEST(ClusterPlan, TriesAutoForTheBestLayouts) {
 // A batch so large that small micro-batches are too many leaves out those layouts only.
 TEST(ClusterPlan, LeavesOutLayoutsWithTooManyMicroBatches) {
     ClusterPlanRequest request = request_of(1 << 17);
-    request.least_devices = request.most_devices = 1;
+    request.devices = {{1, 1}};
     request.schedules = {Schedule::one_f_one_b};
     request.most_per_size = 1;
     const ClusterPlan plan = plan_cluster(small_model(), plain_cluster(1), request);
@@ -737,7 +809,7 @@ TEST(ClusterPlan, TriesPartitionsThatDoNotDivideTheBlocks) {
     // Four partitions do not divide the six blocks, but the ends take as long as some of them; six do.
     const LanguageModel model = parse_language_model("gpt:layers=6,hidden=64,heads=1,sequence=16,vocabulary=8");
     ClusterPlanRequest request = request_of(4);
-    request.least_devices = request.most_devices = 2;
+    request.devices = {{2, 2}};
     request.schedules = {Schedule::interleaved_1f1b};
     const ClusterPlan plan = plan_cluster(model, cluster, request);
     const auto is_tried = [&](int interleave) {

@@ -195,7 +195,7 @@ TEST(ContextPlan, IsThatOfAllLayoutsSimulated) {
         cluster.groups.front().device.memory_bytes = Bytes{1} << draw(23, 28);
         ClusterPlanRequest request;
         request.threads = 2;
-        request.least_devices = 4;
+        request.devices = {{4, 1'000}};
         request.layout.batch = draw(1, 2) * 2;
         request.schedules = {Schedule::one_f_one_b, round % 2 == 0 ? Schedule(Schedule::interleaved_1f1b)
                                                                    : Schedule(Schedule::zero_bubble_h1)};
@@ -216,7 +216,7 @@ TEST(ContextPlan, SplitsTheOnlySample) {
     LanguageModel model = parse_language_model(kLong);
     model.heads = model.kv_heads = 1;
     ClusterPlanRequest request;
-    request.least_devices = request.most_devices = 4;
+    request.devices = {{4, 4}};
     const Layout best = plan_cluster(model, plain_cluster(1), request).candidates.front().step.layout;
     EXPECT_EQ(best.context, 4);
     // Parts of less than 2048 tokens are not tried.

@@ -291,7 +291,7 @@ TEST(UnlikeDevices, OfAllTypesArePlannedWhereNoTwoAreEnough) {
     slowest.device.flops_per_second["bfloat16"] /= 2;
     ClusterPlanRequest request;
     request.layout.batch = 16;
-    request.least_devices = request.most_devices = 12;
+    request.devices = {{12, 12}};
     const ClusterPlan plan = plan_cluster(model(), cluster, request);
     ASSERT_FALSE(plan.candidates.empty());
     const LayoutStep& best = plan.candidates.front().step;
@@ -308,7 +308,7 @@ TEST(UnlikeDevices, ArePlannedWhereNeitherTypeIsEnough) {
     const Cluster cluster = two_types(2);
     ClusterPlanRequest request;
     request.layout.batch = 16;
-    request.least_devices = request.most_devices = 8;
+    request.devices = {{8, 8}};
     const ClusterPlan plan = plan_cluster(model(), cluster, request);
     ASSERT_FALSE(plan.candidates.empty());
     for (const ClusterCandidate& each : plan.candidates) {
@@ -317,7 +317,7 @@ TEST(UnlikeDevices, ArePlannedWhereNeitherTypeIsEnough) {
         EXPECT_EQ(each.nodes, 2);
         EXPECT_FALSE(each.reason.empty());
     }
-    request.least_devices = request.most_devices = 4;
+    request.devices = {{4, 4}};
     for (const ClusterCandidate& each : plan_cluster(model(), cluster, request).candidates) {
         EXPECT_THAT(each.step.device, Not(HasSubstr(":")));
     }
