@@ -22,7 +22,7 @@ _running: list[Recording] = []  # at most one
 
 def refuse_beside_a_recording(own: Optional[Recording], what: str) -> None:
     """A trace holds the tasks of all models of the process, so no other may run."""
-    if _running and _running[0] is not own:
+    if _running and _running[0] is not own and _running[0].process == os.getpid():  # a forked child records nothing
         raise UsageError(f"{what} while record() records another model, whose trace would hold both; leave that block first")
 
 
@@ -46,6 +46,7 @@ class Recording:
         self._path = os.fspath(path)
         self._force = force
         self._trace: Any = None
+        self.process = os.getpid()
         self._profile = profile
         self._optimizer = optimizer
         self._warmup = warmup
