@@ -17,13 +17,25 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     if (part.loss_before && part.loss_after) {
         remarks.push_back(fmt::format("loss {:.4f} before, {:.4f} after", *part.loss_before, *part.loss_after));
     }
-    if (part.repeat_spread) {
-        remarks.push_back(fmt::format("two equal runs differ by {}", format_percent(*part.repeat_spread)));
+    if (!part.is_judged()) {
+        remarks.push_back(fmt::format(
+            "not judged: other programs or the host took {} of the cores' time, more than {}; repeat the demo on a quiet "
+            "machine",
+            format_percent(taken_share(*part.load)), format_percent(kMostTaken)));
     }
     if (part.in_turns) {
         remarks.emplace_back(
-            "second run: its layers were profiled again between its steps, so profile and steps had the same machine "
-            "speed; in the first run that speed may have changed after the profile, which adds to the error");
+            "mean step time: predicted from layers that were profiled between the steps, so profile and steps met the "
+            "same machine");
+    }
+    if (part.beforehand) {
+        remarks.emplace_back(
+            "before the training: predicted from the profile that the balance was cut with; the machine's speed may have "
+            "changed since, which adds to the error");
+    }
+    if (part.uncertainty) {
+        remarks.push_back(fmt::format("the measured mean is uncertain by {} (standard error)",
+                                      format_percent(*part.uncertainty)));
     }
     const Comparison& comparison = part.compared.comparison;
     remarks.push_back(fmt::format("{} compared, {} matched, {} unmatched",
@@ -40,20 +52,26 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
 }
 }  // namespace
 
+double taken_share(const MachineLoad& load) {
+    return load.others + load.stolen;
+}
+
 TextTable demo_table(const DemoPart& part) {
     const Comparison& comparison = part.compared.comparison;
     const bool lossy = part.compared.lossy();
+    const auto judged_error = [&](const std::string& error) { return part.is_judged() ? error : "not judged"; };
     TextTable table({{"", Align::left}, {"measured"}, {"predicted"}, {"error"}});
     const JudgedStep judged = comparison.judged();
     table.add_row({judged.is_mean ? "mean step time" : "step time", format_duration(judged.measured),
-                   format_duration(judged.simulated), format_error_percent(comparison.step_error)});
-    if (part.in_turns) {
-        table.add_row({"second run, profiled between steps", format_duration(part.in_turns->measured),
-                       format_duration(part.in_turns->simulated), format_error_percent(part.in_turns->step_error())});
+                   format_duration(judged.simulated), judged_error(format_error_percent(comparison.step_error))});
+    if (part.beforehand) {
+        table.add_row({"predicted before the training", format_duration(judged.measured),
+                       format_duration(*part.beforehand),
+                       judged_error(format_error_percent(relative_error(*part.beforehand, judged.measured)))});
     }
     table.add_row({"bubble fraction", lossy ? "" : format_percent(judged.measured_bubble),
                    format_percent(judged.simulated_bubble),
-                   lossy ? "" : format_points(judged.simulated_bubble - judged.measured_bubble)});
+                   lossy ? "" : judged_error(format_points(judged.simulated_bubble - judged.measured_bubble))});
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
         const auto& measured = each.measured_peak_bytes;
@@ -101,12 +119,19 @@ Json demo_json(const DemoPart& part) {
     Json object{{"title", part.title},
                 {"loss_before", or_null(part.loss_before)},
                 {"loss_after", or_null(part.loss_after)},
-                {"repeat_spread", or_null(part.repeat_spread)}};
-    object["in_turns"] = nullptr;
+                {"in_turns", nullptr},
+                {"beforehand", nullptr},
+                {"uncertainty", or_null(part.uncertainty)},
+                {"judged", part.is_judged()}};
+    const JudgedStep judged = part.compared.comparison.judged();
     if (part.in_turns) {
-        object["in_turns"] = {{"measured_step_mean_ns", part.in_turns->measured.count()},
-                              {"simulated_step_mean_ns", part.in_turns->simulated.count()},
-                              {"step_error", part.in_turns->step_error()}};
+        object["in_turns"] = {{"measured_step_mean_ns", judged.measured.count()},
+                              {"simulated_step_mean_ns", judged.simulated.count()},
+                              {"step_error", part.compared.comparison.step_error}};
+    }
+    if (part.beforehand) {
+        object["beforehand"] = {{"simulated_step_mean_ns", part.beforehand->count()},
+                                {"step_error", or_null(relative_error(*part.beforehand, judged.measured))}};
     }
     object.update(comparison_json(part.compared));
     return object;

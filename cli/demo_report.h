@@ -2,6 +2,7 @@
 
 #include "cli/reports.h"
 #include "cli/text_table.h"
+#include "schedule/machine_load.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,12 +11,12 @@
 #include <vector>
 
 namespace pipescope {
-/// A second run, whose layers were profiled again between its steps: both met the same machine.
-struct RunInTurns {
-    Nanoseconds measured{0};  ///< mean step
-    Nanoseconds simulated{0};
-    double step_error() const { return relative_error(simulated, measured).value_or(0); }
-};
+/// Above this share of the cores' time, taken by other programs or the host, the demo does not judge its prediction.
+inline constexpr double kMostTaken = 0.1;
+double taken_share(const MachineLoad& load);
+inline bool can_be_judged(const MachineLoad& load) {
+    return taken_share(load) <= kMostTaken;
+}
 
 /// Prediction and measurement of one pipeline of the demo.
 struct DemoPart {
@@ -23,9 +24,13 @@ struct DemoPart {
     TraceComparison compared;
     std::optional<double> loss_before;  ///< at the first and last step; empty if the model learns nothing
     std::optional<double> loss_after;
-    /// Difference between the step times of two equal runs, relative to their mean: the limit of any prediction.
-    std::optional<double> repeat_spread;
-    std::optional<RunInTurns> in_turns;
+    /// The trace's profile was measured between the steps, so that both met the same machine.
+    bool in_turns = false;
+    std::optional<Nanoseconds> beforehand;  ///< mean step predicted before the training; empty: there is no other profile
+    std::optional<double> uncertainty;      ///< standard error of the measured mean step, relative to the mean
+    std::optional<MachineLoad> load;        ///< during the training; empty if unknown
+
+    bool is_judged() const { return !load || can_be_judged(*load); }
     std::optional<std::string> picture;  ///< file name beside the report
     std::vector<std::string> commands;   ///< to repeat it by hand
 };
@@ -37,6 +42,6 @@ std::string demo_text(const DemoPart& part);
 /// The report file, with a section per part: table, picture, commands. `environment` is a JSON object of strings and
 /// numbers.
 std::string demo_markdown(const std::vector<DemoPart>& parts, const std::string& environment);
-/// comparison_json() of the part, with title, loss_before, loss_after, repeat_spread and in_turns.
+/// comparison_json() of the part, with the keys of docs/cli/demo.md.
 nlohmann::ordered_json demo_json(const DemoPart& part);
 }  // namespace pipescope

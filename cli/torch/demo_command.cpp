@@ -16,6 +16,8 @@
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
+#include "profiler/layers/repeats.h"
+#include "profiler/recorder/load_meter.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/sample_statistics.h"
@@ -26,16 +28,17 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace pipescope {
@@ -56,6 +59,7 @@ constexpr int kRealLanes = 2;
 constexpr int kEmulatedLanes = 8;
 constexpr std::int64_t kEmulatedMicroBatches = 32;
 constexpr std::int64_t kWarmup = 2;
+constexpr std::chrono::seconds kLongestWait{30};
 
 /// Start of report.md until the demo is complete. It allows the next demo to replace the files of an unfinished one.
 constexpr std::string_view kUnfinished = "This demo did not finish. The next one replaces its files.\n";
@@ -94,10 +98,26 @@ PipelineOptions with_best_balance(const Profile& profile, PipelineOptions option
     return options;
 }
 
-/// Difference between two values, relative to their mean.
-double spread_of(Nanoseconds a, Nanoseconds b) {
-    const auto sum = static_cast<double>((a + b).count());
-    return sum == 0 ? 0 : 2 * std::abs(static_cast<double>((a - b).count())) / sum;
+/// Waits until other programs leave the machine alone, for 30 s at most.
+void wait_for_quiet(const DemoOptions& options) {
+    constexpr std::chrono::milliseconds kPause{200};
+    const auto start = std::chrono::steady_clock::now();
+    for (bool waits = false; stop_signal() == 0;) {
+        const LoadMeter meter(usable_core_numbers());
+        std::optional<MachineLoad> load;
+        while (!load && stop_signal() == 0 && std::chrono::steady_clock::now() - start < kLongestWait) {
+            std::this_thread::sleep_for(kPause);
+            load = meter.load();
+        }
+        if (!load || can_be_judged(*load)) {
+            return;
+        }
+        if (!waits) {
+            options.say(fmt::format("other programs take {} of the cores; waiting for up to {} s",
+                                    format_percent(taken_share(*load)), kLongestWait.count()));
+            waits = true;
+        }
+    }
 }
 
 /// Name of the picture beside the report. Empty, with a message, if there is no viewer or it fails.
@@ -125,34 +145,25 @@ std::string command_by_hand(const std::string& model, const PipelineOptions& opt
                        to_string(options.balance), options.chunks, options.batch, steps, trace, profile);
 }
 
+/// Standard error of the mean, relative to the mean. Empty for fewer than two steps.
+std::optional<double> uncertainty_of(const std::vector<Nanoseconds>& steps) {
+    std::vector<double> ns;
+    for (const Nanoseconds step : steps) {
+        ns.push_back(static_cast<double>(step.count()));
+    }
+    const double mean = mean_of(ns);
+    return ns.size() > 1 && mean > 0 ? std::optional(standard_error(ns) / mean) : std::nullopt;
+}
+
 TrainingResult train_with_bar(const std::string& label, const ModelSpec& model, TrainingOptions options) {
     ProgressBar bar(label);
     options.progress = [&](double done) { bar.show(done); };
     return train_recorded(model, options);
 }
 
-/// Runs the pipeline once more and profiles its layers between the steps. Leaves `part` as it is if that is stopped or
-/// cannot be done.
-void repeat_in_turns(const DemoOptions& options, const ModelSpec& model, TrainingOptions training, DemoPart& part) {
-    options.say("repeating the run, and profiling the layers again between its steps");
-    training.trace.clear();
-    ProfileInTurns profile(model, training.pipeline, training.seed);
-    profile.take_turn();  // begins with a small pipeline of its own, whose tasks do not belong into the recording
-    training.before_step = [&] { profile.take_turn(); };
-    const TrainingResult again = train_with_bar("training again", model, training);
-    if (stop_signal() != 0) {
-        return;
-    }
-    try {
-        const Simulation predicted = simulate(profile.finish(), training.pipeline);
-        part.in_turns = {mean(measured_step_times(again)), expected_step(predicted)};
-    } catch (const Error& error) {
-        options.say(fmt::format("the layers were not profiled between the steps: {}", error.what()));
-    }
-}
-
 DemoPart real_part(const DemoOptions& options) {
     const ModelSpec model = make_model(options.model);
+    wait_for_quiet(options);
     PipelineOptions pipeline;
     pipeline.chunks = options.chunks;
     pipeline.batch = options.batch;
@@ -182,18 +193,32 @@ DemoPart real_part(const DemoOptions& options) {
     training.trace = options.output / "trace.sqlite";
     training.force = true;
     training.profile = profile;
-    options.say(fmt::format("training {}, recorded", counted(training.steps, "step", "steps")));
+    options.say(fmt::format("training {}, recorded; the layers are profiled again between the steps",
+                            counted(training.steps, "step", "steps")));
+    ProfileInTurns turns(model, pipeline, training.seed);
+    turns.take_turn();  // begins with a small pipeline of its own, whose tasks do not belong into the recording
+    training.before_step = [&] { turns.take_turn(); };
+    DemoPart part;
+    training.profile_afterwards = [&]() -> std::optional<Profile> {
+        if (stop_signal() != 0) {
+            return std::nullopt;
+        }
+        try {
+            Profile again = turns.finish();
+            part.in_turns = true;
+            return again;
+        } catch (const Error& error) {
+            options.say(fmt::format("the layers were not profiled between the steps: {}", error.what()));
+            return std::nullopt;
+        }
+    };
     const TrainingResult result = train_with_bar("training", model, training);
     if (measured_step_times(result).empty()) {
         throw Interrupted();
     }
-    DemoPart part;
-    if (stop_signal() == 0) {
-        repeat_in_turns(options, model, training, part);
-    }
-    if (part.in_turns) {
-        part.repeat_spread = spread_of(mean(measured_step_times(result)), part.in_turns->measured);
-    }
+    part.beforehand = expected_step(predicted);
+    part.uncertainty = uncertainty_of(measured_step_times(result));
+    part.load = result.load;
     part.title = fmt::format("{} on {} lanes of this CPU, balance {}, batch of {} in {}", options.model, kRealLanes,
                              to_string(pipeline.balance), pipeline.batch,
                              counted(predicted.micro_batches, "micro-batch", "micro-batches"));

@@ -51,7 +51,6 @@ Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline,
 
 ProfileInTurns::ProfileInTurns(ModelSpec model, const PipelineOptions& pipeline, std::uint64_t seed)
     : model_(std::move(model)), options_(options_for_run(pipeline, seed)) {
-    options_.tapes = false;
     options_.progress = [](double) { throw_if_stopped(); };
     options_.between_rounds = [this] { return next_round(); };
 }

@@ -547,6 +547,9 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
         if (load) {
             recorder.set_run("load", to_json(*load));
         }
+        if (const auto profile = options.profile_afterwards ? options.profile_afterwards() : std::nullopt) {
+            recorder.set_profile(to_json(*profile));
+        }
         try {
             recorder.stop();
         } catch (const TraceError& error) {

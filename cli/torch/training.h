@@ -35,6 +35,8 @@ struct TrainingOptions {
     std::filesystem::path trace;     ///< empty: records into a temporary file
     bool force = false;              ///< replace an existing trace
     std::optional<Profile> profile;  ///< stored in the trace
+    /// Called after the last step, if not empty: its profile is stored in the trace instead of `profile`.
+    std::function<std::optional<Profile>()> profile_afterwards;
     /// If the trace cannot be created (read-only folder) or completed (full disk), returns the training's result with a
     /// trace_failure instead of throwing.
     bool survive_trace_failure = false;

@@ -63,6 +63,9 @@ void BusyLanes::work(std::size_t lane) {
             lanes_[lane].passes.push_back(pass);
         }
         lanes_[lane].runs = false;
+        if (others_stopped()) {
+            drained_.request_stop();
+        }
         changed_.notify_all();
         if (failure) {
             failure_ = failure;
@@ -76,11 +79,17 @@ void BusyLanes::set_size(std::size_t index) {
     size_ = index;
 }
 
-void BusyLanes::set_busy(int count) {
+void BusyLanes::set_busy(int count, const std::function<void(const std::stop_token&)>& meanwhile) {
     std::unique_lock lock(mutex_);
     busy_ = static_cast<std::size_t>(count);
+    drained_ = std::stop_source();
     changed_.notify_all();
-    changed_.wait(lock, [&] { return others_stopped(); });
+    while (!others_stopped()) {
+        const std::stop_token stop = drained_.get_token();
+        lock.unlock();
+        meanwhile(stop);
+        lock.lock();
+    }
 }
 
 bool BusyLanes::others_stopped() const {

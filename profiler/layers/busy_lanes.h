@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -35,8 +36,10 @@ public:
     /// Sets the size that the lanes run from their next pass on.
     void set_size(std::size_t index);
     /// Lets only the first `count` lanes continue; returns when the others have finished their pass. (If passes were
-    /// aborted, long ones would be lost more often than short ones, and the others' mean would be too small.)
-    void set_busy(int count);
+    /// aborted, long ones would be lost more often than short ones, and the others' mean would be too small.) Until
+    /// then `meanwhile` runs again and again and keeps this thread's core busy: passes beside an idle core would be too
+    /// quick. It returns early once its token is stopped.
+    void set_busy(int count, const std::function<void(const std::stop_token&)>& meanwhile);
     /// Rethrows a lane's exception.
     void check();
     /// Mean time in ns of each lane's passes at that size, without its first pass and standstills. Omits lanes with too
@@ -70,7 +73,8 @@ private:
     std::size_t busy_ = 0;
     bool is_over_ = false;
     std::exception_ptr failure_;
-    std::stop_source pass_;  // aborts passes that run at the end; also guarded
+    std::stop_source pass_;     // aborts passes that run at the end; also guarded, as the next
+    std::stop_source drained_;  // stopped once the lanes that are not to go on have stopped
     std::vector<Lane> lanes_;
     std::vector<std::jthread> threads_;
 };

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 namespace pipescope {
@@ -54,7 +55,8 @@ public:
     }
 
 private:
-    double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+    /// Own time: without that of the work that takes turns with the rounds.
+    double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_ - waited_).count(); }
 
     void measure_sizes() {
         for (std::size_t size = 0; size < part_.starts.size(); ++size) {
@@ -111,10 +113,10 @@ private:
     /// A step computes this loss when no lane has anything else to do. As all times of a profile, it is given as with
     /// all lanes busy.
     void measure_batch_loss(BusyLanes& busy) {
-        busy.set_busy(0);
+        let_busy(busy, 0);
         loss_batch_ = time_batch_loss({chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors},
                                       options_.batches, options_.seed);
-        busy.set_busy(busy.count());
+        let_busy(busy, busy.count());
         const PerLane slowdown = slowdown_.slowdown();
         for (double& ns : loss_batch_.ns) {
             ns *= slowdown.empty() ? 1 : slowdown.back();
@@ -150,9 +152,11 @@ private:
         bool goes_on = true;
         for (std::size_t round = 0; goes_on; ++round) {
             measure_round(round, busy);
-            busy.set_busy(0);
+            let_busy(busy, 0);
+            const Clock::time_point ready = Clock::now();
             goes_on = options_.between_rounds();
-            busy.set_busy(busy.count());
+            waited_ += Clock::now() - ready;
+            let_busy(busy, busy.count());
         }
     }
 
@@ -177,14 +181,18 @@ private:
         }
     }
 
-    LayerTimes pass(std::size_t size) {
-        return chain_.run(sizes_[size].start, sizes_[size].target, sizes_[size].segments, {});
+    LayerTimes pass(std::size_t size, const std::stop_token& stop = {}) {
+        return chain_.run(sizes_[size].start, sizes_[size].target, sizes_[size].segments, stop);
+    }
+
+    void let_busy(BusyLanes& busy, int count) {
+        busy.set_busy(count, [this](const std::stop_token& stop) { pass(sizes_.size() - 1, stop); });
     }
 
     void run_with_fewer_busy(BusyLanes& busy, double all_ns) {
-        busy.set_busy(slowdown_.next_busy() - 1);
+        let_busy(busy, slowdown_.next_busy() - 1);
         slowdown_.add(pass(sizes_.size() - 1).total(), all_ns);
-        busy.set_busy(busy.count());
+        let_busy(busy, busy.count());
     }
 
     double relative_error() const {
@@ -261,6 +269,7 @@ private:
     const PartOptions& options_;
     LayerChain chain_;
     const Clock::time_point start_;
+    Clock::duration waited_{0};
     std::vector<ModelBytes> bytes_;  // by size, like the following members
     std::vector<MeasuredSize> sizes_;
     std::vector<SizeTimes> times_;

@@ -366,7 +366,7 @@ TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     const auto parts = demo.json();
     EXPECT_THAT(keys_of(parts), ElementsAre("real", "emulated"));
     EXPECT_EQ(parts.at("real").at("tasks_unmatched"), 0);
-    EXPECT_TRUE(parts.at("real").at("repeat_spread").is_number());
+    EXPECT_TRUE(parts.at("real").at("uncertainty").is_number());
     // Profiled in turns, the second run's steps and their prediction are of one size on any machine.
     const double in_turns = parts.at("real").at("in_turns").at("step_error");
     EXPECT_GT(in_turns, -0.9);

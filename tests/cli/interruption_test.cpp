@@ -89,7 +89,7 @@ TEST_F(Interruption, ADemoPrintsThePartThatIsMeasuredAndTheNextOneReplacesItsFil
     EXPECT_EQ(first.code, 130) << first.err;
     const auto object = first.json();
     EXPECT_EQ(keys_of(object), (std::vector<std::string>{"real", "interrupted"}));
-    EXPECT_TRUE(object.at("real").at("repeat_spread").is_null());
+    EXPECT_TRUE(object.at("real").at("in_turns").is_null());
     EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("did not finish"), HasSubstr("step time |")));
     EXPECT_FALSE(user.has("demo/trace.sqlite-wal"));
 
