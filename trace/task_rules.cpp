@@ -254,8 +254,7 @@ TaskRules TaskRules::parse(std::string_view text, const std::string& file) {
 }
 
 TaskRules TaskRules::load(const std::filesystem::path& path) {
-    return parse(read_text_as<TaskRulesError>(path, {"a file of task rules", "see docs/task-rules.md"}),
-                 path.string());
+    return parse(read_text_as<TaskRulesError>(path, {"a file of task rules", "see docs/task-rules.md"}), path.string());
 }
 
 std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
