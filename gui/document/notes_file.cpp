@@ -2,6 +2,8 @@
 
 #include "gui/style/save_file.h"
 #include "schedule/error.h"
+#include "schedule/library_message.h"
+#include "schedule/text_file.h"
 #include "trace/json_nesting.h"
 
 #include <nlohmann/json.hpp>
@@ -16,7 +18,7 @@ namespace pipescope {
 namespace {
 constexpr const char* kNotesFormat = "pipescope.notes";
 constexpr int kNotesVersion = 1;
-constexpr qint64 kLargestNotes = 64 << 20;  // bytes; larger files are not notes of people
+constexpr std::uint64_t kLargestNotes = 64 << 20;  // bytes; larger files are not notes of people
 
 std::string quotedPath(const QString& path) {
     return "'" + path.toStdString() + "'";
@@ -46,18 +48,16 @@ QString notesPathOf(const QString& trace) {
 
 std::vector<TimeMark> readNotes(const QString& trace) {
     const QString path = notesPathOf(trace);
-    QFile file(path);
-    if (!file.exists()) {
+    if (!QFile::exists(path)) {
         return {};
     }
+    // Nobody named this file: a link to a device or a pipe in somebody's archive would be read without end.
+    const std::string text = read_text_file(
+        path.toStdString(), {"a file of notes", "move it away to start anew; until then new notes are not saved",
+                             TextFile::Kind::file, kLargestNotes});
     const std::string kept = "; it is kept as it is, and new notes are not saved; move it away to start anew";
-    if (!file.open(QIODevice::ReadOnly) || file.size() > kLargestNotes) {
-        throw Error(quotedPath(path) + " cannot be read as notes: " +
-                    (file.isOpen() ? std::string("it is too large") : file.errorString().toStdString()) + kept);
-    }
-    const QByteArray text = file.readAll();
     try {
-        if (nests_too_deep({text.data(), static_cast<std::size_t>(text.size())})) {
+        if (nests_too_deep(text)) {
             throw Error("it nests deeper than " + std::to_string(kMostJsonNesting) + " levels");
         }
         const nlohmann::json notes = nlohmann::json::parse(text.begin(), text.end());
@@ -76,11 +76,8 @@ std::vector<TimeMark> readNotes(const QString& trace) {
                          [](const TimeMark& a, const TimeMark& b) { return a.time < b.time; });
         return read;
     } catch (const std::exception& error) {
-        std::string fault = error.what();
-        if (fault.starts_with("[json.exception.") && fault.find("] ") != std::string::npos) {
-            fault.erase(0, fault.find("] ") + 2);  // the library's number of the error
-        }
-        throw Error(quotedPath(path) + " has no readable notes: " + fault + kept);
+        throw Error(quotedPath(path) + " has no readable notes: " + std::string(without_error_number(error.what())) +
+                    kept);
     }
 }
 

@@ -2,13 +2,17 @@
 
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <QDir>
 #include <QFile>
 #include <QFileInfo>
+
+#include <filesystem>
 
 namespace pipescope {
 namespace {
@@ -42,6 +46,18 @@ TEST_F(NotesFile, GoesWithItsLastNote) {
     writeNotes(trace_, notes_);
     writeNotes(trace_, {});
     EXPECT_FALSE(QFile::exists(notesPathOf(trace_)));
+}
+
+// As in an archive of somebody else: reading it would take all memory, or wait without end.
+TEST_F(NotesFile, IsNoDeviceNorPipe) {
+    const std::string path = notesPathOf(trace_).toStdString();
+    std::filesystem::create_symlink("/dev/zero", path);
+    EXPECT_THAT(thrown<Error>([&] { readNotes(trace_); }), testing::HasSubstr("notes.json: is no regular file"));
+    EXPECT_THAT(thrown<Error>([&] { writeNotes(trace_, notes_); }), testing::HasSubstr("move it away"));
+    EXPECT_TRUE(std::filesystem::is_symlink(path));
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_THAT(thrown<Error>([&] { readNotes(trace_); }), testing::HasSubstr("notes.json: is no regular file"));
 }
 
 TEST_F(NotesFile, IsKeptIfItIsDamagedForeignOrOfALaterVersion) {
