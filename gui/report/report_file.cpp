@@ -84,7 +84,10 @@ QString tableHtml(const ReportTable& table, bool paper) {
 /// `image`: the <img> element, or empty.
 QString page(const Report& report, const QString& image, bool paper) {
     QString html = QStringLiteral(
-                       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%1</title>\n"
+                       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                       // No network, no script: what a trace names cannot act.
+                       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+                       "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n<title>%1</title>\n"
                        "<style>%2</style>\n</head>\n<body>\n<h1>%1</h1>\n<p>%3</p>\n")
                        .arg(report.title.toHtmlEscaped(),
                             QString::fromLatin1(style()) + QString::fromLatin1(paper ? "" : screenStyle()),
@@ -107,7 +110,7 @@ QByteArray reportHtml(const Report& report) {
                               : QStringLiteral("<p><img alt=\"%1\" src=\"data:image/png;base64,%2\"></p>\n")
                                     .arg(translated("The measured timeline above the simulated one"),
                                          QString::fromLatin1(report.picture.toBase64()));
-    return page(report, image, false).toUtf8();
+    return wellFormed(page(report, image, false).toUtf8());
 }
 
 QByteArray reportPdf(const Report& report) {

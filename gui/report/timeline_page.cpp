@@ -52,7 +52,7 @@ QByteArray timelinePageHtml(const PageScene& scene) {
         "</p></noscript>\n";
     html += "<script type=\"application/json\" id=\"data\">" + data + "</script>\n";
     html += "<script>" + script + "</script>\n</body>\n</html>\n";
-    return html;
+    return wellFormed(html);
 }
 
 bool isPageName(const QString& path) {

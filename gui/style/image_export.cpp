@@ -97,7 +97,7 @@ QByteArray drawImage(QWidget& widget, ImageFormat format) {
             generator.setViewBox(QRect(QPoint(), widget.size()));
             generator.setTitle(widget.windowTitle());
             render(widget, generator);
-            return inPixels(buffer.data(), widget.size());
+            return wellFormed(inPixels(buffer.data(), widget.size()));
         }
         case ImageFormat::pdf: drawPdf(widget, buffer); return withoutDate(buffer.data());
     }

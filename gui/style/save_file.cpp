@@ -26,4 +26,22 @@ void saveFile(const QString& path, const QByteArray& bytes, const char* remedy) 
         throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() + "; " + remedy);
     }
 }
+
+QByteArray wellFormed(const QByteArray& markup) {
+    QByteArray text;
+    text.reserve(markup.size());
+    for (qsizetype k = 0; k < markup.size(); ++k) {
+        const auto byte = static_cast<unsigned char>(markup[k]);
+        const bool isControl = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f;
+        const bool isNoCharacter = byte == 0xef && k + 2 < markup.size() && markup[k + 1] == '\xbf' &&
+                                   (markup[k + 2] == '\xbe' || markup[k + 2] == '\xbf');  // U+FFFE, U+FFFF
+        if (isControl || isNoCharacter) {
+            text += "\xef\xbf\xbd";
+            k += isNoCharacter ? 2 : 0;
+        } else {
+            text += markup[k];
+        }
+    }
+    return text;
+}
 }  // namespace pipescope

@@ -15,6 +15,7 @@
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <CLI/CLI.hpp>
 
@@ -26,6 +27,7 @@
 #include <QSettings>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
@@ -240,12 +242,13 @@ int showWindows(const ViewOptions& options) {
 }
 
 int report(const Error& error, int code) {
-    std::fprintf(stderr, "pipescope-gui: %s\n", error.what());
+    std::fprintf(stderr, "pipescope-gui: %s\n", printable(error.what()).c_str());
     return code;
 }
 }  // namespace
 
 int runViewer(int argc, char** argv) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of file sizes then fails, and is reported
     CLI::App app("Shows a trace: the measured timeline above the simulated one.", "pipescope-gui");
     ViewOptions options;
     add_view_options(app, options);

@@ -13,6 +13,8 @@
 
 #include <QApplication>
 #include <QImage>
+#include <QLabel>
+#include <QXmlStreamReader>
 
 namespace pipescope {
 namespace {
@@ -47,6 +49,16 @@ TEST(ImageExport, DrawsSlicesAsShapesInAVectorImage) {
     EXPECT_TRUE(svg.contains("<svg width=\"1000\" height=\"700\""));
     EXPECT_FALSE(svg.contains("mm\"")) << "browsers and word processors take pixels";
     EXPECT_TRUE(svg.contains(">File<")) << "whole words, without a mnemonic's underlined letter";
+}
+
+TEST(ImageExport, WritesXmlWhateverANameHolds) {
+    QLabel label(QStringLiteral("model \x1b[31m & \a"));
+    label.setWindowTitle(QStringLiteral("title \x01"));
+    QXmlStreamReader reader(drawImage(label, ImageFormat::svg));
+    while (!reader.atEnd()) {
+        reader.readNext();
+    }
+    EXPECT_FALSE(reader.hasError()) << reader.errorString().toStdString();
 }
 
 TEST(ImageExport, RefusesAnUnknownEnding) {

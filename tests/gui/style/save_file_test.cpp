@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <QFile>
 #include <QTemporaryDir>
+#include <QXmlStreamReader>
 
 #include <csignal>
 
@@ -51,6 +52,16 @@ TEST(SaveFile, SaysWhyADiskTakesNoMore) {
     QFile file(path);
     ASSERT_TRUE(file.open(QIODevice::ReadOnly));
     EXPECT_EQ(file.readAll(), "before") << "the file that it should replace stays";
+}
+
+TEST(SaveFile, MarkupHoldsNoCharacterThatXmlForbids) {
+    const QByteArray all = wellFormed("<a>\x01 \x1b[31m \x7f \xef\xbf\xbe \xc2\x85 \xc3\xa4\t\r\n</a>");
+    EXPECT_EQ(all, "<a>\xef\xbf\xbd \xef\xbf\xbd[31m \xef\xbf\xbd \xef\xbf\xbd \xc2\x85 \xc3\xa4\t\r\n</a>");
+    QXmlStreamReader reader(all);
+    while (!reader.atEnd()) {
+        reader.readNext();
+    }
+    EXPECT_FALSE(reader.hasError()) << reader.errorString().toStdString();
 }
 }  // namespace
 }  // namespace pipescope
