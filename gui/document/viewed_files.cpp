@@ -19,7 +19,7 @@ namespace pipescope {
 namespace {
 bool isDatabase(const QString& path) {
     QFile file(path);
-    return file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
+    return QFileInfo(path).isFile() && file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
 }
 /// Device and inode: a file that takes another one's place has others. Zeros if there is no file.
 std::pair<std::uint64_t, std::uint64_t> identityOf(const QString& path) {
@@ -64,15 +64,12 @@ QString ViewedFiles::entry() const {
 /// A new name, since somebody may still read the file before.
 QString ViewedFiles::newPlace() {
     if (!folder_) {
-        folder_ = std::make_unique<QTemporaryDir>(QDir::tempPath() + QStringLiteral("/pipescope-view-XXXXXX"));
+        folder_ = std::make_unique<ScratchFolder>();
     }
-    if (!folder_->isValid()) {
-        throw Error("no temporary folder can be made below " + QDir::tempPath().toStdString() +
-                    "; a trace is written there; set TMPDIR to a writable folder");
-    }
-    const QDir place(folder_->filePath(QString::number(places_++)));
+    const QDir folder(QString::fromStdString(folder_->path().string()));
+    const QDir place(folder.filePath(QString::number(places_++)));
     place.mkpath(QStringLiteral("."));
-    QDir(folder_->filePath(QString::number(places_ - 3))).removeRecursively();  // nobody reads the one before the last
+    QDir(folder.filePath(QString::number(places_ - 3))).removeRecursively();  // nobody reads the one before the last
     QString name = QFileInfo(nameOf(files_)).fileName();
     const bool isNamed = areSeveral() || name.endsWith(QLatin1String(".sqlite"));
     return place.filePath(isNamed ? name : name + QStringLiteral(".sqlite"));

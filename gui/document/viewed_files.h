@@ -1,8 +1,9 @@
 #pragma once
 
+#include "schedule/scratch_folder.h"
+
 #include <QString>
 #include <QStringList>
-#include <QTemporaryDir>
 
 #include <cstdint>
 #include <filesystem>
@@ -52,7 +53,7 @@ private:
     const QString path_;
     std::mutex mutex_;
     // Guarded by `mutex_`.
-    std::unique_ptr<QTemporaryDir> folder_;  // made when it is needed
+    std::unique_ptr<ScratchFolder> folder_;  // made when it is needed
     int places_ = 0;
     std::pair<std::uint64_t, std::uint64_t> read_;  // device and inode of the file that was read; 0: none
     QString joined_;                                // the last joined or copied trace; empty: the file itself was read

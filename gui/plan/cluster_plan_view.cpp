@@ -237,7 +237,17 @@ void ClusterPlanView::openCandidate(std::size_t candidate) {
     const std::string device = each.step.device;
     QString name = asQString(device + " " + to_string(layout) + " " + to_string(each.step.simulation.options.schedule));
     name.replace(QLatin1Char(':'), QLatin1Char('x')).replace(QLatin1Char('/'), QLatin1Char('-'));
-    const QString path = traces_.filePath(QStringLiteral("%1 %2.sqlite").arg(candidate + 1).arg(name));
+    QString path;
+    try {
+        if (!traces_) {
+            traces_ = std::make_unique<ScratchFolder>();
+        }
+        const std::string file = QStringLiteral("%1 %2.sqlite").arg(candidate + 1).arg(name).toStdString();
+        path = QString::fromStdString((traces_->path() / file).string());
+    } catch (const Error& error) {
+        say(QString::fromUtf8(error.what()));
+        return;
+    }
     opening_.start(
         *this,
         [input = planned_, layout, device, path](const std::function<bool()>&) -> QString {

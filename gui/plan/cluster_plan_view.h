@@ -5,8 +5,7 @@
 #include "gui/plan/cluster_plan_form.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/column_model.h"
-
-#include <QTemporaryDir>
+#include "schedule/scratch_folder.h"
 
 #include <memory>
 
@@ -53,7 +52,6 @@ public:
     void openCandidate(std::size_t candidate) override;
 
     /// Where the traces of candidates lie.
-    QString traceFolder() const { return traces_.path(); }
 
     ClusterPlanForm& form() const { return *form_; }
     const ClusterPlan* plan() const { return candidates_->plan(); }
@@ -71,7 +69,7 @@ private:
     std::shared_ptr<std::atomic<double>> done_;
     LatestJob planning_;
     LatestJob opening_;
-    QTemporaryDir traces_;
+    std::unique_ptr<ScratchFolder> traces_;  // made when it is needed
     QTimer* timer_;
     ClusterPlanModel* candidates_;
     TableFilter* filter_;

@@ -76,7 +76,6 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     connectFiles();
     tables_ = new TableDocks(docks_, *files_, session_, *messages_, this);
     scenarios_ = new ScenarioDocks(*this, docks_, *files_);
-    session_.leaveOut(scenarios_->clusterPlan().traceFolder());
     exports_ = new ExportMenu(*this, *files_, *tables_, *scenarios_);
     connect(exports_, &ExportMenu::failed, this, &MainWindow::showError);
     connect(files_, &FileTabs::pageChanged, this, &MainWindow::takeDropsFromFields);  // also from new widgets
@@ -122,7 +121,6 @@ void MainWindow::connectFiles() {
 
 void MainWindow::createStartPage() {
     start_ = new StartPage(session_, stack_);
-    session_.leaveOut(samples_.path());
     connect(start_, &StartPage::openRequested, this, &MainWindow::askForFile);
     connect(start_, &StartPage::fileRequested, files_, qOverload<const QString&>(&FileTabs::open));
     connect(start_, &StartPage::sampleRequested, this, &MainWindow::openSample);
@@ -130,7 +128,10 @@ void MainWindow::createStartPage() {
 
 void MainWindow::openSample() {
     try {
-        files_->open(StartPage::writeSample(samples_.path()));
+        if (!samples_) {
+            samples_ = std::make_unique<ScratchFolder>();
+        }
+        files_->open(StartPage::writeSample(QString::fromStdString(samples_->path().string())));
     } catch (const Error& error) {
         showError(QString::fromUtf8(error.what()));
     }

@@ -2,9 +2,11 @@
 
 #include "gui/window/dock_set.h"
 #include "gui/window/session_state.h"
+#include "schedule/scratch_folder.h"
 
 #include <QMainWindow>
-#include <QTemporaryDir>
+
+#include <memory>
 
 class QMenu;
 class QSettings;
@@ -74,7 +76,7 @@ private:
     bool takesTab(const QWidget& widget) const;
 
     SessionState session_;
-    QTemporaryDir samples_;
+    std::unique_ptr<ScratchFolder> samples_;  // made when it is needed
     DockSet docks_;
     MessageBar* messages_;
     QStackedWidget* stack_;

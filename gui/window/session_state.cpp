@@ -2,6 +2,7 @@
 
 #include "gui/document/viewed_files.h"
 #include "gui/window/document_page.h"
+#include "schedule/scratch_folder.h"
 
 #include <QCryptographicHash>
 #include <QFileInfo>
@@ -87,7 +88,7 @@ void SessionState::setValue(QLatin1String key, const QVariant& value) {
 }
 
 void SessionState::addRecentFile(const QString& path, const QString& about) {
-    if (std::ranges::any_of(leftOut_, [&](const QString& folder) { return path.startsWith(folder); })) {
+    if (path.contains(QLatin1Char('/') + QLatin1String(ScratchFolder::kPrefix))) {
         return;
     }
     QStringList files = value(kRecentFilesKey).toStringList();

@@ -46,13 +46,11 @@ public:
     QVariant value(QLatin1String key) const;
     void setValue(QLatin1String key, const QVariant& value);
     /// Puts a file, or an entry of several (ViewedFiles::entry()), in front of the recent ones, of which ten are kept.
-    /// `about` says what it is.
+    /// `about` says what it is. Temporary files (ScratchFolder) are left out.
     void addRecentFile(const QString& path, const QString& about = {});
     void removeRecentFile(const QString& path);
     /// The most recent first; files may be gone.
     QList<RecentFile> recentFiles() const;
-    /// Never lists this file, or those below this folder.
-    void leaveOut(const QString& path) { leftOut_.append(path); }
 
     /// Saves how the page shows its file, under a key derived from the path: step, visible part, marks, comparison. Of
     /// more than 200 files, the least recently saved ones are forgotten. States of a later version of the viewer are
@@ -63,6 +61,5 @@ public:
 
 private:
     QSettings* settings_;
-    QStringList leftOut_;
 };
 }  // namespace pipescope
