@@ -10,7 +10,8 @@ namespace pipescope {
 std::string profiler_name(const TaskKey& key, bool is_split);
 
 /// A task as a range of torch's profiler, if it runs where the model is called: its callbacks come to the lanes with
-/// the rest of the caller's thread-local state. Otherwise the range costs a look at the thread's callbacks, about 16 ns.
+/// the rest of the caller's thread-local state. Otherwise the range costs a look at the thread's callbacks, about 16
+/// ns.
 class ProfilerRange {
 public:
     ProfilerRange(const TaskKey& key, bool is_split) : range_(begin(key, is_split)) {}

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -48,7 +49,7 @@ void leave(std::vector<std::shared_ptr<Processes>> ranks) {
 
 TEST(ProcessWatch, GoesOnThoughABeatInTheStoreIsNoNumber) {
     const std::string rendezvous = testing_support::ProcessGroup::free_rendezvous();
-    const auto ranks = joined(2, rendezvous);
+    auto ranks = joined(2, rendezvous);
     const auto port = static_cast<std::uint16_t>(std::stoi(rendezvous.substr(rendezvous.find(':') + 1)));
     KeyStore store({"127.0.0.1", port}, std::nullopt, 30s);
     for (int k = 0; k < 300; ++k) {  // the beat is written and looked at every 100 ms
@@ -56,15 +57,15 @@ TEST(ProcessWatch, GoesOnThoughABeatInTheStoreIsNoNumber) {
         std::this_thread::sleep_for(1ms);
     }
     EXPECT_EQ(ranks[0]->failure(), std::nullopt);
-    leave(ranks);
+    leave(std::move(ranks));
 }
 
 TEST(ProcessWatch, EndsTheGroupIfItsConnectionsAreClosedInUse) {
-    const auto ranks = joined(2, testing_support::ProcessGroup::free_rendezvous());
+    auto ranks = joined(2, testing_support::ProcessGroup::free_rendezvous());
     EXPECT_THAT(thrown<ProcessError>([&] { ranks[0]->exchange(1, [] { return false; }); }),
                 HasSubstr("the connections were closed while rank 0"));
     EXPECT_THAT(ranks[0]->failure().value_or(""), HasSubstr("the connections were closed while rank 0"));
-    leave(ranks);
+    leave(std::move(ranks));
 }
 }  // namespace
 }  // namespace pipescope
