@@ -74,9 +74,9 @@ void readTokens(const ClusterPlanInput& input, ClusterPlanRequest& request) {
     constexpr double kMostTokens = 1e18;
     bool isNumber = false;
     request.tokens = input.tokens.toDouble(&isNumber);
-    if (!isNumber || !(request.tokens >= 0 && request.tokens <= kMostTokens)) {
+    if (!isNumber || !(request.tokens >= 1 && request.tokens <= kMostTokens)) {
         refuseInput(ClusterPlanForm::tr("the number of tokens"), input.tokens,
-                    ClusterPlanForm::tr("it is a number such as 1e12"));
+                    ClusterPlanForm::tr("it is a number from 1 to 1e18, such as 1e12, or empty for one step"));
     }
 }
 

@@ -347,5 +347,11 @@ TEST(LinkTiers, AreNamedByWhereTheirLinksLie) {
     EXPECT_EQ(tiers.tiers[1].about.count(QLatin1Char('\n')), 1);
     EXPECT_EQ(tiers.colors(), (std::vector<int>{2, 1, 2}));
 }
+TEST_F(ClusterPlanViewTest, RefusesARunOfNoTokensAsTheCommandDoes) {
+    form_.tokens().setText(QStringLiteral("0"));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("number of tokens is '0'"))) << view_.message().toStdString();
+    EXPECT_EQ(rows(), 0);
+}
 }  // namespace
 }  // namespace pipescope
