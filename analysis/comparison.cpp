@@ -6,6 +6,7 @@
 #include "schedule/sample_statistics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -163,15 +164,26 @@ void require_steps(const Measured& measured) {
     }
 }
 
-/// `twins`: the tasks of the other side's step.
-Comparison compare_sides(const Measured& measured, const OtherSide& other, const std::vector<Slice>& twins,
-                         Opposite opposite) {
-    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
-    const RunFigures figures = figures_of(measured, steps);
+/// Of the mean, relative to it.
+std::optional<double> relative_standard_error(const std::vector<Nanoseconds>& times) {
+    std::vector<double> numbers;
+    for (const Nanoseconds time : times) {
+        numbers.push_back(static_cast<double>(time.count()));
+    }
+    const double center = mean_of(numbers);
+    return numbers.size() < 2 || center <= 0
+               ? std::nullopt
+               : std::optional(standard_deviation(numbers) / std::sqrt(static_cast<double>(numbers.size())) / center);
+}
+
+/// `steps` and `figures` are those of the measured side, `twins` the tasks of the other side's step.
+Comparison compare_sides(const std::map<std::int32_t, Timeline>& steps, const RunFigures& figures,
+                         const OtherSide& other, const std::vector<Slice>& twins, Opposite opposite) {
     Comparison comparison;
     comparison.steps = figures.steps;
     comparison.measured_step_time = figures.step_time;
     comparison.measured_step_mean = figures.step_mean;
+    comparison.measured_standard_error = relative_standard_error(figures.step_times);
     comparison.measured_bubble_fraction = figures.bubble_fraction;
     comparison.measured_bubble_mean = figures.bubble_mean;
     comparison.measured_wall_step_time = figures.wall_step_time;
@@ -195,8 +207,18 @@ std::optional<double> relative_error(Nanoseconds predicted, Nanoseconds measured
     return relative_error(static_cast<double>(predicted.count()), static_cast<double>(measured.count()));
 }
 
+std::optional<ModelError> model_error(const Comparison& comparison) {
+    const Nanoseconds simulated = comparison.simulated_step_mean.value_or(comparison.simulated_step_time);
+    const std::optional<double> error = relative_error(simulated, comparison.measured_step_mean);
+    if (!error || simulated.count() <= 0) {
+        return std::nullopt;
+    }
+    return ModelError{*error, comparison.measured_standard_error, comparison.steps.size()};
+}
+
 void keep_worst(std::vector<ComparedTask>& tasks) {
     constexpr std::size_t kWorst = 10;
+    std::erase_if(tasks, [](const ComparedTask& task) { return task.measured == task.simulated; });
     std::stable_sort(tasks.begin(), tasks.end(), [](const ComparedTask& a, const ComparedTask& b) {
         return std::chrono::abs(a.measured - a.simulated) > std::chrono::abs(b.measured - b.simulated);
     });
@@ -277,11 +299,13 @@ Comparison compare(const Measured& measured, const Simulation& simulation) {
         const Update update = simulation.options.update;
         return belongs_to_step(slice, update) && (update == Update::synchronous || slice.key.step == simulation.step);
     });
-    return compare_sides(measured, side_of(simulation), twins, Opposite::simulation);
+    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
+    return compare_sides(steps, figures_of(measured, steps), side_of(simulation), twins, Opposite::simulation);
 }
 
-Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical) {
+Comparison compare(const Measured& after, const RunFigures& figures, const RunFigures& before,
+                   const Timeline& typical) {
     require_steps(after);
-    return compare_sides(after, side_of(before), typical.slices, Opposite::run_before);
+    return compare_sides(compared_tasks(after), figures, side_of(before), typical.slices, Opposite::run_before);
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "analysis/task_join.h"
 #include "schedule/backward_half.h"
+#include "simulator/model_error.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>
@@ -56,6 +57,7 @@ struct Comparison {
     Nanoseconds measured_step_time{0};
     Nanoseconds simulated_step_time{0};  ///< without noise
     Nanoseconds measured_step_mean{0};
+    std::optional<double> measured_standard_error;   ///< of that mean, relative to it; empty for one step
     std::optional<Nanoseconds> simulated_step_mean;  ///< the expected step, if the profile has noise
     double step_error = 0;                           ///< simulated / measured - 1, from judged()
     double measured_bubble_fraction = 0;
@@ -69,7 +71,7 @@ struct Comparison {
     std::int64_t tasks_only_simulated = 0;  ///< those of them that the measured steps do not have
     RecordedKinds recorded;                 ///< by any of the steps
     std::vector<ComparedLane> lanes;
-    std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
+    std::vector<ComparedTask> worst;  ///< keep_worst()
     std::optional<Replay> replay;     ///< set by compare_trace(); compare() leaves it empty
 
     /// Means if the profile has noise, otherwise medians. Noise makes a step longer, since every wait takes the later
@@ -124,9 +126,14 @@ Timeline typical_step(const Measured& measured);
 /// Has as many lanes as the side with more; a lane that one side lacks has zeros there.
 /// Throws Error if there is no step to compare, or if a step has no compute task.
 Comparison compare(const Measured& measured, const Simulation& simulation);
-/// Compares with the typical step of another run instead: its run_figures() and typical_step(). Throws likewise.
-Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical);
+/// Compares with the typical step of another run instead: its figures and typical_step(). `figures` are those of
+/// `after`. Both figures are made alike: by run_figures(), or by figures_of() for layouts on clusters. Throws likewise.
+Comparison compare(const Measured& after, const RunFigures& figures, const RunFigures& before, const Timeline& typical);
 
-/// Keeps the ten with the largest difference, largest first.
+/// Of the simulated mean step, which is the step without noise if the profile has none. Empty if either side has no
+/// step, or if the other side is a run.
+std::optional<ModelError> model_error(const Comparison& comparison);
+
+/// Keeps the ten with the largest difference, largest first, and none without a difference.
 void keep_worst(std::vector<ComparedTask>& tasks);
 }  // namespace pipescope

@@ -188,9 +188,10 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile
     const auto taken = [](const MachineLoad& load) { return load.others + load.stolen; };
     if (profile && run && std::abs(taken(*profile) - taken(*run)) > kNotableLoad) {
         warnings.push_back(fmt::format(
-            "{} of the cores' time was taken while the profile was measured, and {} during the run: a part of the step "
-            "error is that difference",
-            percent(taken(*profile)), percent(taken(*run))));
+            "other load took {} of the cores' time {} during the run than while the profile was measured: a part of "
+            "the "
+            "step error is that difference",
+            percent(std::abs(taken(*run) - taken(*profile))), taken(*run) > taken(*profile) ? "more" : "less"));
     }
     return warnings;
 }

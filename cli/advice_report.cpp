@@ -20,7 +20,8 @@ Nanoseconds saved_by(const Advice& advice, const Move& move) {
 std::string effect_text(const Advice& advice, const Move& move) {
     switch (move.effect) {
         case MoveEffect::fits: return "fits";
-        case MoveEffect::faster: return "faster";
+        case MoveEffect::faster:
+            return is_within_model_error(advice, move).value_or(false) ? "faster, within the error" : "faster";
         case MoveEffect::over_limit: return "over the limit";
         case MoveEffect::none: break;
     }
@@ -55,8 +56,10 @@ std::string verdict_text(const Advice& advice) {
         return helpful > 0 ? fmt::format("{} it fit\n", counted(helpful, "single change makes", "single changes make"))
                            : "no single change makes it fit; plan tries several at once\n";
     }
-    return helpful > 0 ? fmt::format("{} it faster\n", counted(helpful, "single change makes", "single changes make"))
-                       : "no single change makes it faster; plan tries several at once\n";
+    std::string text =
+        helpful > 0 ? fmt::format("{} it faster\n", counted(helpful, "single change makes", "single changes make"))
+                    : "no single change makes it faster; plan tries several at once\n";
+    return advice.model_error ? text + model_error_text(*advice.model_error) + "\n" : text;
 }
 
 std::string reasons_text(const Advice& advice) {
@@ -66,6 +69,15 @@ std::string reasons_text(const Advice& advice) {
         text += fmt::format("{}. {}{}\n", k + 1, move.why, move.note.empty() ? "" : fmt::format(" ({})", move.note));
     }
     return text.empty() ? "" : "\n" + text;
+}
+
+nlohmann::ordered_json model_error_json(const std::optional<ModelError>& error) {
+    using Json = nlohmann::ordered_json;
+    return error ? Json{{"error", error->error},
+                        {"standard_error", error->standard_error ? Json(*error->standard_error) : Json(nullptr)},
+                        {"steps", error->steps},
+                        {"least_change", error->least_change()}}
+                 : Json(nullptr);
 }
 }  // namespace
 
@@ -81,7 +93,10 @@ std::string options_text(const std::vector<OptionText>& changes) {
 
 nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::string>& commands) {
     using Json = nlohmann::ordered_json;
-    Json object{{"base", simulation_json(advice.base)}, {"situation", advice.situation}, {"moves", Json::array()}};
+    Json object{{"base", simulation_json(advice.base)},
+                {"situation", advice.situation},
+                {"model_error", model_error_json(advice.model_error)},
+                {"moves", Json::array()}};
     for (std::size_t k = 0; k < advice.moves.size(); ++k) {
         const Move& move = advice.moves[k];
         Json each{{"kind", to_string(move.kind)},
@@ -93,6 +108,8 @@ nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::
                   {"hypothetical", move.hypothetical},
                   {"why", move.why},
                   {"note", move.note}};
+        const std::optional<bool> hidden = is_within_model_error(advice, move);
+        each["within_model_error"] = hidden ? Json(*hidden) : Json(nullptr);
         each["changes"] = Json::object();
         for (const auto& [option, value] : move.changes) {
             each["changes"][option] = value.empty() ? Json(nullptr) : Json(value);

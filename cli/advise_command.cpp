@@ -1,4 +1,7 @@
+#include "analysis/measured_steps.h"
 #include "analysis/recorded_run.h"
+#include "analysis/task_contradictions.h"
+#include "analysis/trace_comparison.h"
 #include "analysis/trace_profile.h"
 #include "balance/profile_file.h"
 #include "cli/advice_report.h"
@@ -19,6 +22,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -156,6 +160,18 @@ ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
     return advice.base.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 
+/// The error of the simulation on the run; empty if the trace has no step to compare. `base` has the noise.
+std::optional<ModelError> error_on(RecordedRun run, const OpenedTrace& trace, const Simulation& base) {
+    std::optional<Simulation> simulation = simulate_run(run, false);
+    if (!simulation || trace.measured.slices.empty()) {
+        return std::nullopt;
+    }
+    simulation->noise = base.noise;
+    const RunComparison compared = compare_run(run, &*simulation, steps_to_compare(run, steps_in_time(trace.measured)),
+                                               trace.measured, {}, check_run(run, trace.measured));
+    return compared.comparison ? model_error(*compared.comparison) : std::nullopt;
+}
+
 ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, const OpenedTrace& trace) {
     for (const CLI::Option* option : given_options(command)) {
         if (!is_named(*option, "memory-limit")) {
@@ -180,6 +196,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         }
     }
     Advice advice = complete_advice(*run.profile, options);
+    advice.model_error = error_on(run, trace, advice.base);
     if (run.on_cluster) {
         add_rest_of_step(advice, *run.on_cluster, *run.options);
         advice.base.options = as_counted(run, std::move(advice.base.options));

@@ -608,6 +608,10 @@ bool is_within_noise(const Advice& advice, const Move& move) {
     return move.effect == MoveEffect::none && relative_change(advice, move) < -kPlanTie;
 }
 
+std::optional<bool> is_within_model_error(const Advice& advice, const Move& move) {
+    return advice.model_error ? std::optional(advice.model_error->hides(relative_change(advice, move))) : std::nullopt;
+}
+
 double relative_change(const Advice& advice, const Move& move) {
     const auto [before, after] = comparable_figures(advice.base, move.simulation);
     return before.step.count() > 0

@@ -1,10 +1,12 @@
 #pragma once
 
 #include "balance/profile.h"
+#include "simulator/model_error.h"
 #include "simulator/option_texts.h"
 #include "simulator/simulation.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,8 @@ struct Advice {
     std::string situation;  ///< a sentence: which lane works longest, or by how much the base is over the limit
     std::vector<Move> moves;
     bool cancelled = false;  ///< moves are those tried by then
+    /// Of the base's simulation, if the pipeline was recorded; set by the caller.
+    std::optional<ModelError> model_error = {};
 };
 
 /// Simulates, without noise, the options and each single change of them that can run:
@@ -84,6 +88,10 @@ void add_noise(const Profile& profile, Advice& advice, const std::function<bool(
 
 /// True if the noise may explain that the move's step is shorter: by two standard errors of the difference or less.
 bool is_within_noise(const Advice& advice, const Move& move);
+
+/// True if the step's change, longer or shorter, cannot be told apart from the simulation's error on the recorded run.
+/// Empty if that error is not known. It says nothing of memory.
+std::optional<bool> is_within_model_error(const Advice& advice, const Move& move);
 
 /// Step time of a move over that of the base, minus 1. Expected steps, if the profile has noise.
 double relative_change(const Advice& advice, const Move& move);

@@ -106,9 +106,10 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     }
     const std::vector<MemorySample> noMemory;
     const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(document.run)};
-    document.comparison = compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
+    const RunFigures figures = figures_of(document.run, after);
+    document.comparison =
+        compare(after, figures, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
     addPeaks(document);
-    const RunFigures figures = run_figures(after);
     document.stepChange = step_difference(baseline.figures, figures);
     document.bubbleChange = mean_difference(baseline.figures.bubbles, figures.bubbles);
     if (!document.whyNoTwins.empty()) {

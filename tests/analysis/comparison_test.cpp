@@ -180,12 +180,13 @@ TEST_F(Compare, TakesTheTypicalStepOfAnotherRunForTheSimulatedOne) {
     }
     const RunFigures figures = run_figures(before);
     EXPECT_EQ(figures.step_mean.count(), 11'000);
-    const Comparison same = compare(before, figures, typical);
+    const Comparison same = compare(before, figures, figures, typical);
     EXPECT_EQ(same.step_error, 0);
     EXPECT_TRUE(same.judged().is_mean);
     EXPECT_EQ(same.tasks_unmatched, 0);
-    EXPECT_EQ(same.worst.front().measured, same.worst.front().simulated);
-    const Comparison later = compare({timeline_, memory_, {2}, {}}, figures, typical);
+    EXPECT_TRUE(same.worst.empty()) << "no task differs from itself";
+    const Measured last{timeline_, memory_, {2}, {}};
+    const Comparison later = compare(last, run_figures(last), figures, typical);
     EXPECT_NEAR(later.step_error, 11.0 / 12 - 1, 1e-12);
     EXPECT_EQ(later.lanes.at(0).simulated_busy.count(), 7'700);
     EXPECT_EQ(later.lanes.at(0).measured_busy.count(), 8'400);
@@ -195,6 +196,28 @@ TEST_F(Compare, TakesTheTypicalStepOfAnotherRunForTheSimulatedOne) {
     const auto backward =
         std::ranges::find(of_two.slices, TaskKind::backward, [](const Slice& slice) { return slice.key.kind; });
     EXPECT_EQ(backward->duration().count(), 2'200) << "of two, the longer";
+}
+
+TEST_F(Compare, TakesTheFiguresOfBothRunsAsTheyAreGiven) {
+    const Measured run{timeline_, memory_, {0, 1, 2}, {}};
+    RunFigures longer = run_figures(run);  // as those of a layout, whose step goes on after the traced pipeline
+    longer.step_time += Nanoseconds{9'000};
+    longer.step_mean += Nanoseconds{9'000};
+    const Comparison compared = compare(run, longer, longer, typical_step(run));
+    EXPECT_EQ(compared.measured_step_mean.count(), 20'000);
+    EXPECT_EQ(compared.step_error, 0);
+}
+
+// Measured steps of 10, 11 and 12 us; their mean has a standard error of 1 us / sqrt(3).
+TEST_F(Compare, GivesTheErrorOfTheSimulationWithThatOfTheMeasuredMean) {
+    const std::optional<ModelError> error = model_error(of({0, 1, 2}));
+    ASSERT_TRUE(error);
+    EXPECT_NEAR(error->error, static_cast<double>(simulation_.step_time.count()) / 11'000 - 1, 1e-12);
+    ASSERT_TRUE(error->standard_error);
+    EXPECT_NEAR(*error->standard_error, 1 / std::sqrt(3.0) / 11, 1e-12);
+    EXPECT_EQ(error->steps, 3U);
+    EXPECT_NEAR(error->least_change(), std::abs(error->error) + 2 / std::sqrt(3.0) / 11, 1e-12);
+    EXPECT_FALSE(model_error(of({1}))->standard_error) << "one step has no spread";
 }
 
 TEST_F(Compare, RefusesNothingToCompare) {
