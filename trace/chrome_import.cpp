@@ -312,9 +312,9 @@ std::string fault_of(const json::exception& error) {
 }
 
 template <class Read>
-auto read(const std::filesystem::path& path, Read read_from) {
+auto read(const std::filesystem::path& path, Read read_from, const ReadProgress& progress = {}) {
     try {
-        return read_from(*open_maybe_packed(path));
+        return read_from(*open_maybe_packed(path, progress));
     } catch (const json::exception& error) {
         throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; download or export it again");
     } catch (const JsonTokenTooLong& error) {
@@ -345,10 +345,11 @@ RankOfFile rank_of_file(const std::filesystem::path& path) {
     return {header.has_events || !header.format.empty(), recording_rank(header.distributed)};
 }
 
-OpenedTrace import_chrome(const std::filesystem::path& path) {
+OpenedTrace import_chrome(const std::filesystem::path& path, const ReadProgress& progress) {
     OpenedTrace trace;
     ChromeImport import(path, trace);
-    const ChromeHeader header = read(path, [&](std::istream& in) { return read_chrome_json(in, import); });
+    const ChromeHeader header = read(
+        path, [&](std::istream& in) { return read_chrome_json(in, import); }, progress);
     if (header.format == "pipescope.profile") {
         trace.origin = TraceOrigin::profile;
         trace.profile_json = whole(path);

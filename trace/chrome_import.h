@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trace/gzip_stream.h"
 #include "trace/opened_trace.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,8 +10,9 @@
 
 namespace pipescope {
 /// Reads a Chrome trace, optionally gzipped. PipeScope's own export returns as the original trace; JSON of PyTorch's
-/// profiler and others as tracks and counters. Also recognises a profile. Errors: those of open_trace().
-OpenedTrace import_chrome(const std::filesystem::path& path);
+/// profiler and others as tracks and counters. Also recognises a profile. Calls `progress` while it reads the file,
+/// unless that is empty. Errors: those of open_trace().
+OpenedTrace import_chrome(const std::filesystem::path& path, const ReadProgress& progress = {});
 
 /// The event at this position in a Chrome trace's list, with all its arguments: a JSON object. Null if there is none.
 /// Cost: that of reading the file up to there. Errors: those of open_trace().

@@ -7,10 +7,13 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <streambuf>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -18,12 +21,16 @@ namespace {
 /// zlib's gz interface, which also reads uncompressed files.
 class GzipBuffer : public std::streambuf {
 public:
-    explicit GzipBuffer(const std::filesystem::path& path)
-        : path_(path), file_(gzopen(path.c_str(), "rb")), bytes_(kBufferBytes) {
+    GzipBuffer(const std::filesystem::path& path, ReadProgress progress)
+        : path_(path), file_(gzopen(path.c_str(), "rb")), bytes_(kBufferBytes), progress_(std::move(progress)) {
         if (file_ == nullptr) {
             throw TraceError("cannot read " + quoted(path) + ": " + std::strerror(errno) + "; check its permissions");
         }
         gzbuffer(file_, kBufferBytes);
+        std::error_code unknown;
+        if (const std::uintmax_t size = std::filesystem::file_size(path, unknown); !unknown) {
+            file_bytes_ = static_cast<double>(size);
+        }
     }
     ~GzipBuffer() override { gzclose(file_); }
     GzipBuffer(const GzipBuffer&) = delete;
@@ -45,6 +52,9 @@ protected:
         }
         unpacked_ += got;
         refuse_bomb();
+        if (progress_ && file_bytes_ > 0) {
+            progress_(std::min(1.0, static_cast<double>(gzoffset(file_)) / file_bytes_));
+        }
         setg(bytes_.data(), bytes_.data(), bytes_.data() + got);
         return traits_type::to_int_type(*gptr());
     }
@@ -68,18 +78,23 @@ private:
     gzFile file_;
     std::int64_t unpacked_ = 0;
     std::vector<char> bytes_;
+    double file_bytes_ = 0;  // packed; 0: unknown
+    const ReadProgress progress_;
 };
 
 class GzipStream : public std::istream {
 public:
-    explicit GzipStream(const std::filesystem::path& path) : std::istream(nullptr), buffer_(path) { rdbuf(&buffer_); }
+    GzipStream(const std::filesystem::path& path, ReadProgress progress)
+        : std::istream(nullptr), buffer_(path, std::move(progress)) {
+        rdbuf(&buffer_);
+    }
 
 private:
     GzipBuffer buffer_;
 };
 }  // namespace
 
-std::unique_ptr<std::istream> open_maybe_packed(const std::filesystem::path& path) {
-    return std::make_unique<GzipStream>(path);
+std::unique_ptr<std::istream> open_maybe_packed(const std::filesystem::path& path, ReadProgress progress) {
+    return std::make_unique<GzipStream>(path, std::move(progress));
 }
 }  // namespace pipescope

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <istream>
 #include <memory>
 
 namespace pipescope {
-/// Opens a file for reading and decompresses it if it is gzipped. Throws TraceError if the file cannot be opened.
-/// Reading throws TraceFormatError if the compressed data is damaged.
-std::unique_ptr<std::istream> open_maybe_packed(const std::filesystem::path& path);
+/// Called with the share of a file's bytes that was read, 0 to 1.
+using ReadProgress = std::function<void(double)>;
+
+/// Opens a file for reading and decompresses it if it is gzipped. Calls `progress` every 256 KiB, unless it is empty.
+/// Throws TraceError if the file cannot be opened. Reading throws TraceFormatError if the compressed data is damaged.
+std::unique_ptr<std::istream> open_maybe_packed(const std::filesystem::path& path, ReadProgress progress = {});
 }  // namespace pipescope

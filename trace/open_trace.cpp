@@ -52,7 +52,7 @@ OpenedTrace with_tasks(OpenedTrace trace, const OpenOptions& options) {
 
 OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& options) {
     if (looks_like_json(path)) {
-        return with_tasks(import_chrome(path), options);
+        return with_tasks(import_chrome(path, options.progress), options);
     }
     if (const std::optional<TraceReader> reader = TraceReader::open(path)) {
         return guard_sqlite("read", path, [&] { return read_own(*reader, options); });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trace/gzip_stream.h"
 #include "trace/opened_trace.h"
 
 #include <filesystem>
@@ -15,6 +16,7 @@ struct OpenOptions {
     bool find_tasks = true;  ///< in files of other programs
     /// Finds these tasks; null: the built-in rules.
     std::shared_ptr<const TaskRules> rules = nullptr;
+    ReadProgress progress = {};  ///< called while JSON is read; may be empty
 };
 
 /// Opens any file that a viewer can show, and determines its type by its content: a PipeScope trace, finished or still

@@ -7,6 +7,7 @@
 #include "gui/document/own_trace.h"
 #include "gui/document/scenario.h"
 #include "gui/style/number_format.h"
+#include "schedule/stop_check.h"
 #include "trace/open_trace.h"
 
 #include <QFileInfo>
@@ -41,6 +42,12 @@ Profile profileIn(const QString& path, const std::string& json) {
 /// Publishes the document of a profile or of another tool's trace.
 void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocument& publish,
                 const std::stop_token& stop, std::int64_t mostForwards) {
+    const auto goOn = [&stop] {
+        if (stop.stop_requested()) {
+            throw ComputationStopped();
+        }
+    };
+    goOn();
     TraceDocument document;
     document.path = path;
     document.run = recorded_run_to_simulate(trace);
@@ -70,6 +77,7 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
     } else {
         document.noiseLeftOut = false;
     }
+    goOn();
     if (trace.measured.slices.empty() || !simulation) {
         const bool same = showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
         document.noiseLeftOut = document.noiseLeftOut && same;
@@ -80,9 +88,11 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
             memoryTracks(trace.memory, document.measured->lanes().size()));
         document.kernels = kernelsOf(trace);
     }
+    goOn();
     addHidden(document);
     checkSteps(document);
     compareWith(document, simulation ? &*simulation : nullptr);
+    goOn();
     document.tracks = tracksOf(trace);
     if (document.tracks && hasOnlyTracks(document)) {
         document.markedSteps = markedSteps(*document.tracks, TaskRules());
@@ -101,12 +111,13 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
 }  // namespace
 
 void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop,
-                  std::int64_t mostForwards) {
+                  std::int64_t mostForwards, const ReadProgress& progress) {
+    const StopCheck check([&stop] { return !stop.stop_requested(); });
     const std::filesystem::path file = checked(path);
     if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // PipeScope traces can be read in parts
         OwnTrace(path, std::move(*reader)).load(publish, stop, mostForwards);
     } else {
-        loadOpened(path, open_trace(file), publish, stop, mostForwards);
+        loadOpened(path, open_trace(file, {.progress = progress}), publish, stop, mostForwards);
     }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/document/trace_document.h"
+#include "trace/gzip_stream.h"
 
 #include <QString>
 
@@ -21,11 +22,13 @@ using PublishDocument = std::function<void(std::shared_ptr<const TraceDocument>)
 /// Publishes a large trace in parts, each a document that can be shown: the first steps after a fifth of a second, all
 /// tasks (read on every core, at 25 bytes each) a few seconds later, then memory, comparison and tracks. Small traces
 /// are published once. Where the noise of the simulation takes long, it comes last. Threading: any thread. Stops early,
-/// keeping what was published, once `stop` is requested. Throws Error for a file that cannot be read, has another
-/// format, or contains nothing to draw. Noise is left out for a pipeline of more forwards than `mostForwards`
-/// (TraceDocument::noiseLeftOut).
+/// keeping what was published, once `stop` is requested: it returns, or throws ComputationStopped. Throws Error for a
+/// file that cannot be read, has another format, or contains nothing to draw. Noise is left out for a pipeline of more
+/// forwards than `mostForwards` (TraceDocument::noiseLeftOut). Calls `progress` while it reads JSON, unless that is
+/// empty.
 void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop = {},
-                  std::int64_t mostForwards = std::numeric_limits<std::int64_t>::max());
+                  std::int64_t mostForwards = std::numeric_limits<std::int64_t>::max(),
+                  const ReadProgress& progress = {});
 
 /// A trace that is being written. Each call of next() returns a whole document, but reads only new tasks and memory
 /// samples: 0.3 us per new task and about 40 ns per existing one. Kernels, threads and streams are reread while that is

@@ -15,6 +15,7 @@
 #include "gui/tables/selection_facts.h"
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
+#include "schedule/stop_check.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
 #include "trace/chrome_export.h"
@@ -26,8 +27,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <stop_token>
 
 namespace pipescope {
 namespace {
@@ -775,5 +778,31 @@ TEST(DocumentLoader, SimulatesARunOfAnotherProgramFromItsOwnTasks) {
     EXPECT_TRUE(document->simulatedMemory.empty()) << "memory is unknown";
     EXPECT_EQ(laneFacts(*document, 1).front().simulatedPeak, std::nullopt);
 }
+TEST(DocumentLoader, TellsHowMuchOfAJsonWasReadAndStopsInside) {
+    std::string text = "[";
+    for (int k = 0; k < 40'000; ++k) {
+        text += (k > 0 ? ",\n" : "") + std::string(R"({"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": )") +
+                std::to_string(10 * k) + R"(, "dur": 5})";
+    }
+    const QString path = pathOf("much.json", text + "]");
+    std::vector<double> shares;
+    loadDocument(
+        path, [](const auto&) {}, {}, 0, [&](double share) { shares.push_back(share); });
+    ASSERT_GT(shares.size(), 5U);
+    EXPECT_TRUE(std::ranges::is_sorted(shares));
+    EXPECT_GT(shares.back(), 0.9);
+    std::stop_source stop;
+    double last = 0;
+    const auto load = [&] {
+        loadDocument(
+            path, [](const auto&) { FAIL() << "there is nothing to show"; }, stop.get_token(), 0,
+            [&](double share) {
+                stop.request_stop();
+                last = share;
+            });
+    };
+    EXPECT_THROW(load(), ComputationStopped);
+}
+
 }  // namespace
 }  // namespace pipescope
