@@ -226,7 +226,7 @@ void SqlConsole::run() {
     status_->setText(tr("Running …"));
     const auto work = [database = database_, sql = asked_.toStdString(), tables = makeTables_](
                           const std::function<bool()>& cancelled) { return ask(database, sql, tables, cancelled); };
-    job_.start(*this, work, [this](Answer answer) {
+    const auto take = [this](Answer answer) {
         setRunning(false);
         if (answer.error.isEmpty()) {
             remember(asked_);
@@ -235,6 +235,11 @@ void SqlConsole::run() {
             showError(answer.error, answer.position);
         }
         Q_EMIT finished();
+    };
+    job_.start(*this, work, take, [take](const QString& error) {
+        Answer none;
+        none.error = error;
+        take(std::move(none));
     });
 }
 
@@ -333,7 +338,8 @@ void SqlConsole::findTask(std::int64_t id) {
             if (found.key) {
                 Q_EMIT taskPicked(found.source, *found.key);
             }
-        });
+        },
+        [this](const QString& error) { showError(error, std::nullopt); });
 }
 
 void SqlConsole::exportRows() {

@@ -14,10 +14,10 @@ std::vector<SqlExample> examples() {
                                                      "FROM PIPESCOPE_TASK WHERE source = 'measured'\n"
                                                      "ORDER BY end - start DESC LIMIT 20")},
         {translated("Mean time per kind and partition"),
-         QStringLiteral("SELECT kind, partition, count(*) AS tasks,\n"
-                        "       avg(CASE source WHEN 'measured' THEN end - start END) / 1e6 AS measured_ms,\n"
-                        "       avg(CASE source WHEN 'simulated' THEN end - start END) / 1e6 AS simulated_ms\n"
-                        "FROM PIPESCOPE_TASK GROUP BY kind, partition ORDER BY kind, partition")},
+         QStringLiteral("SELECT source, kind, partition, count(*) AS tasks, avg(end - start) / 1e6 AS mean_ms\n"
+                        "FROM PIPESCOPE_TASK\n"
+                        "WHERE source = 'simulated' OR step NOT IN (SELECT step FROM PIPESCOPE_STEP WHERE warmup)\n"
+                        "GROUP BY source, kind, partition ORDER BY source, kind, partition")},
         {translated("Pauses of a lane"),
          QStringLiteral("SELECT id, lane, step, start, pause / 1e6 AS pause_before_ms FROM (\n"
                         "  SELECT id, lane, step, start,\n"

@@ -4,6 +4,7 @@
 #include "balance/device_catalogue.h"
 #include "gui/document/document_builder.h"
 #include "gui/style/number_format.h"
+#include "gui/style/work_pool.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
@@ -15,6 +16,7 @@
 #include "simulator/planner.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace pipescope {
@@ -81,6 +83,19 @@ QString linkWithoutEffect(const Simulation& simulation) {
                "Link bandwidth and latency have no effect: all lanes are on the device %1, where copies cost nothing. "
                "Name a device for each lane, or clear Devices, to see them.")
         .arg(QString::fromStdString(partitions.front().device));
+}
+
+/// The first device that several lanes name, other than the host, whose lanes have a core each; or empty.
+QString sharedDevice(const PipelineOptions& options) {
+    const std::vector<std::string>& devices = options.hardware.devices;
+    for (int lane = 0; lane < num_lanes(options); ++lane) {
+        for (int other = 0; other < lane && !runs_on_host(options.hardware, LaneId{lane}); ++other) {
+            if (share_device(options.hardware, LaneId{other}, LaneId{lane}, num_lanes(options))) {
+                return QString::fromStdString(devices[static_cast<std::size_t>(lane)]);
+            }
+        }
+    }
+    return {};
 }
 }  // namespace
 
@@ -227,21 +242,15 @@ void addKept(SimulatedScenario& simulated, const RecordedLayout& layout) {
              translated("%1. For the step with these, use pipescope simulate --cluster.").arg(kept)});
     }
 }
-}  // namespace
 
-SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario,
-                                   const std::optional<RecordedLayout>& layout) {
+/// Throws what simulate() does.
+SimulatedScenario simulatedWithoutNoise(const Profile& profile, const Scenario& scenario,
+                                        const std::optional<RecordedLayout>& layout) {
     SimulatedScenario simulated;
     simulated.scenario = scenario;
-    try {
-        checkSize(scenario.options);
-        simulated.simulation = simulate(profile, scenario.options, {.noise = false});
-        add_lower_bound(profile, simulated.simulation);
-    } catch (const Error& error) {
-        simulated.simulation.options = scenario.options;
-        simulated.messages = {{ScenarioMessage::Kind::error, QString::fromUtf8(error.what())}};
-        return simulated;
-    }
+    checkSize(scenario.options);
+    simulated.simulation = simulate(profile, scenario.options, {.noise = false});
+    add_lower_bound(profile, simulated.simulation);
     Simulation& simulation = simulated.simulation;
     simulated.timeline = storeOf(simulation);
     if (!simulation.memory_unknown) {
@@ -256,6 +265,24 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
     }
     simulated.noisePending = has_noise(profile);
     return simulated;
+}
+}  // namespace
+
+SimulatedScenario refusedScenario(const Scenario& scenario, const QString& why) {
+    SimulatedScenario refused;
+    refused.scenario = scenario;
+    refused.simulation.options = scenario.options;
+    refused.messages = {{ScenarioMessage::Kind::error, why}};
+    return refused;
+}
+
+SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario,
+                                   const std::optional<RecordedLayout>& layout) {
+    try {
+        return simulatedWithoutNoise(profile, scenario, layout);
+    } catch (...) {
+        return refusedScenario(scenario, handledExceptionText());
+    }
 }
 
 SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& band) {
@@ -301,7 +328,7 @@ std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenari
     try {
         checkSize(scenario.options);
         return simulate(profile, scenario.options, {.noise = true, .memory = false}).noise;
-    } catch (const Error&) {
+    } catch (const std::exception&) {
         return std::nullopt;  // it cannot run; its simulation gives the reason
     }
 }
@@ -374,6 +401,13 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
             {Kind::note, translated("%1 samples do not divide by %2: micro-batches differ by one sample.")
                              .arg(replica_batch(options))
                              .arg(simulation.micro_batches)});
+    }
+    if (const QString device = sharedDevice(options); !device.isEmpty()) {
+        messages.push_back(
+            {Kind::note,
+             translated("Lanes of the same name in Devices are on one device: those on %1 share its speed, and copies "
+                        "between them cost nothing. If each has a device of its own, name them apart, as %1:0,%1:1.")
+                 .arg(device)});
     }
     if (const QString why = linkWithoutEffect(simulation); !why.isEmpty()) {
         messages.push_back({Kind::note, why});

@@ -90,13 +90,16 @@ std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& p
 /// The scenario with the order that was simulated: with schedule auto, the order found. So its noise takes no search.
 Scenario asSimulated(const SimulatedScenario& simulated);
 
+/// A scenario that cannot run, with the reason as its message.
+SimulatedScenario refusedScenario(const Scenario& scenario, const QString& why);
+
 /// Simulates without noise, with the lower bound of the pipeline. `profile` is that of the scenario's device, from
-/// profileOn(). Never throws: problems become messages. Threading: any thread. Deterministic.
+/// profileOn(). Never throws: problems, even a lack of memory, become messages. Threading: any thread. Deterministic.
 SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario,
                                    const std::optional<RecordedLayout>& layout = {});
 
-/// The noise of its simulation. Empty for a profile without noise, or a scenario that cannot run. Cost: a few hundred
-/// simulations. Threading: any thread. Deterministic.
+/// The noise of its simulation. Empty for a profile without noise, or a scenario that cannot run; never throws. Cost: a
+/// few hundred simulations. Threading: any thread. Deterministic.
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
 
 /// Adds noise to the scenario. Shares everything large with the original.
@@ -118,7 +121,7 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
 /// Replaces the document's simulated half. Shares everything large with the original.
 std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document, const SimulatedScenario& simulated);
 /// Compares medians of measured steps with the scenario's simulated step, task by task; empty without measured steps.
-/// Uses some steps of a long run (compared_steps.h). Threading: any thread.
+/// Uses some steps of a long run (steps_to_compare()). Threading: any thread.
 std::optional<Comparison> compareWithMeasured(const TraceDocument& document, const SimulatedScenario& simulated);
 
 /// "8 lanes, 32 micro-batches, batch 64, checkpoint except_last, 1f1b": distinguishes scenarios in a list.

@@ -92,7 +92,8 @@ void TraceFollower::look() {
             std::transform(paths.begin(), paths.end(), std::back_inserter(stamps), stampOf);
             return stamps;
         },
-        [this](const std::vector<std::optional<TraceStamp>>& stamps) { take(stamps); });
+        [this](const std::vector<std::optional<TraceStamp>>& stamps) { take(stamps); },
+        [this](const QString&) { timer_->start(); });  // asks again later
 }
 
 void TraceFollower::take(const std::vector<std::optional<TraceStamp>>& stamps) {

@@ -71,11 +71,6 @@ std::vector<TableColumn<const ClusterCandidate*>> clusterPlanColumns() {
         {tr("Pareto"), "pareto", left, [](const Row& c) { return c->pareto ? ClusterPlanView::tr("yes") : QString(); }},
         {tr("Step consists of"), "reason", left, [](const Row& c) { return asQString(c->reason); }}};
 }
-
-struct ClusterPlanOutcome {
-    std::shared_ptr<const ClusterPlan> plan;  // null: see error
-    QString error;
-};
 }  // namespace
 
 ClusterPlanModel::ClusterPlanModel(QObject* parent) : ColumnModel(clusterPlanColumns(), parent) {}
@@ -163,19 +158,15 @@ void ClusterPlanView::start() {
     timer_->start();
     planning_.start(
         *this,
-        [input, done = done_](const std::function<bool()>& cancelled) -> ClusterPlanOutcome {
-            try {
-                return {std::make_shared<const ClusterPlan>(clusterPlanOf(input,
-                                                                          [&](double share) {
-                                                                              *done = share;
-                                                                              return !cancelled();
-                                                                          })),
-                        {}};
-            } catch (const std::exception& error) {
-                return {nullptr, QString::fromUtf8(error.what())};
-            }
+        [input, done = done_](const std::function<bool()>& cancelled) {
+            const auto progress = [&](double share) {
+                *done = share;
+                return !cancelled();
+            };
+            return std::make_shared<const ClusterPlan>(clusterPlanOf(input, progress));
         },
-        [this](const ClusterPlanOutcome& outcome) { showPlan(outcome.plan, outcome.error); });
+        [this](const std::shared_ptr<const ClusterPlan>& plan) { showPlan(plan, {}); },
+        [this](const QString& error) { showPlan(nullptr, error); });
 }
 
 QString ClusterPlanView::summary(const ClusterPlan& plan) const {
@@ -250,22 +241,12 @@ void ClusterPlanView::openCandidate(std::size_t candidate) {
     }
     opening_.start(
         *this,
-        [input = planned_, layout, device, path](const std::function<bool()>&) -> QString {
-            try {
-                const LayoutStep step = simulatedCandidate(input, layout, device);
-                std::filesystem::remove(path.toStdString());
-                write_simulation(path.toStdString(), step.profile, step.simulation, step_on_cluster(step));
-                return {};
-            } catch (const std::exception& error) {
-                return QString::fromUtf8(error.what());
-            }
+        [input = planned_, layout, device, path](const std::function<bool()>&) {
+            const LayoutStep step = simulatedCandidate(input, layout, device);
+            std::filesystem::remove(path.toStdString());
+            write_simulation(path.toStdString(), step.profile, step.simulation, step_on_cluster(step));
+            return path;
         },
-        [this, path](const QString& error) {
-            if (error.isEmpty()) {
-                Q_EMIT opened(path);
-            } else {
-                say(error);
-            }
-        });
+        [this](const QString& written) { Q_EMIT opened(written); }, [this](const QString& error) { say(error); });
 }
 }  // namespace pipescope

@@ -1,79 +1,50 @@
 #include "gui/plan/plan_runner.h"
 
-#include "gui/style/work_pool.h"
-
 #include <QTimer>
-
-#include <atomic>
 
 namespace pipescope {
 namespace {
 constexpr int kProgressPeriod = 50;  // ms
-
-struct Outcome {
-    std::shared_ptr<const Plan> plan;  // null: see error
-    QString error;
-};
 }  // namespace
-
-struct PlanRunner::State {
-    std::atomic<double> done = 0;
-    std::atomic<bool> stop = false;
-};
 
 PlanRunner::PlanRunner(QObject* parent, Planner planner)
     : QObject(parent), timer_(new QTimer(this)), planner_(std::move(planner)) {
     timer_->setInterval(kProgressPeriod);
-    connect(timer_, &QTimer::timeout, this, [this] {
-        if (state_) {
-            Q_EMIT progressed(state_->done);
-        }
-    });
+    connect(timer_, &QTimer::timeout, this, [this] { Q_EMIT progressed(*done_); });
 }
 
-PlanRunner::~PlanRunner() {
-    drop();
-}
+PlanRunner::~PlanRunner() = default;
 
-void PlanRunner::start(std::shared_ptr<const Profile> profile, PlanRequest request) {
-    drop();
-    const auto state = std::make_shared<State>();
-    state_ = state;
+void PlanRunner::start(std::shared_ptr<const Profile> profile, const PlanRequest& request) {
+    done_ = std::make_shared<std::atomic<double>>(0);
     timer_->start();
-    request.progress = [state](double done) {
-        state->done = done;
-        return !state->stop;
+    const auto work = [profile = std::move(profile), asked = request, planner = planner_,
+                       done = done_](const std::function<bool()>& cancelled) {
+        PlanRequest request = asked;
+        request.progress = [&](double share) {
+            *done = share;
+            return !cancelled();
+        };
+        return std::make_shared<const Plan>(planner(*profile, request));
     };
-    const auto work = [profile = std::move(profile), request = std::move(request), planner = planner_]() -> Outcome {
-        try {
-            return {std::make_shared<const Plan>(planner(*profile, request)), {}};
-        } catch (const std::exception& error) {
-            return {nullptr, QString::fromUtf8(error.what())};
-        }
-    };
-    runInPool(*this, work, [this, state](const Outcome& outcome) {
-        if (state != state_) {
-            return;  // another plan was started meanwhile
-        }
-        state_.reset();
-        timer_->stop();
-        if (outcome.plan) {
-            Q_EMIT planned(outcome.plan);
-        } else {
-            Q_EMIT failed(outcome.error);
-        }
-    });
+    job_.start(
+        *this, work,
+        [this](const std::shared_ptr<const Plan>& plan) {
+            timer_->stop();
+            Q_EMIT planned(plan);
+        },
+        [this](const QString& error) {
+            timer_->stop();
+            Q_EMIT failed(error);
+        });
 }
 
 void PlanRunner::cancel() {
-    if (state_) {
-        state_->stop = true;
-    }
+    job_.cancel();
 }
 
 void PlanRunner::drop() {
-    cancel();
-    state_.reset();
+    job_.drop();
     timer_->stop();
 }
 }  // namespace pipescope

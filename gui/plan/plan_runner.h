@@ -1,10 +1,12 @@
 #pragma once
 
+#include "gui/style/work_pool.h"
 #include "simulator/planner.h"
 
 #include <QObject>
 #include <QString>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -24,12 +26,12 @@ public:
     /// Cancels. The worker stops soon after.
     ~PlanRunner() override;
 
-    void start(std::shared_ptr<const Profile> profile, PlanRequest request);
+    void start(std::shared_ptr<const Profile> profile, const PlanRequest& request);
     /// Stops early; `planned` follows with the result so far.
     void cancel();
     /// Cancels without a result.
     void drop();
-    bool isRunning() const { return state_ != nullptr; }
+    bool isRunning() const { return job_.isRunning(); }
 
 Q_SIGNALS:
     /// 0 to 1.
@@ -38,9 +40,9 @@ Q_SIGNALS:
     void failed(const QString& text);
 
 private:
-    struct State;
-    std::shared_ptr<State> state_;  // shared with the worker; null if none runs
-    QTimer* timer_;
+    LatestJob job_;
+    std::shared_ptr<std::atomic<double>> done_;  // shared with the worker; null before the first plan
+    QTimer* timer_;                              // runs while a plan does
     Planner planner_;
 };
 }  // namespace pipescope

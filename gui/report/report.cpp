@@ -228,7 +228,7 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
             translated("%1 to %2").arg(duration(band.low), duration(band.high)));
     }
     add(isLayout ? translated("Pipeline's utilization") : translated("Utilization"), formatShare(expected.utilization));
-    add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
+    add(translated("Speedup over one device"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
     for (const Rate& rate : ratesOf(throughputOf(document.run, simulation, expected.step))) {
         add(rate.name, rate.value);
     }

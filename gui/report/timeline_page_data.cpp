@@ -833,6 +833,9 @@ QString scopeText(const PageScene& scene, const PageTimelines& all) {
 Json notesJson(const PageScene& scene, const Thinned& thinned, const LeftOut& kernels, const QStringList& ofThreads) {
     const TraceDocument& document = *scene.document;
     QStringList notes = document.messages();
+    if (!scene.noteTrouble.isEmpty()) {
+        notes.prepend(scene.noteTrouble);
+    }
     if (!document.complete || document.loaded < 1) {
         notes << translated("The trace was still being read when this page was written.");
     }
@@ -1091,6 +1094,9 @@ Json threadsPage(const PageScene& scene) {
     data["figures"] = tableJson({translated("Ranges"), {}, {}, {}});
     data["lanes"] = tableJson(table);
     Json notes = Json::array();  // without the reason why nothing is compared
+    if (!scene.noteTrouble.isEmpty()) {
+        notes.push_back(utf8(scene.noteTrouble));
+    }
     for (const TraceWarning& warning : document.warnings) {
         notes.push_back(warning.text);
     }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <new>
 
 namespace pipescope {
 QThreadPool& workPool() {
@@ -17,6 +18,18 @@ QThreadPool& workPool() {
 
 std::size_t mostWorkers() {
     return static_cast<std::size_t>(std::max(1, QThread::idealThreadCount()));
+}
+
+QString handledExceptionText() {
+    try {
+        throw;
+    } catch (const std::bad_alloc&) {
+        return QStringLiteral("there is not enough memory for this; close other files or programs, and try again");
+    } catch (const std::exception& error) {
+        return QString::fromUtf8(error.what());
+    } catch (...) {
+        return QStringLiteral("an unknown error stopped this; try again");
+    }
 }
 
 void parallelFor(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {

@@ -1,12 +1,16 @@
 #pragma once
 
+#include "schedule/stop_check.h"
+
 #include <QFutureWatcher>
+#include <QString>
 #include <QtConcurrentRun>
 
 #include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -17,16 +21,38 @@ namespace pipescope {
 /// block while our work occupies that pool.
 QThreadPool& workPool();
 
-/// Runs `work` in the pool, then `take` with its result in the GUI thread, unless `context` is gone by then.
-template <class Work, class Take>
-void runInPool(QObject& context, Work work, Take take) {
-    using Result = std::invoke_result_t<Work>;
-    auto* watcher = new QFutureWatcher<Result>(&context);
-    QObject::connect(watcher, &QFutureWatcherBase::finished, &context, [watcher, take = std::move(take)] {
-        watcher->deleteLater();
-        take(watcher->result());
-    });
-    watcher->setFuture(QtConcurrent::run(&workPool(), std::move(work)));
+/// What the exception that is being handled says, for people. Precondition: called in a catch block.
+QString handledExceptionText();
+
+/// Runs `work` in the pool. Then calls, in the GUI thread, `take` with its result, or `fail` with a text if it threw
+/// anything. Calls neither if `context` is gone by then: the work then stops at its next check_stop().
+template <class Work, class Take, class Fail>
+void runInPool(QObject& context, Work work, Take take, Fail fail) {
+    struct Outcome {
+        std::optional<std::invoke_result_t<Work>> result;  // empty: see error
+        QString error;
+    };
+    auto* watcher = new QFutureWatcher<Outcome>(&context);
+    const auto unwanted = std::make_shared<std::atomic<bool>>(false);
+    QObject::connect(watcher, &QObject::destroyed, [unwanted] { *unwanted = true; });
+    QObject::connect(watcher, &QFutureWatcherBase::finished, &context,
+                     [watcher, take = std::move(take), fail = std::move(fail)] {
+                         watcher->deleteLater();
+                         Outcome outcome = watcher->result();
+                         if (outcome.result) {
+                             take(*std::move(outcome.result));
+                         } else {
+                             fail(outcome.error);
+                         }
+                     });
+    watcher->setFuture(QtConcurrent::run(&workPool(), [work = std::move(work), unwanted]() mutable -> Outcome {
+        const StopCheck check([&unwanted] { return !*unwanted; });
+        try {
+            return {work(), {}};
+        } catch (...) {
+            return {std::nullopt, handledExceptionText()};
+        }
+    }));
 }
 
 /// Work of which only the last run counts, such as a search while somebody types. Threading: the GUI thread.
@@ -37,37 +63,55 @@ public:
     LatestJob(const LatestJob&) = delete;
     LatestJob& operator=(const LatestJob&) = delete;
 
-    bool isRunning() const { return cancelled_ != nullptr; }
+    bool isRunning() const { return run_ != nullptr; }
     /// Drops the previous run, and starts `work(cancelled)` in the pool; it may stop once `cancelled()` is true. Calls
-    /// `take` with its result, unless the run was dropped meanwhile. `context` owns this object.
-    template <class Work, class Take>
-    void start(QObject& context, Work work, Take take) {
+    /// `take` with its result, or `fail` with a text if it threw, unless the run was dropped meanwhile. `context` owns
+    /// this object.
+    template <class Work, class Take, class Fail>
+    void start(QObject& context, Work work, Take take, Fail fail) {
         drop();
-        cancelled_ = std::make_shared<std::atomic<bool>>(false);
-        const std::function<bool()> cancelled = [flag = cancelled_] { return flag->load(); };
+        run_ = std::make_shared<Run>();
         runInPool(
-            context, [work = std::move(work), cancelled] { return work(cancelled); },
-            [this, own = cancelled_, take = std::move(take)](auto result) {
-                if (own == cancelled_) {
-                    cancelled_.reset();
+            context,
+            [work = std::move(work), run = run_] {
+                const StopCheck check([&run] { return !run->dropped; });
+                const std::function<bool()> cancelled = [&run] { return run->cancelled.load(); };
+                return work(cancelled);
+            },
+            [this, own = run_, take = std::move(take)](auto result) {
+                if (own == run_) {
+                    run_.reset();
                     take(std::move(result));
+                }
+            },
+            [this, own = run_, fail = std::move(fail)](const QString& error) {
+                if (own == run_) {
+                    run_.reset();
+                    fail(error);
                 }
             });
     }
-    /// Asks the run to stop; its result is still taken.
+    /// Asks the run to stop; its result is still taken, and its failure reported.
     void cancel() {
-        if (cancelled_) {
-            cancelled_->store(true);
+        if (run_) {
+            run_->cancelled = true;
         }
     }
-    /// Asks the run to stop, and drops its result.
+    /// Asks the run to stop, also at its next check_stop(), and drops its result.
     void drop() {
         cancel();
-        cancelled_.reset();
+        if (run_) {
+            run_->dropped = true;
+        }
+        run_.reset();
     }
 
 private:
-    std::shared_ptr<std::atomic<bool>> cancelled_;  // shared with the worker; null: nothing runs
+    struct Run {
+        std::atomic<bool> cancelled = false;
+        std::atomic<bool> dropped = false;
+    };
+    std::shared_ptr<Run> run_;  // shared with the worker; null: nothing runs
 };
 
 /// Calls work(i, worker) for each i below `count`, in this thread and in currently idle threads of workPool(). Returns

@@ -63,7 +63,7 @@ BubbleTableModel::BubbleTableModel(QObject* parent)
            numberColumn<BubbleRow>(
                translated("Length"), "length_ns", [](const BubbleRow& r) { return r.listed.length; }, formatDuration),
            numberColumn<BubbleRow>(
-               translated("of the step"), "share", [](const BubbleRow& r) { return r.listed.share; }, formatShare)},
+               translated("of lanes' time"), "share", [](const BubbleRow& r) { return r.listed.share; }, formatShare)},
           parent) {}
 
 void BubbleTableModel::setBubbles(std::vector<BubbleRow> bubbles, std::vector<LaneInfo> lanes) {
@@ -86,11 +86,11 @@ BubbleSumModel::BubbleSumModel(QObject* parent)
                 return r.cause ? QVariant(QString::fromUtf8(to_string(*r.cause).data())) : QVariant::fromValue(nullptr);
             }},
            optionalColumn<BubbleSumRow>(translated("Measured"), "measured_ns", &BubbleSumRow::measured, formatDuration),
-           optionalColumn<BubbleSumRow>(translated("of the step"), "measured_share", &BubbleSumRow::measuredShare,
+           optionalColumn<BubbleSumRow>(translated("of lanes' time"), "measured_share", &BubbleSumRow::measuredShare,
                                         formatShare),
            optionalColumn<BubbleSumRow>(translated("Simulated"), "simulated_ns", &BubbleSumRow::simulated,
                                         formatDuration),
-           optionalColumn<BubbleSumRow>(translated("of the step"), "simulated_share", &BubbleSumRow::simulatedShare,
+           optionalColumn<BubbleSumRow>(translated("of lanes' time"), "simulated_share", &BubbleSumRow::simulatedShare,
                                         formatShare)},
           parent) {}
 

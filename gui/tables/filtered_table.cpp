@@ -71,10 +71,13 @@ FilterLine::FilterLine(QTableView& table, const QString& name, QWidget* parent) 
 }
 
 bool FilterLine::eventFilter(QObject* watched, QEvent* event) {
-    if (watched == &table_ && event->type() == QEvent::KeyPress &&
-        static_cast<const QKeyEvent*>(event)->text() == QLatin1String("/")) {
-        setFocus(Qt::ShortcutFocusReason);
-        selectAll();
+    const bool isKey = event->type() == QEvent::KeyPress || event->type() == QEvent::ShortcutOverride;
+    if (watched == &table_ && isKey && static_cast<const QKeyEvent*>(event)->text() == QLatin1String("/")) {
+        if (event->type() == QEvent::KeyPress) {
+            setFocus(Qt::ShortcutFocusReason);
+            selectAll();
+        }
+        event->accept();  // elsewhere it searches the timelines
         return true;
     }
     return QLineEdit::eventFilter(watched, event);

@@ -218,19 +218,27 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
         }
     };
     std::vector<FactRow> rows;
+    const auto addTime = [&](const QString& name, double ns) {
+        const QString time = formatDuration(std::llround(ns));
+        const bool isOfMeasured = document_.baseline != nullptr;  // the other run may have had another profile
+        rows.push_back({name, isOfMeasured ? time : QString(), isOfMeasured ? QString() : time});
+    };
     double sum = 0;
     for (std::size_t layer = layers.first.index(); layer < layers.end.index(); ++layer) {
         const double ns = timeOf(layer);
         sum += ns;
-        rows.push_back({QString::fromStdString(profile->layers[layer].name), {}, formatDuration(std::llround(ns))});
+        addTime(QString::fromStdString(profile->layers[layer].name), ns);
     }
-    Both<std::int64_t> all;
-    all.simulated = std::llround(sum);
-    if (const std::optional<SliceRef> measured = selection.in(Source::measured)) {
-        all.measured = document_.measured->slice(*measured).duration().count();
+    addTime(translated("Sum of the layers"), sum);
+    add(document_.baseline ? translated("Layers, as profiled for the run after") : translated("Layers, as profiled"),
+        std::move(rows));
+    if (const int lanes = profile->co_running_lanes; lanes > 1 && document_.simulation) {
+        facts_.text += translated(
+                           " The layers were profiled with %1 lanes at work. Where fewer or more work at once, "
+                           "the simulation makes a task shorter or longer than their sum.")
+                           .arg(lanes);
+        facts_.text = facts_.text.trimmed();
     }
-    rows.push_back(timeRow(translated("Sum, and the task"), all));
-    add(translated("Layers, as profiled"), std::move(rows));
 }
 
 void FactsBuilder::addDeviceWork(const TaskSelection& selection) {
@@ -419,7 +427,7 @@ SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
     }
     add(translated("In the step"),
         {timeRow(translated("Start"), start), timeRow(translated("Length"), length),
-         shareRow(translated("Share of the step"), share), shareRow(translated("Share of the lane"), ofLane)});
+         shareRow(translated("Share of all lanes' time"), share), shareRow(translated("Share of the lane"), ofLane)});
     if (part.twin && part.twin->cause != part.bubble.cause) {
         add(translated("Cause"),
             {{translated("In the other timeline"),

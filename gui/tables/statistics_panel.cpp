@@ -136,7 +136,8 @@ void StatisticsPanel::count() {
     const std::shared_ptr<const TimelineStore> store =
         source == Source::measured ? document_->measured : document_->simulated;
     TimeRange in = range();
-    status_->setText(tr("%1 of the time axis").arg(formatDuration(in.length())));
+    status_->setText(tr("%1 of the time axis. Total and busy share count the time within it, the others whole tasks.")
+                         .arg(formatDuration(in.length())));
     if (source == Source::simulated) {
         const std::int64_t shift = simulatedShift(*document_, step_);
         in = {in.start - shift, in.end - shift};
@@ -147,7 +148,8 @@ void StatisticsPanel::count() {
             model_->setStatistics(std::move(statistics), store->lanes());
             export_->setEnabled(model_->rowCount() > 0);
             Q_EMIT counted();
-        });
+        },
+        [this](const QString& error) { status_->setText(error); });
 }
 
 void StatisticsPanel::showEvent(QShowEvent* event) {

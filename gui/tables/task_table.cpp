@@ -175,7 +175,11 @@ void TaskTable::restart() {
          order](const std::function<bool()>& cancelled) {
             return TaskRows::make(document, source, step, chosen, order, cancelled);
         },
-        [this](std::shared_ptr<const TaskRows> rows) { showRows(std::move(rows)); });
+        [this](std::shared_ptr<const TaskRows> rows) { showRows(std::move(rows)); },
+        [this](const QString& error) {
+            showRows(nullptr);
+            status_->setText(error);
+        });
 }
 
 void TaskTable::showRows(std::shared_ptr<const TaskRows> rows) {

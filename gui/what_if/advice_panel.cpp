@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
-#include <variant>
 
 namespace pipescope {
 namespace {
@@ -32,7 +31,7 @@ constexpr std::int64_t kMostOrderedForwards = 8'192;   // with schedule auto: ab
 QString effectName(const AdviceRow& row) {
     switch (row.move.effect) {
         case MoveEffect::fits: return translated("makes it fit");
-        case MoveEffect::faster: return translated("faster");
+        case MoveEffect::faster: return row.withinError ? translated("faster, within the error") : translated("faster");
         case MoveEffect::over_limit:
             return row.change < -kPlanTie ? translated("faster, does not fit") : translated("does not fit");
         case MoveEffect::none: break;
@@ -91,21 +90,15 @@ QString peakText(const AdviceRow& row) {
     return peak.isValid() ? formatBytes(peak.toLongLong()) : translated("unknown");
 }
 
-/// The list, or why there is none.
-using AdviceResult = std::variant<std::shared_ptr<const Advice>, QString>;
-
-AdviceResult adviceFor(const std::shared_ptr<const Profile>& profile, const PipelineOptions& options,
-                       const std::optional<RecordedLayout>& layout, const std::function<bool()>& cancelled) {
-    try {
-        auto advice = std::make_shared<Advice>(advise(*profile, options, cancelled));
-        if (layout) {
-            add_rest_of_step(*advice, layout->step, layout->options);
-            leave_out_unknown(*advice, layout->step, layout->options, *profile);
-        }
-        return std::shared_ptr<const Advice>(std::move(advice));
-    } catch (const std::exception& error) {
-        return QString::fromUtf8(error.what());
+std::shared_ptr<const Advice> adviceFor(const Profile& profile, const PipelineOptions& options,
+                                        const std::optional<RecordedLayout>& layout,
+                                        const std::function<bool()>& cancelled) {
+    auto advice = std::make_shared<Advice>(advise(profile, options, cancelled));
+    if (layout) {
+        add_rest_of_step(*advice, layout->step, layout->options);
+        leave_out_unknown(*advice, layout->step, layout->options, profile);
     }
+    return advice;
 }
 }  // namespace
 
@@ -189,6 +182,7 @@ AdvicePanel::AdvicePanel(ScenarioModel& model, QWidget* parent)
             [this](const QModelIndex& row) { try_->setEnabled(row.isValid()); });
     connect(&model_, &ScenarioModel::profileChanged, this, &AdvicePanel::restart);
     connect(&model_, &ScenarioModel::scenarioChanged, this, &AdvicePanel::restart);
+    connect(&model_, &ScenarioModel::modelErrorChanged, this, &AdvicePanel::relist);
     restart();
 }
 
@@ -223,6 +217,7 @@ void AdvicePanel::wake() {
 
 void AdvicePanel::restart() {
     job_.drop();
+    advice_.reset();
     rows_->setMoves({});
     try_->setEnabled(false);
     complete_ = false;
@@ -266,21 +261,17 @@ void AdvicePanel::compute() {
     job_.start(
         *this,
         [profile, options = scenario.options, layout = model_.layout()](const std::function<bool()>& cancelled) {
-            return adviceFor(profile, options, layout, cancelled);
+            return adviceFor(*profile, options, layout, cancelled);
         },
-        [this, profile](const AdviceResult& result) {
-            if (const auto* text = std::get_if<QString>(&result)) {
-                say(tr("No advice: %1").arg(*text));
-                return;
-            }
-            const Advice& advice = *std::get<std::shared_ptr<const Advice>>(result);
+        [this, profile](const std::shared_ptr<const Advice>& advice) {
             list(advice, has_noise(*profile));
             if (has_noise(*profile)) {
-                computeNoise(profile, advice);
+                computeNoise(profile, *advice);
             } else {
                 finish();
             }
-        });
+        },
+        [this](const QString& error) { say(tr("No advice: %1").arg(error)); });
 }
 
 void AdvicePanel::computeNoise(const std::shared_ptr<const Profile>& profile, const Advice& advice) {
@@ -292,12 +283,24 @@ void AdvicePanel::computeNoise(const std::shared_ptr<const Profile>& profile, co
             return std::shared_ptr<const Advice>(std::move(noisy));
         },
         [this](const std::shared_ptr<const Advice>& noisy) {
-            list(*noisy, false);
+            list(noisy, false);
             finish();
-        });
+        },
+        [this](const QString& error) { say(tr("No expected steps: %1").arg(error)); });
 }
 
-void AdvicePanel::list(const Advice& advice, bool noiseFollows) {
+void AdvicePanel::list(std::shared_ptr<const Advice> advice, bool noiseFollows) {
+    advice_ = std::move(advice);
+    noiseFollows_ = noiseFollows;
+    relist();
+}
+
+void AdvicePanel::relist() {
+    if (!advice_) {
+        return;
+    }
+    const Advice& advice = *advice_;
+    const std::optional<ModelError>& error = model_.modelError();
     // The first row is selected until the user selects another: then it is the best change, whichever that becomes.
     const int row = table_->currentIndex().row();
     const std::optional<AdviceRow> current = row > 0 ? rows_->rowAt(row) : std::nullopt;
@@ -307,25 +310,29 @@ void AdvicePanel::list(const Advice& advice, bool noiseFollows) {
         if (current && current->move.title == move.title) {
             selected = static_cast<int>(rows.size());
         }
-        rows.push_back(
-            {move, expected_figures(move.simulation), relative_change(advice, move), is_within_noise(advice, move)});
+        const double change = relative_change(advice, move);
+        rows.push_back({move, expected_figures(move.simulation), change, is_within_noise(advice, move),
+                        error && error->hides(change)});
     }
     const auto helpful = std::ranges::count_if(advice.moves, [](const Move& each) { return helps(each.effect); });
     const QString all = formatCount(advice.moves.size(), tr("change"), tr("changes"));
     const QString step = formatDuration(expected_figures(advice.base).step.count());
     const QString sum =
         helpful == 0 ? tr("None of %1 helps; Plan (Ctrl+P) tries several at once. Step time now: %2.").arg(all, step)
-        : advice.base.feasible ? tr("%1 of %2 would shorten the step of %3.").arg(helpful).arg(all, step)
+        : advice.base.feasible ? tr("%1 of %2 would shorten the simulated step of %3.").arg(helpful).arg(all, step)
                                : tr("%1 of %2 would make it fit. Step time now: %3.").arg(helpful).arg(all, step);
     QString text = sentence(advice.situation) + QLatin1Char(' ') + sum;
+    if (error) {
+        text += QLatin1Char(' ') + sentence(model_error_text(*error));
+    }
     if (const std::optional<RecordedLayout>& layout = model_.layout()) {
         text +=
             tr(" Step times are those of whole steps, in which %1 after the pipeline are kept; bubbles are those of "
                "the pipeline.")
                 .arg(formatDuration(layout->step.after_pipeline().count()));
     }
-    say(noiseFollows ? tr("Without noise so far, the expected steps follow … %1").arg(text) : text);
-    rows_->setMoves(std::move(rows), noiseFollows);
+    say(noiseFollows_ ? tr("Without noise so far, the expected steps follow … %1").arg(text) : text);
+    rows_->setMoves(std::move(rows), noiseFollows_);
     table_->selectRow(selected);
     try_->setEnabled(rows_->rowCount() > 0);
 }

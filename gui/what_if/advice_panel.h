@@ -26,6 +26,7 @@ struct AdviceRow {
     StepFigures figures;
     double change = 0;         ///< of the step, relative to the present scenario: -0.2 is a fifth shorter
     bool withinNoise = false;  ///< shorter by no more than the noise may explain
+    bool withinError = false;  ///< changed by no more than the simulation's error on the recorded run
 };
 
 class AdviceTableModel : public RowModel<AdviceRow> {
@@ -81,7 +82,9 @@ private:
     void restart();
     void compute();
     void computeNoise(const std::shared_ptr<const Profile>& profile, const Advice& advice);
-    void list(const Advice& advice, bool noiseFollows);
+    void list(std::shared_ptr<const Advice> advice, bool noiseFollows);
+    /// Fills the table from the present list.
+    void relist();
     void finish();
     void say(const QString& text);
     void tryRow(int row);
@@ -94,6 +97,8 @@ private:
     QTableView* table_;
     QTimer* rest_;
     LatestJob job_;
+    std::shared_ptr<const Advice> advice_;  // as listed; null: none is
+    bool noiseFollows_ = false;
     bool outdated_ = true;  // compute() is due as soon as the panel is visible
     bool complete_ = false;
 };

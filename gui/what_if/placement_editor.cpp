@@ -11,6 +11,7 @@
 #include <QLineEdit>
 #include <QSignalBlocker>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -80,10 +81,7 @@ void PlacementEditor::setOptions(const PipelineOptions& options) {
     devices_->setText(listOf(options.hardware.devices));
     const QSignalBlocker blocker(cores_);
     cores_->setValue(options.hardware.host_cores);
-    bool anyOnHost = false;
-    for (int lane = 0; lane < num_lanes(options); ++lane) {
-        anyOnHost = anyOnHost || runs_on_host(options.hardware, LaneId{lane});
-    }
+    const bool anyOnHost = std::ranges::find(options.hardware.devices, kHost) != options.hardware.devices.end();
     cores_->setEnabled(anyOnHost);
     cores_->setSpecialValueText(anyOnHost ? tr("one for each CPU lane") : tr("no lane is on cpu"));
     cores_->setToolTip(anyOnHost ? tr("Cores that lanes on the device cpu share")
@@ -110,7 +108,10 @@ void PlacementEditor::takeDevices() {
     for (const QString& word : wordsOf(devices_->text())) {
         devices.push_back(word.toStdString());
     }
-    devices_->setModified(false);
-    Q_EMIT changed(tr("devices of lanes"), [devices](Scenario& next) { next.options.hardware.devices = devices; });
+    Q_EMIT changed(tr("devices of lanes"), [this, devices](Scenario& next) {
+        next.options.hardware.devices = devices;
+        check_hardware(next.options.hardware, num_lanes(next.options));
+        devices_->setModified(false);
+    });
 }
 }  // namespace pipescope

@@ -31,7 +31,8 @@ public:
     QuantityBox& cores() const { return *cores_; }
 
 Q_SIGNALS:
-    /// The user changes the scenario. `what` names the change for undo.
+    /// The user changes the scenario. `what` names the change for undo. The change throws UsageError for a list that
+    /// the scenario's lanes cannot have.
     void changed(const QString& what, const pipescope::PlacementEditor::Change& change);
     /// The input is invalid.
     void failed(const QString& text);

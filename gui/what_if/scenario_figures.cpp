@@ -118,7 +118,7 @@ std::vector<ScenarioFigure> figureNames(const Simulation& like) {
                "step_time_ns"),
         figure("Bubble", "Share of the step in which a lane is idle, mean of all lanes", "bubble_fraction"),
         figure("Utilization", "Share of the step in which a lane works: 1 − bubble", "utilization"),
-        figure("Speedup",
+        figure("Speedup over one device",
                "Relative to one device as fast as the fastest lane that does all layers alone, without recompute",
                "speedup"),
         figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),

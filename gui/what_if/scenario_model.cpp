@@ -7,7 +7,6 @@
 #include <QUndoStack>
 
 #include <algorithm>
-#include <variant>
 
 namespace pipescope {
 namespace {
@@ -15,18 +14,6 @@ constexpr std::chrono::milliseconds kFrame{12};  // of the 16 ms of a frame; the
 constexpr double kFirstGuess = 3'000;            // ns per task
 constexpr int kSearchDelay = 150;                // ms without a change before the search for cuts starts
 constexpr int kBandDelay = 250;                  // ms without a change before the variation of steps is computed
-
-/// A balance, or the reason why there is none.
-using SearchResult = std::variant<Balance, QString>;
-
-SearchResult searchFor(const std::shared_ptr<const Profile>& profile, const Scenario& scenario,
-                       BalanceAlgorithm algorithm) {
-    try {
-        return foundBalance(*profile, scenario, algorithm);
-    } catch (const std::exception& error) {
-        return QString::fromUtf8(error.what());
-    }
-}
 
 /// True if a simulation searches an order first.
 bool isAutomatic(const Scenario& scenario) {
@@ -129,6 +116,13 @@ void ScenarioModel::setRecordedBand(const StepBand& band) {
     }
 }
 
+void ScenarioModel::setModelError(const std::optional<ModelError>& error) {
+    if (error != modelError_) {
+        modelError_ = error;
+        Q_EMIT modelErrorChanged();
+    }
+}
+
 void ScenarioModel::change(const Scenario& scenario, const QString& what, int control) {
     if (isEmpty() || scenario == scenario_) {
         return;
@@ -178,10 +172,8 @@ bool ScenarioModel::prepareDevice() {
         timedFor_ = scenario_.deviceType;
         return true;
     } catch (const Error& error) {
-        auto refused = std::make_shared<SimulatedScenario>();
-        refused->scenario = scenario_;
-        refused->messages = {{ScenarioMessage::Kind::error, QString::fromUtf8(error.what())}};
-        show(generation_, std::move(refused));
+        show(generation_,
+             std::make_shared<const SimulatedScenario>(refusedScenario(scenario_, QString::fromUtf8(error.what()))));
         return false;
     }
 }
@@ -225,7 +217,7 @@ void ScenarioModel::simulateInWorker() {
     const auto work = [profile = timed_, scenario = scenario_, layout = layout_] {
         return timed(*profile, scenario, layout);
     };
-    runInPool(*this, work, [this, generation = generation_](const Timed& done) {
+    const auto take = [this, generation = generation_](const Timed& done) {
         working_ = false;
         learn(done.nsPerTask);
         // During a drag, an outdated result is better than none, as long as results do not go backwards.
@@ -235,6 +227,9 @@ void ScenarioModel::simulateInWorker() {
         if (isBehind() && !isEmpty()) {
             simulateInWorker();
         }
+    };
+    runInPool(*this, work, take, [take, scenario = scenario_](const QString& error) {
+        take({std::make_shared<const SimulatedScenario>(refusedScenario(scenario, error)), 0});
     });
 }
 
@@ -254,21 +249,24 @@ void ScenarioModel::applyBalance(BalanceAlgorithm algorithm) {
     }
     const QString what = tr("%1 balance").arg(QString::fromStdString(to_string(algorithm)));
     const auto work = [profile = timed_, scenario = scenario_, algorithm] {
-        return searchFor(profile, scenario, algorithm);
+        return foundBalance(*profile, scenario, algorithm);
     };
-    runInPool(*this, work, [this, what, generation = generation_](const SearchResult& result) {
-        if (generation != generation_) {
-            return;
-        }
-        if (const auto* text = std::get_if<QString>(&result)) {
-            Q_EMIT failed(*text);
-            return;
-        }
-        Scenario next = scenario_;
-        next.options.balance = std::get<Balance>(result);
-        startGesture();
-        change(next, what);
-    });
+    const int generation = generation_;
+    runInPool(
+        *this, work,
+        [this, what, generation](const Balance& balance) {
+            if (generation == generation_) {
+                Scenario next = scenario_;
+                next.options.balance = balance;
+                startGesture();
+                change(next, what);
+            }
+        },
+        [this, generation](const QString& error) {
+            if (generation == generation_) {
+                Q_EMIT failed(error);
+            }
+        });
 }
 
 void ScenarioModel::searchOptimal() {
@@ -281,16 +279,18 @@ void ScenarioModel::searchOptimal() {
     }
     searching_ = true;
     const auto work = [profile = timed_, scenario = scenario_] {
-        return searchFor(profile, scenario, BalanceAlgorithm::optimal);
+        return foundBalance(*profile, scenario, BalanceAlgorithm::optimal);
     };
-    runInPool(*this, work, [this, generation = generation_](const SearchResult& result) {
-        searching_ = false;
-        if (generation != generation_ || !std::holds_alternative<Balance>(result)) {
-            return;  // no ghosts; the scenario's messages give the reason
-        }
-        optimal_ = std::get<Balance>(result);
-        Q_EMIT optimalBalanceChanged();
-    });
+    runInPool(
+        *this, work,
+        [this, generation = generation_](const Balance& balance) {
+            searching_ = false;
+            if (generation == generation_) {
+                optimal_ = balance;
+                Q_EMIT optimalBalanceChanged();
+            }
+        },
+        [this](const QString&) { searching_ = false; });  // no ghosts; the scenario's messages give the reason
 }
 
 void ScenarioModel::findBand() {
@@ -308,7 +308,7 @@ void ScenarioModel::findBand() {
     const auto work = [own = profile_, profile = timed_, scenario = present, recorded = recordedOne, both]() -> Bands {
         return {stepBand(*profile, scenario), both ? stepBand(*own, recorded) : std::nullopt};
     };
-    runInPool(*this, work, [this, profile = profile_, generation = generation_](Bands bands) {
+    const auto take = [this, profile = profile_, generation = generation_](Bands bands) {
         banding_ = false;
         if (profile != profile_) {
             return;
@@ -322,7 +322,8 @@ void ScenarioModel::findBand() {
             Q_EMIT simulated(result_);
         }
         takeBands(bands);
-    });
+    };
+    runInPool(*this, work, take, [take](const QString&) { take({}); });  // the figures stay those without noise
 }
 
 void ScenarioModel::takeBands(const Bands& bands) {

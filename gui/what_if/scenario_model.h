@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/document/scenario.h"
+#include "simulator/model_error.h"
 
 #include <QObject>
 #include <QString>
@@ -36,6 +37,9 @@ public:
                     std::optional<StepOnCluster> onCluster = std::nullopt);
     /// No effect if it is known.
     void setRecordedBand(const StepBand& band);
+    /// Sets the error of the recorded scenario's simulation on its run; empty if it is not known.
+    void setModelError(const std::optional<ModelError>& error);
+    const std::optional<ModelError>& modelError() const { return modelError_; }
     /// The profile of the profiled device; null if there is no scenario.
     const std::shared_ptr<const Profile>& profile() const { return profile_; }
     bool isEmpty() const { return profile_ == nullptr; }
@@ -83,6 +87,7 @@ Q_SIGNALS:
     void simulated(std::shared_ptr<const pipescope::SimulatedScenario> result);
     void optimalBalanceChanged();
     void bandChanged();
+    void modelErrorChanged();
     /// A request cannot be fulfilled.
     void failed(const QString& text);
 
@@ -121,6 +126,7 @@ private:
     std::optional<Balance> optimal_;
     std::optional<StepBand> band_;
     std::optional<StepBand> recordedBand_;
+    std::optional<ModelError> modelError_;
     QUndoStack* undo_;
     QTimer* searchTimer_;
     QTimer* bandTimer_;

@@ -138,6 +138,11 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     connect(&model_, &ScenarioModel::scenarioChanged, this, &WhatIfPanel::showScenario);
     connect(&model_, &ScenarioModel::simulated, this, &WhatIfPanel::showResult);
     connect(&model_, &ScenarioModel::bandChanged, this, &WhatIfPanel::showBand);
+    connect(&model_, &ScenarioModel::modelErrorChanged, this, [this] {
+        if (model_.result()) {
+            showResult();
+        }
+    });
     connect(&model_, &ScenarioModel::failed, this, &WhatIfPanel::say);
     showProfile();
 }
@@ -391,13 +396,7 @@ void WhatIfPanel::connectControls() {
         next.options.hardware.speeds = speeds;
         model_.change(next, tr("lane speeds"), kSpeeds);
     });
-    connect(placement_, &PlacementEditor::changed, this,
-            [this](const QString& what, const PlacementEditor::Change& change) {
-                Scenario next = model_.scenario();
-                change(next);
-                model_.startGesture();
-                model_.change(next, what);
-            });
+    connect(placement_, &PlacementEditor::changed, this, &WhatIfPanel::changeTo);
     connect(placement_, &PlacementEditor::failed, this, &WhatIfPanel::say);
     connectChoice(*checkpoint_, tr("checkpoint mode"),
                   [](Scenario& next, const std::string& name) { next.options.checkpoint = parse_checkpoint(name); });
@@ -496,8 +495,29 @@ void WhatIfPanel::showResult() {
     for (const ScenarioMessage& message : result->messages) {
         lines << symbolOf(message.kind) + QChar(QChar::Nbsp) + message.text;
     }
+    if (const QString error = errorText(); !error.isEmpty()) {
+        lines << symbolOf(ScenarioMessage::Kind::note) + QChar(QChar::Nbsp) + error;
+    }
     about_ = lines.join(QLatin1Char('\n'));
     messages_->setText(about_);
+}
+
+/// How sure the change of the step is, given the error of the simulation on the recorded run; empty if that is unknown.
+QString WhatIfPanel::errorText() const {
+    const std::optional<ModelError>& error = model_.modelError();
+    const std::shared_ptr<const SimulatedScenario>& recorded = model_.recordedResult();
+    if (!error || model_.isAsRecorded() || !recorded || !recorded->runs() || !model_.result()->runs()) {
+        return {};
+    }
+    const auto [before, after] = comparable_figures(recorded->simulation, model_.result()->simulation);
+    const double change = before.step.count() > 0
+                              ? static_cast<double>(after.step.count()) / static_cast<double>(before.step.count()) - 1
+                              : 0;
+    const QString about = QString::fromStdString(model_error_text(*error));
+    return error->hides(change) ? tr("The change of the step, %1, cannot be told apart from none: %2.")
+                                      .arg(formatShareChange(change), about)
+                                : tr("The change of the step, %1, is larger than the error of the simulation: %2.")
+                                      .arg(formatShareChange(change), about);
 }
 
 void WhatIfPanel::say(const QString& text) {

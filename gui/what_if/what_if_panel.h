@@ -80,6 +80,7 @@ private:
     void showScenario();
     void showBand();
     void showResult();
+    QString errorText() const;
     void say(const QString& text);
 
     ScenarioModel& model_;

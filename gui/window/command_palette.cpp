@@ -96,7 +96,6 @@ CommandPalette::CommandPalette(const QMenuBar& menus, QWidget* parent)
     }
     connect(words_, &QLineEdit::textChanged, this, &CommandPalette::fill);
     connect(words_, &QLineEdit::returnPressed, this, &CommandPalette::runCurrent);
-    connect(list_, &QListWidget::itemActivated, this, &CommandPalette::runCurrent);
     connect(list_, &QListWidget::itemClicked, this, &CommandPalette::runCurrent);
     fill();
     resize(560, 420);

@@ -17,21 +17,26 @@
 #include "gui/window/step_box.h"
 #include "gui/window/step_strip.h"
 
-#include <QComboBox>
 #include <QFileInfo>
 #include <QInputDialog>
-#include <QKeyEvent>
 #include <QLabel>
+#include <QPushButton>
 #include <QStackedWidget>
 
+#include <algorithm>
 #include <array>
 #include <bitset>
+#include <cstdio>
 #include <span>
 #include <utility>
 
 namespace pipescope {
 namespace {
-constexpr int kLinesWithStrip = 34;  // lines of text in a page that has room for the strip of steps
+// Lines of text in a page that has room for a part beside the lanes. In a lower one, the part gives way to them.
+constexpr int kLinesWithStrip = 34;
+constexpr int kLinesWithMemory = 24;
+constexpr int kLinesWithMinimap = 20;
+constexpr int kLinesWithLegend = 17;
 
 std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     KindSet drawn;
@@ -147,7 +152,7 @@ DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
       model_(new PageModel(this)),
       messages_(new MessageBar(this)),
       stack_(new QStackedWidget(this)),
-      opening_(new QLabel(tr("Opening %1 …").arg(QFileInfo(path()).fileName()), this)),
+      opening_(new QLabel(this)),
       content_(new QWidget(this)),
       top_(new QWidget(content_)),
       stepLabel_(new QLabel(tr("&Step"), top_)),
@@ -164,15 +169,25 @@ DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
       notes_(new PageNotes(axis(), this)) {
     fillTop();
     arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
-    opening_->setAlignment(Qt::AlignCenter);
-    stack_->addWidget(opening_);
+    stack_->addWidget(createOpening());
     stack_->addWidget(content_);
     arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {messages_, {stack_, 1}});
     connectModel();
     connectViews();
-    for (auto* box : findChildren<QComboBox*>()) {
-        box->installEventFilter(this);
-    }
+}
+
+QWidget* DocumentPage::createOpening() {
+    auto* parts = new QWidget(this);
+    auto* cancel = named(new QPushButton(tr("&Cancel"), parts), tr("Do not open this file"));
+    connect(cancel, &QPushButton::clicked, this, &DocumentPage::openingCancelled, Qt::QueuedConnection);
+    opening_->setAlignment(Qt::AlignCenter);
+    opening_->setTextFormat(Qt::PlainText);
+    opening_->setWordWrap(true);
+    showOpening(0);
+    auto* layout = arrange(new QVBoxLayout(parts), {16, 16, 16, 16}, -1, {{nullptr, 1}, opening_});
+    layout->addWidget(cancel, 0, Qt::AlignHCenter);
+    layout->addStretch(1);
+    return parts;
 }
 
 void DocumentPage::fillTop() {
@@ -214,21 +229,25 @@ void DocumentPage::connectModel() {
     connect(model_, &PageModel::bubbleSelected, this,
             [this](Source source, const Bubble& bubble) { views_->view(source).revealLane(bubble.lane); });
     connect(&axis(), &TimeAxisModel::selectionChanged, this, &DocumentPage::showSelection);
-    connect(notes_, &PageNotes::failed, this, [this](const QString& text) {
-        noteTrouble_ = text;
-        showNotes();
-    });
+    connect(notes_, &PageNotes::failed, this, &DocumentPage::setNoteTrouble);
+    connect(notes_, &PageNotes::saved, this, [this] { setNoteTrouble({}); });
 }
 
 void DocumentPage::connectViews() {
     for (const Source source : {Source::measured, Source::simulated}) {
         TimelineView& each = views_->view(source);
-        connect(&each, &TimelineView::picked, this,
-                [this, source](std::optional<SliceRef> slice) { model_->select(source, slice); });
-        connect(&each, &TimelineView::gapPicked, this,
-                [this, source](LaneId lane, std::int64_t time) { model_->selectBubbleAt(source, lane, time); });
-        connect(&each, &TimelineView::lanePicked, this,
-                [this, source](LaneId lane, bool links) { model_->selectLane(source, lane, links); });
+        connect(&each, &TimelineView::picked, this, [this, source](std::optional<SliceRef> slice) {
+            model_->select(source, slice);
+            tellPicked();
+        });
+        connect(&each, &TimelineView::gapPicked, this, [this, source](LaneId lane, std::int64_t time) {
+            model_->selectBubbleAt(source, lane, time);
+            tellPicked();
+        });
+        connect(&each, &TimelineView::lanePicked, this, [this, source](LaneId lane, bool links) {
+            model_->selectLane(source, lane, links);
+            tellPicked();
+        });
         connect(&each, &TimelineView::laneDropped, this, [this](LaneId lane, LaneId place) {
             model_->setArrangement(withLaneAt(model_->arrangement(), model_->lanes(), lane, place));
         });
@@ -247,7 +266,10 @@ void DocumentPage::connectViews() {
                                                                              : QString();
         });
     }
-    connect(&views_->tracks(), &TrackView::picked, model_, &PageModel::selectRange);
+    connect(&views_->tracks(), &TrackView::picked, this, [this](const std::optional<TrackRef>& range) {
+        model_->selectRange(range);
+        tellPicked();
+    });
     connect(model_, &PageModel::rangeSelected, &views_->tracks(),
             [this](const TrackRef& range) { views_->tracks().revealRow(range.row); });
     connect(&views_->view(Source::simulated), &TimelineView::taskDropped, model_, &PageModel::moveRequested);
@@ -274,19 +296,6 @@ void DocumentPage::connectViews() {
     connect(stepStrip_, &StepStrip::picked, model_, &PageModel::selectStep);
 }
 
-bool DocumentPage::eventFilter(QObject* watched, QEvent* event) {
-    if (event->type() == QEvent::ShortcutOverride) {
-        const auto* press = static_cast<const QKeyEvent*>(event);
-        const bool types = press->key() < Qt::Key_Escape;  // letters and digits select an entry
-        const bool moves = press->key() >= Qt::Key_Home && press->key() <= Qt::Key_PageDown;
-        const bool combination = press->modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier);
-        if ((types || moves) && !combination) {
-            event->accept();
-        }
-    }
-    return QWidget::eventFilter(watched, event);
-}
-
 void DocumentPage::changeEvent(QEvent* event) {
     QWidget::changeEvent(event);
     if (event->type() == QEvent::PaletteChange) {
@@ -296,7 +305,15 @@ void DocumentPage::changeEvent(QEvent* event) {
 
 void DocumentPage::resizeEvent(QResizeEvent* event) {
     QWidget::resizeEvent(event);
-    stepStrip_->setRoom(height() >= kLinesWithStrip * fontMetrics().height());
+    giveWay();
+}
+
+void DocumentPage::giveWay() {
+    const int lines = height() / std::max(1, fontMetrics().height());
+    stepStrip_->setRoom(lines >= kLinesWithStrip);
+    views_->memory().setRoom(lines >= kLinesWithMemory);
+    minimap_->setVisible(lines >= kLinesWithMinimap);
+    legend_->setVisible(lines >= kLinesWithLegend && document() && !hasOnlyTracks(*document()));
 }
 
 void DocumentPage::focusTimeline() {
@@ -348,7 +365,7 @@ void DocumentPage::showDocument() {
     fillSteps();
     const bool hasTimeline = !hasOnlyTracks(*document());
     compareBar_->setVisible(hasTimeline);
-    legend_->setVisible(hasTimeline);
+    giveWay();
     stepLabel_->setVisible(hasTimeline || !document()->markedSteps.empty());
     stepBox_->setVisible(stepLabel_->isVisibleTo(top_));
     stack_->setCurrentWidget(content_);
@@ -370,6 +387,11 @@ void DocumentPage::showSimulated() {
     legend_->setKinds(kindsOf(*document()));
 }
 
+void DocumentPage::showOpening(int percent) {
+    const QString name = QFileInfo(path()).fileName();
+    opening_->setText(percent > 0 ? tr("Opening %1 … %2 %").arg(name).arg(percent) : tr("Opening %1 …").arg(name));
+}
+
 void DocumentPage::showWaiting() {
     opening_->setText(tr("%1 is being recorded, but has no tasks yet.\nIt is shown as soon as the first step starts.")
                           .arg(QFileInfo(path()).fileName()));
@@ -380,6 +402,17 @@ void DocumentPage::setLive(LiveBadge::State state) {
     refreshNotes();
 }
 
+void DocumentPage::setNoteTrouble(const QString& text) {
+    if (text.isEmpty() && noteTrouble_.isEmpty()) {
+        return;
+    }
+    noteTrouble_ = text;
+    if (!text.isEmpty()) {
+        std::fprintf(stderr, "pipescope-gui: %s\n", text.toUtf8().constData());
+    }
+    showNotes();
+}
+
 void DocumentPage::showNotes() {
     QStringList lines = document()->messages(remarks_);
     if (live_->state() == LiveBadge::State::following) {
@@ -388,12 +421,13 @@ void DocumentPage::showNotes() {
         });
     }
     if (!noteTrouble_.isEmpty()) {
-        lines << noteTrouble_;
+        lines.prepend(noteTrouble_);  // somebody's words would be lost
     }
     if (lines.isEmpty()) {
         messages_->hide();
     } else {
-        messages_->showMessage(MessageBar::Kind::note, lines.join(QLatin1Char('\n')));
+        messages_->showMessage(noteTrouble_.isEmpty() ? MessageBar::Kind::note : MessageBar::Kind::error,
+                               lines.join(QLatin1Char('\n')));
     }
 }
 
@@ -428,6 +462,12 @@ void DocumentPage::showSelection() {
         }
     }
     refreshMarks();
+}
+
+void DocumentPage::tellPicked() {
+    if (axis().selection() || axis().part()) {
+        Q_EMIT picked();
+    }
 }
 
 void DocumentPage::refreshMarks() {

@@ -65,6 +65,8 @@ public:
     StepBox& stepBox() const { return *stepBox_; }
     StepStrip& stepStrip() const { return *stepStrip_; }
     MessageBar& messages() const { return *messages_; }
+    /// Why the notes on ranges could not be read or saved; empty if they could.
+    const QString& noteTrouble() const { return noteTrouble_; }
     LiveBadge& live() const { return *live_; }
     TimeAxisModel& axis() const { return model_->axis(); }
     /// Null until the file is read.
@@ -72,6 +74,8 @@ public:
 
     /// Replaces the document. Keeps zoom, step and selection, as far as they exist in the new one.
     void setDocument(std::shared_ptr<const TraceDocument> document);
+    /// Shows how much of the file was read, in percent, until the document is there.
+    void showOpening(int percent);
     /// Shows that the file is being written, but has nothing to show yet.
     void showWaiting();
     void setLive(LiveBadge::State state);
@@ -82,13 +86,18 @@ public:
     /// Focuses the first existing timeline, so that keys go there.
     void focusTimeline();
 
+Q_SIGNALS:
+    /// The user does not want to wait for the file any longer.
+    void openingCancelled();
+    /// A click in a timeline selected something.
+    void picked();
+
 protected:
     void changeEvent(QEvent* event) override;
     void resizeEvent(QResizeEvent* event) override;
-    /// Leaves keys to a focused box if it uses them; otherwise they go to the timelines.
-    bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
+    QWidget* createOpening();
     void fillTop();
     void connectModel();
     void connectViews();
@@ -96,11 +105,15 @@ private:
     void showSimulated();
     /// Lists missing parts of the document, with the reasons.
     void showNotes();
+    void setNoteTrouble(const QString& text);
     void fillSteps();
     /// Shows the results of the analysis as choice and selection require.
     void refreshMarks();
     void showSelection();
+    void tellPicked();
     void shareHeightLater();
+    /// In a low page, parts leave their room to the lanes, the least needed first.
+    void giveWay();
 
     std::shared_ptr<ViewedFiles> files_;  // shared with workers
     PageModel* model_;

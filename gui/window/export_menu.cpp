@@ -346,12 +346,16 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.memoryStacked = page.views().memory().view().stacked();
     scene.selection = page.axis().selection();
     scene.marks = page.axis().marks();
+    scene.noteTrouble = page.noteTrouble();
     scene.theme = theme;
     return scene;
 }
 
 Report reportOf(DocumentPage& page) {
     Report report = makeReport(*page.document(), page.model().step());
+    if (!page.noteTrouble().isEmpty()) {
+        report.warnings.prepend(page.noteTrouble());
+    }
     report.picture = drawImage(page, ImageFormat::png);
     return report;
 }

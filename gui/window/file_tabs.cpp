@@ -4,8 +4,10 @@
 #include "gui/document/document_loader.h"
 #include "gui/document/trace_follower.h"
 #include "gui/style/work_pool.h"
+#include "gui/window/menu_entries.h"
 #include "gui/window/session_state.h"
 #include "schedule/error.h"
+#include "schedule/stop_check.h"
 #include "trace/run_files.h"
 
 #include <QFileInfo>
@@ -16,19 +18,26 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <limits>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
 namespace {
+constexpr int kPercent = 100;
+
 struct Loaded {
     std::shared_ptr<const TraceDocument> document;  // null: see error
     QString error;
 };
 
-/// Loads a file. A large one yields several documents, each more complete than the previous one.
+/// Loads a file. A large one yields several documents, each more complete than the previous one. The promise's progress
+/// is the share of the file that was read, in percent, if that is known.
 void tryLoad(QPromise<Loaded>& promise, const std::shared_ptr<ViewedFiles>& files,
              const std::shared_ptr<GrowingTrace>& growing, const std::stop_token& stop) {
+    const StopCheck check([&stop] { return !stop.stop_requested(); });
+    promise.setProgressRange(0, kPercent);
     try {
         if (growing) {
             promise.addResult(Loaded{growing->next(stop), {}});
@@ -43,11 +52,15 @@ void tryLoad(QPromise<Loaded>& promise, const std::shared_ptr<ViewedFiles>& file
             [&](std::shared_ptr<const TraceDocument> document) {
                 promise.addResult(Loaded{std::move(document), {}});
             },
-            stop);
-    } catch (const std::exception& error) {
-        promise.addResult(Loaded{nullptr, QString::fromUtf8(error.what())});
+            stop, std::numeric_limits<std::int64_t>::max(),
+            [&promise](double share) { promise.setProgressValue(static_cast<int>(share * kPercent)); });
+    } catch (const ComputationStopped&) {
+        return;  // nobody waits for it
+    } catch (...) {
+        promise.addResult(Loaded{nullptr, handledExceptionText()});
     }
 }
+
 /// "recorded run, transformer:layers=6, 4 lanes, 10 steps"
 QString aboutOf(const TraceDocument& document) {
     const TimelineStore* store = document.measured ? document.measured.get() : document.simulated.get();
@@ -67,12 +80,29 @@ QString aboutOf(const TraceDocument& document) {
 
 constexpr qsizetype kMostFilesOfAFolder = 8;
 
-QStringList withFilesOfFolders(const QStringList& arguments) {
-    QStringList files;
-    for (const std::filesystem::path& file : with_files_of_folders(pathsOf(arguments))) {
-        files << QString::fromStdString(file.string());
+QStringList namesOf(const std::vector<std::filesystem::path>& paths) {
+    QStringList names;
+    for (const std::filesystem::path& path : paths) {
+        names << QString::fromStdString(path.string());
     }
-    return files;
+    return names;
+}
+
+QStringList withFilesOfFolders(const QStringList& arguments) {
+    return namesOf(with_files_of_folders(pathsOf(arguments)));
+}
+
+/// The files to show in each tab. Cost: reading the heads of all files, and some of them to their end.
+std::vector<QStringList> tabsOf(const QStringList& paths) {
+    const QStringList files = withFilesOfFolders(paths);
+    const std::vector<std::vector<std::filesystem::path>> runs = grouped_by_run(pathsOf(files));
+    if (files.size() > paths.size() && std::ssize(runs) > kMostFilesOfAFolder) {
+        throw Error(paths.front().toStdString() + " holds " + std::to_string(files.size()) +
+                    " files that are not of one run; choose some of them");
+    }
+    std::vector<QStringList> tabs;
+    std::ranges::transform(runs, std::back_inserter(tabs), namesOf);
+    return tabs;
 }
 }  // namespace
 
@@ -108,7 +138,7 @@ DocumentPage& FileTabs::bringUp(const QStringList& files) {
         shown = new DocumentPage(files, this);
         repeatSignals(*shown);
         Q_EMIT pageAdded(*shown);
-        const int index = addTab(shown, ViewedFiles::nameOf(files));
+        const int index = addTab(shown, withoutMnemonics(ViewedFiles::nameOf(files)));
         setTabToolTip(index, shown->files()->entry());
     }
     setCurrentWidget(shown);
@@ -127,26 +157,37 @@ void FileTabs::repeatSignals(DocumentPage& page) {
     repeat(&page.model(), &PageModel::simulationChanged, &FileTabs::simulationChanged);
     repeat(&page.model(), &PageModel::stepChanged, &FileTabs::stepChanged);
     repeat(&page.axis(), &TimeAxisModel::selectionChanged, &FileTabs::selectionChanged);
+    repeat(&page, &DocumentPage::picked, &FileTabs::picked);
+    connect(&page, &DocumentPage::openingCancelled, this, [this, &page] { closePage(&page); });
+}
+
+void FileTabs::open(const QString& entry) {
+    const QStringList files = ViewedFiles::filesOf(entry);
+    if (files.size() > 1) {
+        load(bringUp(files));  // they were found to be of one run
+    } else {
+        open(files);
+    }
 }
 
 void FileTabs::open(const QStringList& paths) {
-    try {
-        const QStringList files = withFilesOfFolders(paths);
-        const std::vector<std::vector<std::filesystem::path>> runs = grouped_by_run(pathsOf(files));
-        if (files.size() > paths.size() && std::ssize(runs) > kMostFilesOfAFolder) {
-            throw Error(paths.front().toStdString() + " holds " + std::to_string(files.size()) +
-                        " files that are not of one run; choose some of them");
-        }
-        for (const std::vector<std::filesystem::path>& run : runs) {
-            QStringList ofRun;
-            for (const std::filesystem::path& file : run) {
-                ofRun << QString::fromStdString(file.string());
-            }
-            load(bringUp(ofRun));
-        }
-    } catch (const std::exception& error) {
-        Q_EMIT failed(QString::fromUtf8(error.what()));
+    if (paths.isEmpty()) {
+        return;
     }
+    if (paths.size() == 1 && !QFileInfo(paths.front()).isDir()) {
+        load(bringUp(paths));
+        return;
+    }
+    Q_EMIT said(tr("Looking which of these files are of one run …"));
+    runInPool(
+        *this, [paths] { return tabsOf(paths); },
+        [this](const std::vector<QStringList>& tabs) {
+            Q_EMIT said({});
+            for (const QStringList& files : tabs) {
+                load(bringUp(files));
+            }
+        },
+        [this](const QString& error) { Q_EMIT failed(error); });
 }
 
 void FileTabs::reload() {
@@ -156,39 +197,29 @@ void FileTabs::reload() {
 }
 
 void FileTabs::compareWith(const QStringList& paths) {
-    struct Read {
-        std::shared_ptr<const Baseline> baseline;  // null: see error
-        QString error;
-    };
     if (page() == nullptr) {
         return;
     }
     runInPool(
         *page(),
         [paths] {
-            try {
-                const QStringList files = withFilesOfFolders(paths);
-                if (files.size() > 1 && !are_of_one_run(pathsOf(files))) {
-                    throw Error("these " + std::to_string(files.size()) +
-                                " files are not of one run; choose one trace, or those of all its processes");
-                }
-                return Read{baselineOf(*loadTrace(ViewedFiles(files).fileToRead())), {}};
-            } catch (const std::exception& error) {
-                return Read{nullptr, QString::fromUtf8(error.what())};
+            const QStringList files = withFilesOfFolders(paths);
+            if (files.size() > 1 && !are_of_one_run(pathsOf(files))) {
+                throw Error("these " + std::to_string(files.size()) +
+                            " files are not of one run; choose one trace, or those of all its processes");
             }
+            return baselineOf(*loadTrace(ViewedFiles(files).fileToRead()));
         },
-        [this, of = QPointer(page())](const Read& read) {
+        [this, of = QPointer(page())](const std::shared_ptr<const Baseline>& baseline) {
             try {
-                if (!read.baseline) {
-                    throw Error(read.error.toStdString());
-                }
                 if (of) {
-                    of->model().showBaseline(read.baseline);
+                    of->model().showBaseline(baseline);
                 }
             } catch (const Error& error) {
                 Q_EMIT failed(QString::fromUtf8(error.what()));
             }
-        });
+        },
+        [this](const QString& error) { Q_EMIT failed(error); });
 }
 
 void FileTabs::backToSimulation() {
@@ -233,6 +264,7 @@ void FileTabs::read(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
     latest.opens = latest.opens || !page.document();
     connect(&page, &QObject::destroyed, watcher, [stop] { stop->request_stop(); });
     connect(watcher, &QFutureWatcher<Loaded>::finished, watcher, &QObject::deleteLater);
+    connect(watcher, &QFutureWatcher<Loaded>::progressValueChanged, &page, &DocumentPage::showOpening);
     connect(watcher, &QFutureWatcher<Loaded>::resultReadyAt, this,
             [this, watcher, stop, of = QPointer(&page)](int index) {
                 if (!of || stop->stop_requested()) {

@@ -28,12 +28,13 @@ public:
     /// The current page's document; null if nothing is open or read.
     const TraceDocument* document() const { return page() != nullptr ? page()->document().get() : nullptr; }
 
-    /// Opens a file, folder, or entry of the session (ViewedFiles::entry()).
-    void open(const QString& entry) { open(ViewedFiles::filesOf(entry)); }
+    /// Opens a file, folder, or entry of the session (ViewedFiles::entry()), whose files share a tab.
+    void open(const QString& entry);
     /// Starts reading files; `loaded` or `failed` follows. A folder stands for the traces in it. Files of one run's
     /// processes are one timeline in one tab; others have tabs of their own, of which the last one becomes the current
-    /// one. A file that is already open is read again into its tab, which keeps its view; if it is still being read,
-    /// only the new reading counts.
+    /// one. A single file has its tab at once; which of several are of one run is found out by a worker. A file that is
+    /// already open is read again into its tab, which keeps its view; if it is still being read, only the new reading
+    /// counts.
     void open(const QStringList& paths);
     /// Reads the current page's file again.
     void reload();
@@ -53,6 +54,8 @@ public:
 Q_SIGNALS:
     void loaded();
     void failed(const QString& text);
+    /// What is under way; empty: nothing any more.
+    void said(const QString& text);
     void pageAdded(pipescope::DocumentPage& page);
     /// A document that was asked for was read and is about to be shown; not news of a file that grows.
     void arrived();
@@ -63,6 +66,8 @@ Q_SIGNALS:
     /// The current page's step changed.
     void stepChanged();
     void selectionChanged();
+    /// A click in a timeline of the current page selected something.
+    void picked();
 
 private:
     DocumentPage* pageOf(const QString& path) const;

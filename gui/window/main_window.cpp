@@ -11,6 +11,7 @@
 #include "gui/window/export_menu.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/memory_pane.h"
+#include "gui/window/menu_entries.h"
 #include "gui/window/page_actions.h"
 #include "gui/window/scenario_docks.h"
 #include "gui/window/search_bar.h"
@@ -111,7 +112,11 @@ void MainWindow::connectFiles() {
         messages_->hide();
         docks_.show();
     });
+    connect(files_, &QTabWidget::currentChanged, messages_, &QWidget::hide);  // it was about another tab
     connect(files_, &FileTabs::failed, this, &MainWindow::showError);
+    connect(files_, &FileTabs::said, messages_, [this](const QString& text) {
+        text.isEmpty() ? messages_->hide() : messages_->showMessage(MessageBar::Kind::note, text);
+    });
     connect(search_, &SearchBar::closed, this, [this] {
         if (page() != nullptr) {
             page()->focusTimeline();
@@ -145,7 +150,7 @@ void MainWindow::createToolBar() {
     bar->setContextMenuPolicy(Qt::PreventContextMenu);
     const int size = fontMetrics().height() + 4;
     bar->setIconSize({size, size});
-    const QList<QAction*> actions = findChildren<QAction*>() + files_->actions();
+    const QList<QAction*> actions = findChildren<QAction*>();
     for (const char* name :
          {"open",     "reload", "compare", "share", "|",    "back",     "forward", "fit",     "all",    "zoom-in",
           "zoom-out", "lanes",  "|",       "find",  "mark", "annotate", "|",       "what-if", "advice", "command"}) {
@@ -246,7 +251,7 @@ void MainWindow::fillRecentFiles(QMenu& menu) {
     const QStringList files = session_.value(kRecentFilesKey).toStringList();
     for (const QString& file : files) {
         const QStringList paths = ViewedFiles::filesOf(file);
-        const QString text = paths.size() == 1 ? file : ViewedFiles(paths).path();
+        const QString text = withoutMnemonics(paths.size() == 1 ? file : ViewedFiles(paths).path());
         menu.addAction(text, this, [this, file] { files_->open(file); });
     }
     if (files.isEmpty()) {

@@ -87,6 +87,11 @@ void MemoryPane::refreshHeader() {
 
 void MemoryPane::setShown(bool shown) {
     shown_ = shown;
-    setVisible(shown_ && !view_->empty());
+    setVisible(shown_ && room_ && !view_->empty());
+}
+
+void MemoryPane::setRoom(bool room) {
+    room_ = room;
+    setShown(shown_);
 }
 }  // namespace pipescope

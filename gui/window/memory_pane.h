@@ -29,6 +29,8 @@ public:
     void setDocument(const TraceDocument& document, std::int64_t shift);
     /// The user's choice. A pane without content stays hidden.
     void setShown(bool shown);
+    /// False in a page that is too low for it.
+    void setRoom(bool room);
 
 private:
     void refreshHeader();
@@ -40,6 +42,7 @@ private:
     Legend* legend_;
     std::vector<Bytes> limits_;
     bool shown_ = true;
+    bool room_ = true;
     bool measured_ = false;
     bool simulated_ = false;
     bool twoRuns_ = false;

@@ -5,8 +5,14 @@
 
 namespace pipescope {
 namespace {
-QString plain(QString text) {
-    return text.remove(QLatin1Char('&')).remove(QChar(0x2026));
+/// As a menu shows the text: one & marks a mnemonic, two are an &.
+QString plain(const QString& text) {
+    QString shown;
+    for (qsizetype k = 0; k < text.size(); ++k) {
+        k += text[k] == QLatin1Char('&') ? 1 : 0;
+        shown += k < text.size() ? QString(text[k]) : QString();
+    }
+    return shown.remove(QChar(0x2026));
 }
 
 void collect(QMenu& menu, QStringList above, QList<MenuEntry>& entries) {
@@ -21,6 +27,10 @@ void collect(QMenu& menu, QStringList above, QList<MenuEntry>& entries) {
     }
 }
 }  // namespace
+
+QString withoutMnemonics(QString text) {
+    return text.replace(QLatin1Char('&'), QLatin1String("&&"));
+}
 
 QString MenuEntry::text() const {
     return plain(action->text());

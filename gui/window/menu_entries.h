@@ -8,6 +8,9 @@
 class QMenuBar;
 
 namespace pipescope {
+/// The text for a menu or a tab, which take an & for the mark of a mnemonic.
+QString withoutMnemonics(QString text);
+
 /// An entry of the menus.
 struct MenuEntry {
     QStringList menus;  ///< the menus above it, outermost first

@@ -5,8 +5,15 @@
 #include "gui/window/search_bar.h"
 #include "gui/window/step_strip.h"
 
+#include <QAbstractSpinBox>
 #include <QAction>
+#include <QComboBox>
+#include <QCoreApplication>
+#include <QKeyEvent>
+#include <QLineEdit>
 #include <QMenu>
+#include <QPlainTextEdit>
+#include <QTextEdit>
 
 #include <algorithm>
 
@@ -18,6 +25,28 @@ constexpr double kZoom = 0.7;
 constexpr double kPan = 0.1;
 constexpr double kCursorStep = 0.01;  // of the visible window
 
+/// True if the widget with the focus uses the key itself: a field types it, a list moves with it.
+bool usesKey(const QWidget& widget, const QKeyEvent& press, const QWidget& timelines) {
+    if (press.modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier)) {
+        return false;  // the widget accepts those that it uses
+    }
+    const int key = press.key();
+    const bool types = key < Qt::Key_Escape;
+    const bool moves = key >= Qt::Key_Home && key <= Qt::Key_PageDown;
+    const auto* box = qobject_cast<const QComboBox*>(&widget);
+    const bool isText = qobject_cast<const QLineEdit*>(&widget) != nullptr ||
+                        qobject_cast<const QAbstractSpinBox*>(&widget) != nullptr ||
+                        qobject_cast<const QPlainTextEdit*>(&widget) != nullptr ||
+                        qobject_cast<const QTextEdit*>(&widget) != nullptr || (box != nullptr && box->isEditable());
+    if (isText) {
+        return types || moves || key == Qt::Key_Escape;
+    }
+    if (box != nullptr) {
+        return types || moves;
+    }
+    return moves && !timelines.isAncestorOf(&widget);
+}
+
 /// Zooms around the cursor if it is in a timeline.
 void zoomAbout(TimeAxisModel& axis, double factor) {
     const double anchor = axis.cursor() ? pixelOf(axis.window(), 1, *axis.cursor()) : 0.5;
@@ -26,11 +55,22 @@ void zoomAbout(TimeAxisModel& axis, double factor) {
 }  // namespace
 
 PageActions::PageActions(FileTabs& files) : QObject(&files), files_(files) {
+    QCoreApplication::instance()->installEventFilter(this);
     connect(&files_, &FileTabs::pageChanged, this, [this] {
         for (QAction* action : tracked_) {
             action->setEnabled(files_.page() != nullptr);
         }
     });
+}
+
+bool PageActions::eventFilter(QObject* watched, QEvent* event) {
+    if (event->type() == QEvent::ShortcutOverride && watched->isWidgetType()) {
+        const auto& widget = static_cast<const QWidget&>(*watched);
+        if (widget.hasFocus() && usesKey(widget, static_cast<const QKeyEvent&>(*event), files_)) {
+            event->accept();
+        }
+    }
+    return QObject::eventFilter(watched, event);
 }
 
 QAction& PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
@@ -41,8 +81,6 @@ QAction& PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequ
         }
     });
     action->setShortcuts(keys);
-    action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
-    files_.addAction(action);
     track(*action);
     return *action;
 }

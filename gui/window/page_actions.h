@@ -24,7 +24,8 @@ public:
 
     /// Disables the action while no page is open.
     void track(QAction& action) { tracked_ << &action; }
-    /// Adds an action on the current page. Its keys act only while a timeline has the focus, so they may be letters.
+    /// Adds an action on the current page. Its keys may be letters: they act everywhere in the window, unless the
+    /// widget with the focus uses them itself, as fields for text do.
     QAction& add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
                  std::function<void(DocumentPage&)> run);
 
@@ -35,6 +36,10 @@ public:
     void addComparison(QMenu& menu);
     void addSearch(QMenu& menu, SearchBar& search);
     void addPlaces(QMenu& menu);
+
+protected:
+    /// Leaves keys to widgets that use them.
+    bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
     FileTabs& files_;

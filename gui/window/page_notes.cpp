@@ -46,6 +46,7 @@ PageNotes::PageNotes(TimeAxisModel& axis, QObject* parent) : QObject(parent), ax
 
 void PageNotes::load(const QString& trace) {
     trace_.clear();
+    whyNot_.clear();
     stored_.clear();
     try {
         std::vector<TimeMark> marks = readNotes(trace);
@@ -58,7 +59,8 @@ void PageNotes::load(const QString& trace) {
         }
         show(std::move(marks));
     } catch (const Error& error) {
-        Q_EMIT failed(QString::fromUtf8(error.what()));
+        whyNot_ = QString::fromUtf8(error.what());
+        Q_EMIT failed(whyNot_);
         known_ = axis_.marks();
     }
 }
@@ -108,12 +110,16 @@ void PageNotes::keep() {
 
 void PageNotes::save() {
     if (trace_.isEmpty()) {
+        if (!whyNot_.isEmpty()) {
+            Q_EMIT failed(whyNot_);
+        }
         return;
     }
     const std::vector<TimeMark> ours = notesOf(known_);
     try {
         stored_ = changeNotes(trace_, stored_, ours);
         show(withChange(known_, changeBetween(ours, stored_)));
+        Q_EMIT saved();
     } catch (const Error& error) {
         Q_EMIT failed(QString::fromUtf8(error.what()));
     }

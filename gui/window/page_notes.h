@@ -18,7 +18,7 @@ public:
     /// `axis` must outlive this object.
     PageNotes(TimeAxisModel& axis, QObject* parent);
 
-    /// Reads the notes of the trace; `failed` follows if they cannot be read.
+    /// Reads the notes of the trace; `failed` follows if they cannot be read. Every later change then fails too.
     void load(const QString& trace);
     /// The stack of the page's changes, which the notes share; null: they cannot be undone.
     void setUndoStack(QUndoStack* stack) { undo_ = stack; }
@@ -28,6 +28,8 @@ public:
 
 Q_SIGNALS:
     void failed(const QString& text);
+    /// The notes are in the file again.
+    void saved();
 
 private:
     friend class MarksCommand;
@@ -39,7 +41,8 @@ private:
     void save();
 
     TimeAxisModel& axis_;
-    QString trace_;  // empty: not to be saved
+    QString trace_;   // empty: not to be saved
+    QString whyNot_;  // why the notes cannot be saved; empty: they can, or nothing was read yet
     std::vector<TimeMark> known_;
     std::vector<TimeMark> stored_;  // the file's notes when it was last read or written
     QPointer<QUndoStack> undo_;

@@ -69,10 +69,13 @@ void ScenarioTools::refresh() {
     const bool isKnown = document && (recorded || !document->measured);
     const std::shared_ptr<const Profile> profile = isKnown ? document->run.profile : nullptr;
     const std::optional<StepOnCluster> onCluster = recorded ? document->run.on_cluster : std::nullopt;
+    const std::optional<ModelError> error =
+        recorded && document->comparison ? model_error(*document->comparison) : std::nullopt;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded()) &&
                       onCluster == (model_->layout() ? std::optional(model_->layout()->step) : std::nullopt);
     if (same) {
+        model_->setModelError(error);
         if (const std::optional<StepBand> band = recorded ? document->simulation->noise : std::nullopt) {
             model_->setRecordedBand(*band);
         }
@@ -93,6 +96,7 @@ void ScenarioTools::refresh() {
     model_->setProfile(profile, recorded, document && document->measured,
                        recorded ? document->simulation->noise : std::nullopt, document && document->noiseLeftOut,
                        onCluster);
+    model_->setModelError(error);
     plan_->setProfile(profile, model_->recorded().options,
                       onCluster ? QString::fromStdString(part_text(*onCluster)) : QString());
 }
@@ -125,7 +129,8 @@ void ScenarioTools::compare() {
             if (comparison) {
                 page_.showComparison(*result, *comparison);
             }
-        });
+        },
+        [this](const QString& error) { Q_EMIT said(error); });
 }
 
 void ScenarioTools::pin() {

@@ -187,7 +187,12 @@ void SearchBar::search() {
         [document = page_->document(), step = page_->model().step(), text](const std::function<bool()>& cancelled) {
             return findIn(document, step, text, cancelled);
         },
-        [this](SearchHits hits) { take(std::move(hits)); });
+        [this](SearchHits hits) { take(std::move(hits)); },
+        [this](const QString& error) {
+            SearchHits none;
+            none.error = error;
+            take(std::move(none));
+        });
 }
 
 void SearchBar::take(SearchHits hits) {

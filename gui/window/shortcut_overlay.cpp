@@ -65,7 +65,7 @@ QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent) {
     scroll->setWidget(content);
     scroll->setWidgetResizable(true);
     scroll->setFrameShape(QFrame::NoFrame);
-    auto* note = new QLabel(translated("Keys without Ctrl or Alt act while a timeline has the focus."), dialog);
+    auto* note = new QLabel(translated("Keys without Ctrl or Alt act everywhere except in fields for text."), dialog);
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close, dialog);
     QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
     arrange(new QVBoxLayout(dialog), {{scroll, 1}, note, buttons});

@@ -4,6 +4,7 @@
 #include "balance/profile_file.h"
 #include "gui/document/viewed_files.h"
 #include "gui/style/arrange.h"
+#include "gui/style/enter_key.h"
 #include "gui/style/icons.h"
 #include "gui/style/save_file.h"
 #include "gui/style/task_style.h"
@@ -127,7 +128,6 @@ QWidget* StartPage::createRecent() {
     recent_->setTextElideMode(Qt::ElideMiddle);
     recent_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     recent_->installEventFilter(this);
-    connect(recent_, &QListWidget::itemActivated, this, [this](const QListWidgetItem* item) { openItem(*item); });
     connect(recent_, &QListWidget::itemClicked, this, [this](const QListWidgetItem* item) { openItem(*item); });
     empty_->setWordWrap(true);
     arrange(new QVBoxLayout(part), {0, 0, 0, 0}, 8,
@@ -140,6 +140,7 @@ QWidget* StartPage::createActions() {
     auto* open = new QPushButton(tr("Open a trace or profile…"), part);
     open->setToolTip(tr("Traces of PipeScope, nsys, PyTorch's profiler and Chrome, and profiles (Ctrl+O)"));
     open->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
+    open->installEventFilter(this);  // Return presses it too, as the samples
     connect(open, &QPushButton::clicked, this, &StartPage::openRequested);
     auto* samples = new QWidget(part);
     samples_ = new QVBoxLayout(samples);
@@ -186,12 +187,14 @@ void StartPage::fillSamples() {
     QToolButton* sample = lineButton("play", tr("A simulated pipeline: 12 transformer blocks"),
                                      tr("Shows a profile's pipeline, to change in the what-if panel"), parent);
     connect(sample, &QToolButton::clicked, this, &StartPage::sampleRequested);
+    sample->installEventFilter(this);
     samples_->addWidget(sample);
     for (const QString& path : demoFiles()) {
         const bool isProfile = path.endsWith(QLatin1String(".json"));
         QToolButton* demo =
             lineButton(isProfile ? "profile" : "trace", tr("demo: %1").arg(QFileInfo(path).fileName()), path, parent);
         connect(demo, &QToolButton::clicked, this, [this, path] { Q_EMIT fileRequested(path); });
+        demo->installEventFilter(this);
         samples_->addWidget(demo);
     }
 }
@@ -252,10 +255,13 @@ bool StartPage::eventFilter(QObject* watched, QEvent* event) {
             removeSelected();
             return true;
         }
-        if ((key == Qt::Key_Return || key == Qt::Key_Enter) && recent_->currentItem() != nullptr) {
+        if (pressesEnter(*event) && recent_->currentItem() != nullptr) {
             openItem(*recent_->currentItem());
             return true;
         }
+    } else if (auto* button = qobject_cast<QAbstractButton*>(watched); button != nullptr && pressesEnter(*event)) {
+        button->click();
+        return true;
     }
     return QWidget::eventFilter(watched, event);
 }

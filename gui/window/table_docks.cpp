@@ -21,6 +21,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <QDockWidget>
 #include <QHeaderView>
 #include <QTableView>
 #include <QTimer>
@@ -41,6 +42,19 @@ bool isEventOf(const std::string& range, const nlohmann::json& event) {
     const nlohmann::json category = event.value("cat", nlohmann::json());
     return category == "gpu_memcpy" || category == "gpu_memset";
 }
+
+/// Why a table that compares tasks is empty. `all`: what holds for all tasks if they are compared; `shown` may be null.
+QString whyNoTasks(const TraceDocument* shown, const QString& all) {
+    if (shown != nullptr && !shown->whyNoTwins.empty()) {
+        return TableDocks::tr("Tasks are not compared: %1.").arg(QString::fromStdString(shown->whyNoTwins));
+    }
+    if (shown != nullptr && shown->measured && shown->simulated) {
+        return shown->whyNotCompared.empty()
+                   ? all
+                   : TableDocks::tr("No comparison: this file %1.").arg(QString::fromStdString(shown->whyNotCompared));
+    }
+    return TableDocks::tr("Open a trace that has a measured and a simulated timeline to compare them.");
+}
 }  // namespace
 
 TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window)
@@ -52,16 +66,19 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
       lanes_(new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), window)),
       bubbles_(new BubblePanel(window)),
       differenceModel_(new DifferenceTableModel(this)),
-      differences_(new FilteredTable(*differenceModel_, tr("Largest differences"),
-                                     tr("No comparison: open a trace that has a measured and a simulated timeline."),
-                                     window)),
+      differences_(new FilteredTable(*differenceModel_, tr("Largest differences"), {}, window)),
       tasks_(new TaskTable(window)),
       statistics_(new StatisticsPanel(window)),
       marks_(new MarksPanel(window)),
       unmatchedModel_(new UnmatchedTableModel(this)),
       unmatched_(new FilteredTable(*unmatchedModel_, tr("Unmatched tasks"), {}, window)),
       console_(new SqlConsole(window)) {
-    docks.add(tr("Selection"), "details", *selection_);
+    QDockWidget& dock = docks.add(tr("Selection"), "details", *selection_);
+    connect(&files_, &FileTabs::picked, &dock, [&dock] {
+        if (!dock.isHidden()) {
+            dock.raise();  // another panel may stand in front, such as what-if
+        }
+    });
     connect(&files_, &FileTabs::selectionChanged, this, &TableDocks::refreshSelection);
     for (const auto signal : {&FileTabs::pageChanged, &FileTabs::stepChanged, &FileTabs::simulationChanged}) {
         connect(&files_, signal, this,
@@ -116,6 +133,9 @@ void TableDocks::refreshSummaries() {
     differenceModel_->setDocument(shown != nullptr ? files_.page()->document() : nullptr);
     differenceModel_->setRows(shown != nullptr && shown->comparison ? shown->comparison->worst
                                                                     : std::vector<ComparedTask>{});
+    const bool isCompared = shown != nullptr && shown->comparison;
+    differences_->setEmptyText(
+        whyNoTasks(shown, isCompared ? tr("All tasks took equally long.") : tr("The tasks are not compared yet.")));
     refreshSelection();
 }
 
@@ -156,7 +176,8 @@ void TableDocks::addArguments(const TrackRef& range) {
             SelectionFacts facts = selection_->facts();
             std::move(sections.begin(), sections.end(), std::back_inserter(facts.sections));
             selection_->setFacts(std::move(facts));
-        });
+        },
+        [this](const QString& error) { messages_.showMessage(MessageBar::Kind::error, error); });
 }
 
 void TableDocks::addBubbles(DockSet& docks) {
@@ -248,11 +269,7 @@ void TableDocks::refreshUnmatched() {
     unmatchedModel_->setTwoRuns(shown != nullptr && shown->baseline);
     unmatchedModel_->setDocument(shown != nullptr ? files_.page()->document() : nullptr);
     unmatchedModel_->setRows(analysis != nullptr ? analysis->matching().unmatched : std::vector<UnmatchedTask>{});
-    unmatched_->setEmptyText(shown != nullptr && !shown->whyNoTwins.empty()
-                                 ? tr("Tasks are not compared: %1.").arg(QString::fromStdString(shown->whyNoTwins))
-                             : shown != nullptr && shown->measured && shown->simulated
-                                 ? tr("All tasks of this step have a twin.")
-                                 : tr("Open a trace that has a measured and a simulated timeline to compare them."));
+    unmatched_->setEmptyText(whyNoTasks(shown, tr("All tasks of this step have a twin.")));
 }
 
 void TableDocks::addConsole(DockSet& docks, SessionState& session) {

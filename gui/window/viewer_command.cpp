@@ -234,10 +234,13 @@ int showWindows(const ViewOptions& options) {
     for (const std::string& file : options.files) {
         files << QString::fromStdString(file);
     }
-    window.files().open(files);
     if (!options.baseline.empty()) {
-        window.files().compareWith({QString::fromStdString(options.baseline.front())});
+        QObject::connect(
+            &window.files(), &FileTabs::loaded, &window,
+            [&] { window.files().compareWith({QString::fromStdString(options.baseline.front())}); },
+            Qt::SingleShotConnection);
     }
+    window.files().open(files);
     return QApplication::exec();
 }
 

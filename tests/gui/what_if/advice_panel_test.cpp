@@ -105,6 +105,20 @@ TEST_F(AdvicePanelTest, TriesARowByButtonKeyAndDoubleClick) {
     }
 }
 
+TEST_F(AdvicePanelTest, MarksChangesWithinTheErrorOfTheSimulation) {
+    play();
+    panel_.show();
+    ASSERT_TRUE(completes());
+    const double best = -plain(0, AdviceTableModel::change).toDouble();
+    ASSERT_GT(best, 0);
+    EXPECT_EQ(text(0, AdviceTableModel::effect), QStringLiteral("faster"));
+    model_.setModelError(ModelError{best / 2, best / 2, 9});
+    EXPECT_EQ(text(0, AdviceTableModel::effect), QStringLiteral("faster, within the error"));
+    EXPECT_TRUE(panel_.message().contains(QStringLiteral("cannot be told apart"))) << panel_.message().toStdString();
+    model_.setModelError(ModelError{best / 2, best / 8, 9});
+    EXPECT_EQ(text(0, AdviceTableModel::effect), QStringLiteral("faster"));
+}
+
 TEST_F(AdvicePanelTest, FollowsTheScenario) {
     play();
     panel_.show();

@@ -435,6 +435,43 @@ TEST_F(WhatIfPanelTest, OffersCoresOnlyToLanesOnCpu) {
     EXPECT_FALSE(cores.toolTip().contains(QStringLiteral("No lane")));
 }
 
+TEST_F(WhatIfPanelTest, RefusesDevicesThatAreNotOneForEachLane) {
+    QLineEdit& devices = panel_.placement().devices();
+    for (const char* list : {"gpu", "gpu,gpu,gpu", "cpu", "a,b,c,d,e"}) {
+        devices.setText(QString::fromLatin1(list));
+        QTest::keyClick(&devices, Qt::Key_Return);
+        EXPECT_TRUE(options().hardware.devices.empty()) << list;
+        EXPECT_TRUE(panel_.messages().contains(QStringLiteral("the pipeline has 4"))) << list;
+        EXPECT_TRUE(model_.result()->runs()) << list;
+    }
+    devices.setText(QStringLiteral("gpu,gpu,tpu,tpu"));
+    QTest::keyClick(&devices, Qt::Key_Return);
+    EXPECT_EQ(options().hardware.devices.size(), 4U);
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("those on gpu share its speed")))
+        << panel_.messages().toStdString();
+}
+
+TEST_F(WhatIfPanelTest, SaysWhetherAChangeIsLargerThanTheErrorOnTheRun) {
+    const auto halfTheSpeed = [&](double speed) {
+        Scenario next = model_.recorded();
+        next.options.hardware.speeds.assign(4, speed);
+        model_.change(next, QStringLiteral("speed"));
+    };
+    halfTheSpeed(0.5);
+    EXPECT_FALSE(panel_.messages().contains(QStringLiteral("error"))) << panel_.messages().toStdString();
+    model_.setModelError(ModelError{-0.2, 0.01, 20});
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("is larger than the error of the simulation")))
+        << panel_.messages().toStdString();
+    EXPECT_TRUE(
+        panel_.messages().contains(QStringLiteral("20 % below its mean measured step (20 steps, standard error")))
+        << panel_.messages().toStdString();
+    halfTheSpeed(0.95);
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("cannot be told apart from none")))
+        << panel_.messages().toStdString();
+    model_.backToRecorded();
+    EXPECT_FALSE(panel_.messages().contains(QStringLiteral("cannot be told apart")));
+}
+
 TEST_F(WhatIfPanelTest, ShowsLimitsByLaneAndTheLaneThatDoesNotFit) {
     Scenario next = model_.scenario();
     next.options.hardware.memory_limit.reset();

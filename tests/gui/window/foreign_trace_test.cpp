@@ -271,8 +271,8 @@ TEST_F(ForeignTrace, OpensADroppedFolderOfRanksAsOneTimelineThatTheSessionRememb
         EXPECT_EQ(QFileInfo(window.page()->path()).absolutePath(), QString::fromStdString(folder.string()));
         window.files().open(QStringList{QString::fromStdString((folder / "rank0.json").string()),
                                         QString::fromStdString((folder / "rank1.json").string())});
-        EXPECT_EQ(window.files().pages().size(), 1);  // the same page, read again
         ASSERT_TRUE(loaded.wait(kPatience));
+        EXPECT_EQ(window.files().pages().size(), 1);  // the same page, read again
         window.close();
     }
     const SessionState session(&settings);
@@ -294,11 +294,13 @@ TEST_F(ForeignTrace, RefusesAFolderOfManyFilesThatAreNotOfOneRun) {
     }
     QSignalSpy failed(&window_.files(), &FileTabs::failed);
     window_.files().open(QString::fromStdString(folder.string()));
+    ASSERT_TRUE(failed.wait(kPatience));
     ASSERT_EQ(failed.size(), 1);
     EXPECT_TRUE(failed[0][0].toString().contains(QStringLiteral("holds 9 files that are not of one run")));
     EXPECT_EQ(window_.page(), nullptr);
     std::filesystem::create_directories(folder / "empty");
     window_.files().open(QString::fromStdString((folder / "empty").string()));
+    ASSERT_TRUE(failed.wait(kPatience));
     ASSERT_EQ(failed.size(), 2);
     EXPECT_TRUE(failed[1][0].toString().contains(QStringLiteral("folder without a trace")));
 }

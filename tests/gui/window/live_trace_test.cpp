@@ -284,7 +284,7 @@ TEST_P(LiveRanks, ShareATabBesideAnotherRun) {
     const auto other = temporaryPath("another_run.sqlite");
     writeSampleTrace(other);
     window_.files().open(QStringList{files_[0], QString::fromStdString(other.string()), files_[1]});
-    ASSERT_EQ(window_.files().count(), 2);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.files().count() == 2; }, kPatience));
     EXPECT_EQ(window_.files().pages().front()->files()->files(), files_);
     EXPECT_EQ(window_.page()->path().toStdString(), other.string());
 }

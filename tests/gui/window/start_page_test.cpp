@@ -76,6 +76,19 @@ TEST_F(StartPageTest, GreysAFileThatIsGoneAndRemovesItWithAKey) {
     EXPECT_TRUE(QFile::exists(written("start_c.sqlite")));
 }
 
+TEST_F(StartPageTest, OpensAFileOnceForAClickThatAlsoActivatesIt) {
+    MainWindow window(&settings_);
+    window.show();
+    openAndClose(window, written("start_once.sqlite"));
+    QListWidget& recent = window.start().recent();
+    QSignalSpy requested(&window.start(), &StartPage::fileRequested);
+    QListWidgetItem* item = recent.item(0);
+    Q_EMIT recent.itemClicked(item);
+    Q_EMIT recent.itemActivated(item);  // on desktops where one click activates
+    QApplication::processEvents();
+    EXPECT_EQ(requested.count(), 1);
+}
+
 TEST_F(StartPageTest, OpensASampleThatIsNotListed) {
     MainWindow window(&settings_);
     window.show();
@@ -85,7 +98,8 @@ TEST_F(StartPageTest, OpensASampleThatIsNotListed) {
     }
     ASSERT_NE(sample, nullptr);
     QSignalSpy loaded(&window.files(), &FileTabs::loaded);
-    sample->click();
+    sample->setFocus();
+    QTest::keyClick(sample, Qt::Key_Return);
     ASSERT_TRUE(loaded.wait(kPatience));
     EXPECT_NE(window.files().document()->simulated, nullptr);
     window.files().closePage(window.page());

@@ -316,7 +316,7 @@ TEST_F(ViewerCommand, RefusesWrongUsageWithCodeTwo) {
     const QList<QStringList> wrong{
         {file, QStringLiteral("--render"), path("never.bmp")},
         {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("10x10")},
-        {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("640x400")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("400x200")},
         {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("big")},
         {file, QStringLiteral("--render"), out, QStringLiteral("--theme"), QStringLiteral("pink")},
         {file, QStringLiteral("--render"), out, QStringLiteral("--mode=sideways")},

@@ -240,5 +240,24 @@ TEST_F(WindowBaseline, IsInTheReport) {
     const QString change = report.tables[1].rows.front().value(3);
     EXPECT_TRUE(change.startsWith(QChar(0x2212)) || change.startsWith(u'-')) << change.toStdString();
 }
+
+TEST_F(WindowBaseline, SaysWhyNoTaskIsListedAmongTheDifferences) {
+    open("after.sqlite");
+    const auto reason = [&] {
+        QStringList texts;
+        for (const auto* label : window_.tables().differences().findChildren<QLabel*>()) {
+            texts << (label->isVisibleTo(&window_.tables().differences()) ? label->text() : QString());
+        }
+        return texts.join(u' ');
+    };
+    compareWith("same.sqlite", {});
+    EXPECT_EQ(differences().rowCount(), 0) << "no task differs from itself";
+    EXPECT_TRUE(reason().contains(QStringLiteral("All tasks took equally long"))) << reason().toStdString();
+    SampleRun other;
+    other.partitions = 4;
+    compareWith("other.sqlite", other);
+    ASSERT_FALSE(shown().whyNoTwins.empty());
+    EXPECT_TRUE(reason().contains(QString::fromStdString(shown().whyNoTwins))) << reason().toStdString();
+}
 }  // namespace
 }  // namespace pipescope

@@ -1,4 +1,5 @@
 #include "gui/style/message_bar.h"
+#include "gui/style/work_pool.h"
 #include "gui/tables/selection_panel.h"
 #include "gui/tables/task_details.h"
 #include "tests/gui/window/main_window_fixture.h"
@@ -12,10 +13,15 @@
 #include <QLineEdit>
 #include <QMimeData>
 #include <QPlainTextEdit>
+#include <QPushButton>
 #include <QSettings>
 #include <QTabWidget>
+#include <QThreadPool>
 #include <QUrl>
 
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -105,10 +111,10 @@ TEST_F(WindowFiles, OpensEachOfSeveralDroppedFilesInATab) {
     QDropEvent drop({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window_, &drop);
     EXPECT_TRUE(drop.isAccepted());
-    ASSERT_EQ(window_.files().pages().size(), 3);
     while (loaded.count() < 3) {
         ASSERT_TRUE(loaded.wait(kPatience));
     }
+    ASSERT_EQ(window_.files().pages().size(), 3);
     for (int k = 0; k < 3; ++k) {
         EXPECT_EQ(window_.files().pages()[k]->path(), urls[k + 1].toLocalFile());
         EXPECT_TRUE(window_.files().pages()[k]->document()->measured);
@@ -135,6 +141,74 @@ TEST_F(WindowFiles, TellsOfADamagedOneAmongSeveralAndOpensTheOthers) {
     ASSERT_EQ(window_.files().pages().size(), 1);
     EXPECT_TRUE(window_.page()->path().endsWith(QStringLiteral("several_good.sqlite")));
     EXPECT_TRUE(failed[0][0].toString().contains(QStringLiteral("several_bad.sqlite")));
+}
+
+/// A trace of another program that takes long to read, for a test.
+std::filesystem::path writeLongTrace(const std::string& name, int events) {
+    const auto path = temporaryPath(name);
+    std::ofstream file(path);
+    file << "{\"traceEvents\": [\n";
+    for (int k = 0; k < events; ++k) {
+        file << (k > 0 ? ",\n" : "") << R"({"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": )" << 10 * k
+             << R"(, "dur": 5})";
+    }
+    file << "]}\n";
+    return path;
+}
+
+std::int64_t cpuTimeOf(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+TEST_F(WindowFiles, AreReadOutsideOfTheEventLoop) {
+    const QString path = QString::fromStdString(writeLongTrace("long.json", 100'000).string());
+    const QString copy = path + QStringLiteral(".copy.json");
+    QFile::remove(copy);
+    ASSERT_TRUE(QFile::copy(path, copy));
+    for (const QStringList& files : {QStringList{path}, QStringList{path, copy}}) {
+        QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+        const std::int64_t all = cpuTimeOf(CLOCK_PROCESS_CPUTIME_ID);
+        const std::int64_t own = cpuTimeOf(CLOCK_THREAD_CPUTIME_ID);
+        window_.files().open(files);
+        const std::int64_t asked = cpuTimeOf(CLOCK_THREAD_CPUTIME_ID) - own;
+        while (loaded.count() < files.size()) {
+            ASSERT_TRUE(loaded.wait(kPatience));
+        }
+        EXPECT_LT(4 * asked, cpuTimeOf(CLOCK_PROCESS_CPUTIME_ID) - all) << "open() returned before it was read";
+    }
+}
+
+TEST_F(WindowFiles, ShowHowMuchWasReadAndStopWhenTheyAreCancelled) {
+    const QString path = QString::fromStdString(writeLongTrace("cancelled.json", 150'000).string());
+    window_.files().open(path);
+    ASSERT_NE(window_.page(), nullptr);
+    const QList<QLabel*> labels = window_.page()->findChildren<QLabel*>();
+    const auto shown = [&] {
+        const auto opening = std::ranges::find_if(
+            labels, [](const QLabel* label) { return label->text().startsWith(QStringLiteral("Opening ")); });
+        return opening != labels.end() ? (*opening)->text() : QString();
+    };
+    EXPECT_EQ(shown(), QStringLiteral("Opening cancelled.json …"));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown().endsWith(QStringLiteral(" %")); }, kPatience)) << "no percentage";
+    const std::int64_t before = cpuTimeOf(CLOCK_PROCESS_CPUTIME_ID);
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
+    for (auto* button : window_.page()->findChildren<QPushButton*>()) {
+        if (button->text() == QLatin1String("&Cancel") && button->isVisible()) {
+            button->click();
+            break;
+        }
+    }
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page() == nullptr; }, kPatience));
+    ASSERT_TRUE(workPool().waitForDone(kPatience));
+    const std::int64_t toStop = cpuTimeOf(CLOCK_PROCESS_CPUTIME_ID) - before;
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    const std::int64_t start = cpuTimeOf(CLOCK_PROCESS_CPUTIME_ID);
+    window_.files().open(path);
+    ASSERT_TRUE(loaded.wait(10 * kPatience));
+    EXPECT_LT(5 * toStop, cpuTimeOf(CLOCK_PROCESS_CPUTIME_ID) - start) << "the reader ran on";
+    EXPECT_TRUE(failed.isEmpty());
 }
 
 TEST_F(WindowFiles, GivesEachFileATabThatKeepsItsZoomAndSelection) {
@@ -334,6 +408,21 @@ TEST(MainWindowSettings, RemembersFilesThatWereOpened) {
     ASSERT_TRUE(loaded.wait(kPatience));
     EXPECT_EQ(settings.value(QStringLiteral("files/recent")).toStringList(),
               QStringList{QString::fromStdString(path.string())});
+}
+
+TEST_F(WindowFiles, ShowAnAmpersandOfTheirName) {
+    open("this & that.sqlite");
+    EXPECT_EQ(window_.files().tabText(0), QStringLiteral("this && that.sqlite")) << "a tab shows two as one";
+    EXPECT_EQ(QFileInfo(window_.page()->path()).fileName(), QStringLiteral("this & that.sqlite"));
+}
+
+TEST_F(WindowFiles, LeaveAnErrorAboutOneTabWithIt) {
+    open("first.sqlite");
+    open("second.sqlite");
+    Q_EMIT window_.files().failed(QStringLiteral("the second one is damaged"));
+    ASSERT_TRUE(window_.messages().isVisible());
+    window_.files().setCurrentIndex(0);
+    EXPECT_FALSE(window_.messages().isVisible());
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "gui/plan/plan_view.h"
 #include "gui/style/message_bar.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/what_if/balance_bar.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
@@ -24,6 +25,7 @@
 #include <QMap>
 #include <QMenuBar>
 #include <QScrollBar>
+#include <QTableView>
 #include <QTest>
 #include <QUndoStack>
 
@@ -479,6 +481,30 @@ TEST_F(WindowKeys, OfTimelinesAreLettersWhereOneTypes) {
     EXPECT_EQ(window_.search().field().text(), QStringLiteral("was dfmnp/"));
     EXPECT_EQ(axis().window(), before);
     EXPECT_TRUE(axis().marks().empty());
+}
+
+TEST_F(WindowKeys, ActFromATableToo) {
+    activate();
+    dock("lanes").raise();
+    settle();
+    QTableView& table = window_.tables().lanes().table();
+    showMiddle();
+    table.setFocus();
+    table.selectRow(0);
+    const TimeWindow before = axis().window();
+    QTest::keyClick(&table, Qt::Key_W);
+    EXPECT_LT(axis().window().length, before.length) << "zooms in";
+    QTest::keyClick(&table, Qt::Key_3);
+    EXPECT_EQ(window_.page()->model().choice().mode, CompareMode::difference);
+    const TimeWindow zoomed = axis().window();
+    QTest::keyClick(&table, Qt::Key_End);
+    QTest::keyClick(&table, Qt::Key_Down);
+    EXPECT_GT(table.currentIndex().row(), 0) << "a table keeps the keys that move in it";
+    QTest::keyClick(&table, Qt::Key_Slash);
+    EXPECT_FALSE(table.hasFocus()) << "the table's own filter";
+    EXPECT_FALSE(window_.search().isVisible());
+    QTest::keyClicks(QApplication::focusWidget(), QStringLiteral("sw3"));
+    EXPECT_EQ(axis().window(), zoomed) << "a field for text keeps all letters";
 }
 }  // namespace
 }  // namespace pipescope

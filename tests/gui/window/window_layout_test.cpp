@@ -266,5 +266,26 @@ TEST_F(WindowLayout, CutsNothingOffWhereTextIsUpToTwiceAsLarge) {
     }
     QApplication::setFont(usual);
 }
+
+TEST_F(WindowLayout, GivesTheRoomOfALowPageToTheLanes) {
+    const QFont usual = QApplication::font();
+    for (const auto& [percent, size] : {std::pair(100, QSize(640, 480)), {190, QSize(1600, 1000)}}) {
+        QFont font = usual;
+        font.setPointSizeF(usual.pointSizeF() * percent / 100);
+        QApplication::setFont(font);
+        MainWindow window(nullptr);
+        window.resize(size);
+        window.show();
+        openFour(window, "low.sqlite");
+        window.resize(size);
+        QApplication::processEvents();
+        QApplication::processEvents();
+        for (const Source source : {Source::measured, Source::simulated}) {
+            const QRect lane = window.page()->views().view(source).laneRect(LaneId{0});
+            EXPECT_GE(lane.height(), 10) << "at " << percent << " %, in a page of " << window.page()->height();
+        }
+    }
+    QApplication::setFont(usual);
+}
 }  // namespace
 }  // namespace pipescope

@@ -246,5 +246,21 @@ TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
     }
     EXPECT_EQ(panels, 15);
 }
+
+TEST_F(WindowMenus, KeepKeysFromTheTimelinesWhileTheyAreOpen) {
+    open("menu_keys.sqlite");
+    activate();
+    window_.page()->focusTimeline();
+    const bool causes = window_.page()->model().choice().causes;
+    QMenu& file = *window_.menuBar()->actions().front()->menu();
+    file.popup({10, 10});
+    QApplication::processEvents();
+    ASSERT_TRUE(file.isVisible());
+    QTest::keyClick(&window_, Qt::Key_B);  // Back to the simulation, and causes of bubbles
+    EXPECT_EQ(window_.page()->model().choice().causes, causes);
+    file.close();
+    QTest::keyClick(&measured(), Qt::Key_B);
+    EXPECT_NE(window_.page()->model().choice().causes, causes);
+}
 }  // namespace
 }  // namespace pipescope

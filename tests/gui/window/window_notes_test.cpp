@@ -1,12 +1,14 @@
 #include "tests/gui/window/main_window_fixture.h"
 
 #include "gui/document/notes_file.h"
+#include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
 #include "gui/style/message_bar.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/window/marks_panel.h"
 #include "gui/window/scenario_tools.h"
 
+#include <QDir>
 #include <QFile>
 #include <QInputDialog>
 #include <QUndoStack>
@@ -168,11 +170,29 @@ TEST_F(WindowNotes, OfADamagedFileAreReportedAndTheFileIsKept) {
     settle();
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("notes.json")))
         << window_.page()->messages().text().toStdString();
+    EXPECT_TRUE(reportOf(*window_.page()).warnings.front().contains(QStringLiteral("notes.json")));
+    EXPECT_TRUE(pageSceneOf(*window_.page(), Theme::light).noteTrouble.contains(QStringLiteral("notes.json")));
+    window_.page()->messages().hide();
     window_.page()->notes().annotate(firstTask(), QStringLiteral("lasts for the session"));
+    EXPECT_TRUE(window_.page()->messages().isVisible()) << "the note is not saved, which is said again";
     EXPECT_EQ(axis().marks().size(), 1U);
     QFile file(notes());
     ASSERT_TRUE(file.open(QIODevice::ReadOnly));
     EXPECT_EQ(file.readAll(), text);
+}
+TEST_F(WindowNotes, ThatCannotBeSavedAreAnErrorAboveAllOtherMessages) {
+    QDir().mkpath(notes());  // a folder stands where the file would be
+    testing::internal::CaptureStderr();
+    window_.page()->notes().annotate(firstTask(), QStringLiteral("lost"));
+    EXPECT_TRUE(QString::fromStdString(testing::internal::GetCapturedStderr()).contains(QStringLiteral("notes.json")));
+    const MessageBar& bar = window_.page()->messages();
+    EXPECT_TRUE(bar.isVisible());
+    EXPECT_EQ(bar.accessibleName(), QStringLiteral("Error"));
+    EXPECT_TRUE(bar.text().section(u'\n', 0, 0).contains(QStringLiteral("notes.json"))) << bar.text().toStdString();
+    QDir(notes()).removeRecursively();
+    window_.page()->notes().annotate(firstTask(), QStringLiteral("kept"));
+    EXPECT_TRUE(!bar.isVisible() || bar.accessibleName() != QLatin1String("Error")) << bar.text().toStdString();
+    EXPECT_EQ(readNotes(path()).size(), 2U);
 }
 }  // namespace
 }  // namespace pipescope

@@ -237,7 +237,7 @@ TEST_F(WindowTimelines, AlignsTheAxesWhenLanesNeedScrolling) {
     run.partitions = 16;
     run.chunks = 4;
     run.steps = 1;
-    window_.resize(900, 560);
+    window_.resize(900, 860);
     open("scroll.sqlite", run);
     LaneArrangement high;
     high.rowHeight = 30;
