@@ -47,8 +47,8 @@ void end_for_exit() {
 /// Lets no exception pass, even if one passes the loader. Compilers take dlopen() for a function that cannot throw, and
 /// check for none where its name is called.
 void* open_or_end(const char* path, int flags) noexcept {
-    void* (*volatile const open)(const char*, int) = dlopen;
-    return open(path, flags);
+    void* (*volatile const loader)(const char*, int) = dlopen;
+    return loader(path, flags);
 }
 }  // namespace
 
