@@ -10,6 +10,7 @@ from typing import Any, Union
 from pipescope import _core
 from pipescope._profile import AnySchedule, Names, Profile, ask, asked_of, kept
 from pipescope._results import ClusterCandidate, ClusterPlan, LayoutSimulation, LayoutStep, built
+from pipescope._schedule import check_one
 from pipescope._timeline import MemorySamples, Timeline
 from pipescope._words import Numbers, Path, Quantity, encoded
 
@@ -57,6 +58,7 @@ def simulate_layout(
 
     An answer that is not feasible needs more memory than the devices have."""
     arguments = kept(locals())
+    check_one(arguments["schedule"])
     text, tasks, memory = _ask(_core.simulate_layout, arguments)
     fields = json.loads(text)
     step = built(LayoutStep, {**fields, "_asked": asked_of(arguments, simulate_layout)})

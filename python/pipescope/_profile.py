@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from pipescope import _core
 from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
-from pipescope._schedule import Schedule, schedules_in
+from pipescope._schedule import Schedule, check_one, schedules_in
 from pipescope._timeline import MemorySamples, Timeline
 from pipescope._words import Numbers, Path, Quantity, encoded, python_messages, words_of
 from pipescope.errors import ProfileError, UsageError
@@ -219,6 +219,7 @@ class Profile:
 
         An answer that is not feasible says what would be."""
         arguments = locals()
+        check_one(schedule)
         _warn_of_few_samples(batch, chunks)
         return built(FoundBalance, json.loads(self._ask(_core.balance, arguments)))  # type: ignore[no-any-return]
 
@@ -262,6 +263,7 @@ class Profile:
         file. `trace` and `schedule_output` name files to write; `force` replaces them."""
         arguments = kept(locals())
         _warn_of_few_samples(batch, chunks)
+        check_one(arguments["schedule"])
         if schedule == "all":
             raise UsageError("schedule is 'all'; simulate() simulates one; use compare_schedules()")
         text, tasks, memory = self._ask(_core.simulate, arguments)

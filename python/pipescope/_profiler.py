@@ -52,8 +52,8 @@ def profile(
         sample: an input, of tensors; its first dimension is the samples. Other micro-batch sizes repeat or cut its rows.
         target: of the loss, with as many samples. Default: the loss takes the output only.
         loss: ``loss(output, target)``. Default: the mean of squares of the outputs.
-        samples: micro-batch sizes to measure, ascending, or "1,2,4". Default: 1, 2 and 4; with batch norm, which cannot train on a
-            single value, 2, 4 and 8.
+        samples: micro-batch sizes to measure, ascending, or "1,2,4". Default: 1, 2 and 4; with batch norm, which cannot
+            train on a single value, 2, 4 and 8.
         batches: additional mini-batch sizes at which to measure the loss.
         co_running_lanes: lanes that are busy at the same time, as in a training; their slowdown is part of the profile,
             and so is the GIL's.
@@ -135,7 +135,9 @@ def _same_random_numbers() -> Iterator[None]:
 
 def _check_tensors(what: str, value: Any) -> None:
     if not tensors_in(value):
-        raise TypeError(f"the {what} is a {type(value).__name__} without a tensor; give a tensor, or a tuple, list or dict of them")
+        raise TypeError(
+            f"the {what} is a {type(value).__name__} without a tensor; give a tensor, or a tuple, list or dict of them"
+        )
 
 
 def _refuse_what_cannot_be_measured(described: Iterable[tuple[nn.Module, str, Any, Any]]) -> None:
@@ -147,7 +149,8 @@ def _refuse_what_cannot_be_measured(described: Iterable[tuple[nn.Module, str, An
                 )
             if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.sparse:
                 raise UsageError(
-                    f"layer {number} ({name}) has a sparse gradient, whose bytes depend on the input; profile it with sparse=False"
+                    f"layer {number} ({name}) has a sparse gradient, whose bytes depend on the input; profile it with "
+                    "sparse=False"
                 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipescope import _core
 from pipescope._words import Path, encoded, python_messages, words_of
+from pipescope.errors import UsageError
 
 
 class Schedule:
@@ -44,6 +45,8 @@ class Schedule:
     @classmethod
     def from_csv(cls, text: str, name: str = "schedule.csv") -> Schedule:
         """A schedule from the compute-only CSV of torch.distributed.pipelining: a row per lane, cells such as 3F0."""
+        if not isinstance(text, (str, bytes)) or not isinstance(name, str):
+            raise TypeError(f"from_csv() is given a {type(text).__name__} and a name that is a {type(name).__name__}; give texts")
         schedule = object.__new__(cls)
         with python_messages():
             schedule._take(name, _core.schedule_from_csv(name, text))
@@ -99,6 +102,13 @@ def schedules_in(schedule: Any) -> list[Any]:
     if isinstance(schedule, (Schedule, os.PathLike)) or not isinstance(schedule, Iterable):
         return [schedule]
     return [each for one in schedule for each in schedules_in(one)]
+
+
+def check_one(schedule: Any) -> None:
+    """Raises UsageError for several schedules where one is simulated."""
+    names = [each.name if isinstance(each, Schedule) else str(each) for each in schedules_in(schedule)]
+    if len(names) > 1:
+        raise UsageError(f"schedule names {', '.join(names)}; this takes one; name one, or use plan() or compare_schedules()")
 
 
 def asked_schedule(asked: Any, name: str) -> Any:

@@ -67,7 +67,8 @@ class Trace:
     model: str  #: empty if the trace does not say
     files: tuple[str, ...]
     steps: tuple[Step, ...]  #: measured, by number
-    options: dict[str, Any] | None  #: of the pipeline that ran, as arguments of Profile.simulate(), without a links file; None: unknown
+    #: Of the pipeline that ran, as arguments of Profile.simulate(), without a links file; None: unknown.
+    options: dict[str, Any] | None
     warnings: tuple[str, ...]
     dropped: int  #: lost records; if not 0, figures about idle time are wrong
     measured: Timeline  #: tasks that ran; may be empty
@@ -147,7 +148,8 @@ class Trace:
         with python_messages():
             profile, facts = _core.profile_of_run(self._paths(), self._rules_text(), numbers, micro_batch_size)
         found: dict[str, Any] = json.loads(facts)
-        return MeasuredRun(profile=Profile.from_json(profile), options=_arguments(found["options"]) or {}, notes=tuple(found["notes"]))
+        options = _arguments(found["options"]) or {}
+        return MeasuredRun(profile=Profile.from_json(profile), options=options, notes=tuple(found["notes"]))
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each task, measured and simulated: source, kind, step, partition, micro_batch, lane, start_ns,

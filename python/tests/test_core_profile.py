@@ -223,6 +223,17 @@ def test_options_of_planned_pipelines_give_them_again(profile, tmp_path, seed):
         assert figures(again(profile, each)) == figures(each), each
 
 
+def test_refuses_several_schedules_where_one_is_simulated(profile):
+    tables = [pipescope.Schedule(name, lanes=2, chunks=4) for name in ("1f1b", "gpipe")]
+    for schedules in (tables, ["gpipe", tables[0]], "gpipe,1f1b"):
+        with pytest.raises(pipescope.UsageError, match="this takes one"):
+            profile.simulate(**OPTIONS, schedule=schedules)
+        with pytest.raises(pipescope.UsageError, match="this takes one"):
+            profile.balance(2, chunks=4, batch=16, schedule=schedules)
+    with pytest.raises(TypeError, match="give texts"):
+        pipescope.Schedule.from_csv(None)
+
+
 def test_refuses_two_schedules_of_one_name(profile):
     table = pipescope.Schedule.from_csv(pipescope.Schedule("1f1b", lanes=2, chunks=4).to_csv(), name="gpipe")
     for schedules in (["gpipe", table], [table, table]):

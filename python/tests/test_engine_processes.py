@@ -177,8 +177,9 @@ class Unwraps(nn.Module):
         return self.linear(value["pair"][0] if isinstance(value, dict) else value[0])
 processes = pipescope.join_processes()
 torch.manual_seed(0)
-layers = [Wraps(), Nests(), Unwraps(), Wraps(), Unwraps()] if sys.argv[1] == "inside" else [Wraps(), Nests(), nn.Identity(), Unwraps()]
-balance = [1, 2, 1, 1] if sys.argv[1] == "inside" else [1, 1, 1, 1]
+inside = sys.argv[1] == "inside"
+layers = [Wraps(), Nests(), *([Unwraps(), Wraps()] if inside else [nn.Identity()]), Unwraps()]
+balance = [1, 2, 1, 1] if inside else [1, 1, 1, 1]
 model = pipescope.GPipe(layers, balance, devices=["cpu"] * 4, chunks=2, processes=processes)
 x = torch.randn(4, 6) if processes.rank == 0 else None
 try:
