@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pipescope import compat as compat
     from pipescope import skip as skip
     from pipescope._annotate import annotate as annotate
+    from pipescope._check import Check as Check
+    from pipescope._check import check as check
     from pipescope._gpipe import GPipe as GPipe
     from pipescope._gpipe import current_micro_batch as current_micro_batch
     from pipescope._layers import cut as cut
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 # Name: the module that has it, which needs torch.
 _ENGINE_NAMES = {
     "GPipe": "_gpipe",
+    "Check": "_check",
+    "check": "_check",
     "cut": "_layers",
     "current_micro_batch": "_gpipe",
     "is_checkpointing": "_gpipe",

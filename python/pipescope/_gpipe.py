@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import inspect
 import itertools
 import os
 import sys
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from pipescope import _core
+from pipescope import _core, _mini_batch
 from pipescope._layers import Device, Layered, Tensors, check_loss, device_names, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
@@ -94,8 +95,9 @@ class GPipe(Layered):
     Losses and gradients are those of the plain model run micro-batch by micro-batch. Parameters are those of the given
     modules, which stay usable; keys of state_dict() are those of the plain nn.Sequential.
 
-    Shapes: the first dimension of every input and output is the samples. A mini-batch is cut into min(chunks, samples)
-    micro-batches. Between layers go tensors and None, alone or in tuples, lists and dicts, which nest.
+    Shapes: the first dimension of every input and output is the samples, unless ``split`` says otherwise. A mini-batch is cut
+    into min(chunks, samples) micro-batches. Between layers go tensors and None, alone or in tuples, lists and dicts, which
+    nest.
 
     Threading: calls of one model from several threads take turns. A layer runs on its lane's thread, with the caller's
     grad mode, autocast, hooks and context variables, not with its threading.local values.
@@ -115,6 +117,11 @@ class GPipe(Layered):
         driver: "scheduled", or "autograd", in which torch's autograd orders the backwards.
         seed: of random numbers in layers, which depend only on (seed, step, micro-batch, layer).
         placement: lane of each partition. reduction: how the loss combines samples, "mean" or "sum".
+        weight: for a loss that is a mean over something else than samples: weight(target) says over how many, such as
+            ``lambda y: (y != -100).sum()``.
+        split: how inputs are cut, by position or keyword: the dimension of the samples, None for an input that each
+            micro-batch gets whole, or a function (whole, first, end) that makes the part of these samples. The keys "target"
+            and "output" are the target and the dimension along which outputs are joined.
         host_cores: cores that lanes on the host share; 0: all of this process.
         processes: join_processes(), if the lanes are in several processes; replicas and device_messages as in
             docs/engine.md.
@@ -134,6 +141,8 @@ class GPipe(Layered):
         seed: int = 0,
         placement: Iterable[int] = (),
         reduction: str = "mean",
+        weight: Optional[Callable[[Any], Any]] = None,
+        split: Optional[Mapping[Any, Any]] = None,
         host_cores: int = 0,
         processes: Any = None,
         replicas: int = 1,
@@ -168,11 +177,16 @@ class GPipe(Layered):
             "seed": int(seed),
             "placement": lane_of,
             "reduction": str(reduction),
+            "weight": weight,
+            "split": _mini_batch.split_of(split),
             "host_cores": int(host_cores),
             "processes": processes,
             "replicas": int(replicas),
             "device_messages": str(device_messages),
         }
+        if weight is not None and not callable(weight):
+            raise TypeError(f"weight is a {type(weight).__name__}; it is called as weight(target); give a function")
+        self._check_keywords()
         self._step = 0
         self._model: Any = None
         self._recording: Any = None
@@ -187,6 +201,22 @@ class GPipe(Layered):
                 "balance is not given with several processes, which must all have the same; give one, such as "
                 "profile(...).balance(...) finds"
             )
+
+    def _check_keywords(self) -> None:
+        """A misspelt keyword would leave its input cut along dimension 0."""
+        first = next(iter(self._layers.values()), None) if self._options["split"] else None
+        try:
+            takes = inspect.signature(first.forward).parameters if first is not None else {}
+        except (TypeError, ValueError):
+            return
+        if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in takes.values()):
+            return
+        for name in self._options["split"]:
+            if isinstance(name, str) and name not in ("target", "output", *takes):
+                raise UsageError(
+                    f"split names '{name}', and the forward of the first layer takes no such keyword; name one of its "
+                    "arguments, the position of an input, 'target' or 'output'"
+                )
 
     # ---- The engine's model ----
 
@@ -275,7 +305,7 @@ class GPipe(Layered):
                 "afterwards, or a copy of it"
             )
 
-    def _model_for(self, input: Any) -> Any:
+    def _model_for(self, input: Any, keywords: Mapping[str, Any] = {}) -> Any:
         self._check_call()
         if self._model is not None and self._built != list(self._modules.items()):
             if self._options["processes"] is not None:
@@ -283,10 +313,15 @@ class GPipe(Layered):
             self._step = self.next_step
             self._model = None
         if self._model is None:
-            if self._options["balance"] is None:
-                self._balance_by(input)
-            else:
+            if self._options["balance"] is not None:
                 self._build()
+            elif keywords or self._options["split"]:
+                raise BalanceError(
+                    "balance is not given, and inputs go by keyword or split says how they are cut, which the measurement of the "
+                    "layers cannot follow; give a balance, such as profile(...).balance(...) finds"
+                )
+            else:
+                self._balance_by(input)
         return self._model
 
     @property
@@ -337,19 +372,20 @@ class GPipe(Layered):
 
     # ---- Running ----
 
-    def forward(self, input: Tensors) -> Any:
-        """Runs the pipeline forward, as one node of the caller's graph.
+    def forward(self, input: Tensors, **inputs: Any) -> Any:
+        """Runs the pipeline forward, as one node of the caller's graph. The first layer gets ``inputs`` by keyword.
 
         Shapes: as the plain model. Returns what the last layer returns, gathered over the micro-batches. In several
         processes, under no_grad: input where partition 0 is, output where the last partition is, else None.
         """
         if self._options["processes"] is None:
-            _check(input)
+            _check(input, inputs)
         if not self._layers and self._model is None:
             return input
-        model = self._model_for(input)
-        with self._recorded(model, input):
-            output = model.forward(input)
+        model = self._model_for(input, inputs)
+        (given, _, call, split), samples = self._prepare(model, input, inputs, None)
+        with self._recorded(model, samples):
+            output = model.forward(given, call, split)
         if self._options["checkpoint"] != "never" and torch.is_grad_enabled():
             self._watch_parameters(output)
         return output
@@ -371,28 +407,74 @@ class GPipe(Layered):
             if each.requires_grad and before:
                 each.register_hook(check)  # type: ignore[no-untyped-call]
 
-    def step(self, input: Optional[Tensors], target: Optional[Tensors], loss: Callable[[Any, Any], Tensor]) -> Tensor:
+    def step(self, input: Optional[Tensors], target: Any, loss: Callable[[Any, Any], Tensor], **inputs: Any) -> Tensor:
         """Runs forward, loss and backward inside the schedule. Adds to the parameters' .grad; returns the loss, detached.
 
-        ``loss(output, target)`` returns one value, reduced as the option ``reduction`` says. It is called for each
-        micro-batch, or, with the schedule gpipe, once on the gathered output. Forward hooks of the GPipe itself do not
-        run. In several processes the input is read where partition 0 is and the target where the last partition is.
+        ``loss(output, target)`` returns one value, reduced as the options ``reduction`` and ``weight`` say. It is called for
+        each micro-batch, or, with the schedule gpipe, once on the gathered output. The target may be a tensor, a number, or
+        a dict, tuple or list of these; docs/python-training.md says how it is cut. The first layer gets ``inputs`` by
+        keyword. Forward hooks of the GPipe itself do not run. In several processes the input is read where partition 0 is
+        and the target where the last partition is.
         With ``GradScaler.scale(loss)`` the gradients are scaled, and the returned and the recorded loss are not.
         """
         if self._options["processes"] is None:
-            _check(input)
+            _check(input, inputs)
         check_loss(loss)
-        model = self._model_for(input)
-        with self._recorded(model, input) as losses:
-            result: Tensor = model.step(input, target, loss)
+        model = self._model_for(input, inputs)
+        self._check_reduction(model, loss, target)
+        (given, targets, call, split), samples = self._prepare(model, input, inputs, target)
+        with self._recorded(model, samples) as losses:
+            result: Tensor = model.step(given, targets, loss, call, split)
             if isinstance(loss, ScaledLoss):
                 result = loss.unscaled(result)
             losses.append(result)
         return result
 
+    def _prepare(self, model: Any, input: Any, keywords: Mapping[str, Any], target: Any) -> tuple[tuple[Any, ...], int]:
+        """((input and target as the engine takes them, what else the call has, how it is cut), samples)."""
+        is_first, is_last = model.partitions[0][4], model.partitions[-1][4]
+        tensors, names, others = _mini_batch.inputs_of(input, keywords) if is_first else ([], [], {})
+        samples = _mini_batch.samples_of(tensors, names, self._options["split"])
+        given, call, split = _mini_batch.make_call(
+            tensors,
+            names,
+            others,
+            type(input),
+            target if is_last else None,
+            self._options["split"],
+            model.cuts_target,
+            self._options["weight"] is not None,
+        )
+        return ((input if call is None else tensors), given, call, split), samples
+
+    def _check_reduction(self, model: Any, loss: Any, target: Any) -> None:
+        """Refuses a loss of torch whose parts the options would surely combine wrongly."""
+        if isinstance(loss, ScaledLoss):
+            loss = loss.loss
+        if not model.cuts_target or not isinstance(loss, nn.modules.loss._Loss):
+            return
+        reduction = self._options["reduction"]
+        if loss.reduction in ("mean", "sum") and loss.reduction != reduction:
+            raise UsageError(
+                f"the loss is {type(loss).__name__}(reduction='{loss.reduction}') and the pipeline has reduction="
+                f"'{reduction}', which combines the micro-batches' losses; give both the same"
+            )
+        if loss.reduction != "mean" or self._options["weight"] is not None:
+            return
+        if isinstance(loss, (nn.CrossEntropyLoss, nn.NLLLoss)):
+            leaves_out = isinstance(target, Tensor) and target.is_cpu and bool((target == loss.ignore_index).any())
+            if loss.weight is not None or leaves_out:
+                raise UsageError(
+                    f"the loss is a {type(loss).__name__} "
+                    + ("with weights of classes" if loss.weight is not None else "that ignores some of the targets")
+                    + ", so its mean is not over samples; give the pipeline the weight of a micro-batch's targets, as by "
+                    + ("weight=lambda y: class_weights[y].sum()" if loss.weight is not None
+                       else f"weight=lambda y: (y != {loss.ignore_index}).sum()")
+                )
+
     def train_staggered(
         self,
-        batches: Iterable[tuple[Tensors, Tensors]],
+        batches: Iterable[Sequence[Any]],
         loss: Callable[[Any, Any], Tensor],
         update: Callable[[int], None],
         done: Callable[[Tensor], None] = lambda loss: None,
@@ -412,7 +494,7 @@ class GPipe(Layered):
             losses = []
             model.train_staggered(loader, nn.functional.mse_loss, update, losses.append)
 
-        ``batches`` gives pairs of input and target, one step ahead. ``update(lane)`` runs on the lane's thread while
+        ``batches`` gives pairs of input and target, one step ahead, or triples with a dict of inputs by keyword. ``update(lane)`` runs on the lane's thread while
         other lanes run: it may touch nothing of theirs, and must clear the gradients. ``done`` takes each step's loss, in
         order, on the calling thread. Clipping by a norm over all lanes needs step().
 
@@ -438,9 +520,21 @@ class GPipe(Layered):
         model = self._model_for(first[0] if isinstance(first, (tuple, list)) else first)
         self._staggering = threading.get_ident()
         try:
-            model.train_staggered(itertools.chain([first], batches), loss, update, done)
+            model.train_staggered(map(self._prepared, itertools.repeat(model), itertools.chain([first], batches)), loss, update,
+                                  done)
         finally:
             self._staggering = None
+
+    def _prepared(self, model: Any, batch: Any) -> tuple[Any, ...]:
+        """A mini-batch of train_staggered(), as the engine takes it."""
+        if not isinstance(batch, (tuple, list)) or not (len(batch) == 2 or len(batch) == 3 and isinstance(batch[2], Mapping)):
+            raise TypeError(
+                f"a mini-batch is a {type(batch).__name__}; train_staggered() takes pairs of an input and a target, and perhaps "
+                "a dict of inputs by keyword behind them; give (input, target)"
+            )
+        input, target, keywords = batch[0], batch[1], batch[2] if len(batch) == 3 else {}
+        _check(input, keywords)
+        return self._prepare(model, input, keywords, target)[0]
 
     def lane_parameters(self, lane: int) -> list[nn.Parameter]:
         """The parameters of a lane's partitions, for an optimizer of its own. Needs a balance."""
@@ -514,15 +608,14 @@ class GPipe(Layered):
                 self._model.time_steps(False)
 
     @contextlib.contextmanager
-    def _recorded(self, model: Any, input: Optional[Tensors]) -> Iterator[list[Tensor]]:
+    def _recorded(self, model: Any, samples: int) -> Iterator[list[Tensor]]:
         """Around a call that may be a step; takes its loss in the list."""
         losses: list[Tensor] = []
         if self._recording is None:
             yield losses
             return
         step = model.next_step
-        first = input if isinstance(input, Tensor) else input[0] if input else None
-        start = self._recording.begin(model, self._options, 1 if first is None else int(first.shape[0]))
+        start = self._recording.begin(model, self._options, samples)
         yield losses
         if model.next_step != step:
             self._recording.end(model, step, start, float(losses[0]) if losses else float("nan"))
@@ -587,9 +680,9 @@ class GPipe(Layered):
         return super().to(*args, **kwargs)
 
 
-def _check(input: Any) -> None:
+def _check(input: Any, keywords: Mapping[str, Any] = {}) -> None:
     tensors = input if isinstance(input, (tuple, list)) else (input,)
-    for each in tensors:
+    for each in (*tensors, *(each for each in keywords.values() if isinstance(each, Tensor))):
         if not isinstance(each, Tensor):
             raise TypeError(f"the model is given {type(each).__name__}; it takes a tensor, or a tuple or list of tensors")
         if torch._C._functorch.is_functorch_wrapped_tensor(each):

@@ -14,12 +14,12 @@ class ScaledLoss:
     """Multiplies a loss by a scale. ``GPipe.step()`` goes backward from that, and returns the loss itself."""
 
     def __init__(self, loss: Callable[[Any, Any], Tensor], scale: Callable[[Tensor], Tensor], factor: Callable[[], float]):
-        self._loss = loss
+        self.loss = loss
         self._scale = scale
         self._factor = factor
 
     def __call__(self, output: Any, target: Any) -> Tensor:
-        return self._scale(self._loss(output, target))
+        return self._scale(self.loss(output, target))
 
     def unscaled(self, value: Tensor) -> Tensor:
         return value / self._factor()

@@ -254,3 +254,40 @@ def test_the_loss_of_a_scaled_step_is_the_loss_itself(tmp_path):
     for call in (lambda: pipescope.GradScaler(layers), lambda: pipescope.clip_grad_norm_(layers, 1.0)):
         with pytest.raises(TypeError, match="takes a pipescope.GPipe"):
             call()
+
+
+PADDED = """
+import json, sys, torch
+from torch import nn
+import pipescope
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+    def forward(self, x, mask):
+        return self.linear(x) * mask
+torch.manual_seed(0)
+layers = nn.Sequential(Masked(), nn.Tanh(), nn.Linear(6, 3)).double()
+x, y = torch.randn(8, 6, dtype=torch.float64), torch.randint(3, (8,))
+y[:3] = -100
+mask = torch.rand(6, dtype=torch.float64)
+alone = sys.argv[1] == "alone"
+processes = None if alone else pipescope.join_processes()
+model = pipescope.GPipe(layers, [2, 1], devices=["cpu"] * 2, chunks=4, schedule=sys.argv[2], processes=processes,
+                        weight=lambda target: (target["y"] != -100).sum(), split={"mask": None})
+rank = 0 if alone else processes.rank
+first, last = alone or rank == 0, alone or rank == 1
+loss = model.step(x if first else None, {"y": y, "names": list("abcdefgh")} if last else None,
+                  lambda out, target: nn.functional.cross_entropy(out, target["y"]), **({"mask": mask} if first else {}))
+print(json.dumps([loss.item(), {name: p.grad.sum().item() for name, p in model.named_parameters()}]))
+"""
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_two_processes_weigh_losses_and_take_keywords_as_one_does(schedule):
+    done = subprocess.run([sys.executable, "-c", PADDED, "alone", "gpipe"], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    loss, gradients = json.loads(done.stdout.splitlines()[-1])
+    first, second = (json.loads(text) for text in run_ranks(PADDED, "own", schedule))
+    assert first[0] == pytest.approx(loss, rel=1e-12) and second[0] == pytest.approx(loss, rel=1e-12)
+    assert {**first[1], **second[1]} == pytest.approx(gradients, rel=1e-12, abs=1e-14)

@@ -4,10 +4,14 @@
 #include "engine/engine_error.h"
 #include "schedule/quantities.h"
 
+#include <ATen/ThreadLocalPythonObjects.h>
+#include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -106,6 +110,46 @@ ModelState::~ModelState() {
     }
 }
 
+namespace {
+/// Torch carries such objects from the caller's thread to a run's lanes, by at::ThreadLocalState.
+std::string key_of_call(const ModelState& model) {
+    return "pipescope.call." + std::to_string(reinterpret_cast<std::uintptr_t>(&model));
+}
+}  // namespace
+
+WithCall::WithCall(ModelState& model, const py::object& call) : model_(model) {
+    if (call.is_none() && !model.has_calls) {
+        return;
+    }
+    model.has_calls = true;
+    const std::string key = key_of_call(model);
+    if (at::impl::ThreadLocalPythonObjects::contains(key)) {
+        before_ = at::impl::ThreadLocalPythonObjects::get(key);
+    }
+    at::impl::ThreadLocalPythonObjects::set(
+        key, call.is_none()
+                 ? nullptr
+                 : std::make_shared<c10::SafePyObject>(py::object(call).release().ptr(), getPyInterpreter()));
+}
+
+WithCall::~WithCall() {
+    if (model_.has_calls) {
+        at::impl::ThreadLocalPythonObjects::set(key_of_call(model_), before_);
+    }
+}
+
+PyObject* call_of(const ModelState& model) {
+    if (!model.has_calls) {
+        return nullptr;
+    }
+    const std::string key = key_of_call(model);
+    if (!at::impl::ThreadLocalPythonObjects::contains(key)) {
+        return nullptr;
+    }
+    const std::shared_ptr<c10::SafePyObject>& call = at::impl::ThreadLocalPythonObjects::get(key);
+    return call == nullptr ? nullptr : call->ptr(getPyInterpreter());
+}
+
 SkipContext* current_skips() {
     return skips_of_this_thread;
 }
@@ -143,7 +187,9 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     const WithGil gil;
     PyErr_Clear();  // torch leaves a failed backward's exception in the thread
     const InContext context(*parts_.model);
-    const auto input = py::reinterpret_steal<py::object>(give_tensors(inputs, parts_.before->structure()));
+    PyObject* const call = parts_.number == 0 ? call_of(*parts_.model) : nullptr;
+    const auto input = py::reinterpret_steal<py::object>(
+        give_tensors(inputs, call != nullptr ? Structure{Structure::Kind::tuple} : parts_.before->structure()));
     std::optional<BoundBuffers> before;
     if (is_checkpointing() || is_recomputing()) {
         before.emplace(parts_.module.get());
@@ -152,7 +198,10 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     if (const ReplacedBuffers former = std::exchange(recompute_with_, nullptr); former && is_recomputing()) {
         static_cast<const BoundBuffers*>(former.get())->put_back();
     }
-    const auto output = py::reinterpret_steal<py::object>(PyObject_CallOneArg(parts_.module.get(), input.ptr()));
+    static PyObject* const run_first_layer = PyUnicode_InternFromString("run_first_layer");
+    const auto output = py::reinterpret_steal<py::object>(
+        call == nullptr ? PyObject_CallOneArg(parts_.module.get(), input.ptr())
+                        : PyObject_CallMethodObjArgs(call, run_first_layer, parts_.module.get(), input.ptr(), nullptr));
     if (is_recomputing()) {
         const py::error_scope keeps_the_exception;
         before->put_back();

@@ -4,6 +4,9 @@
 #include "python/src/engine/gil.h"
 #include "python/src/engine/structure.h"
 
+#include <c10/core/SafePyObject.h>
+#include <torch/csrc/utils/pybind.h>
+
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -18,6 +21,8 @@ struct ModelState {
     /// By layer, whether the next one is in another process, which only sees tensors. Set before the first call; may be
     /// empty.
     std::vector<bool> is_sent;
+    /// True once a call had a _mini_batch.Call. Read and set with the GIL.
+    bool has_calls = false;
 
     ModelState() = default;
     ~ModelState();
@@ -66,6 +71,22 @@ private:
     ReplacedBuffers replaced_;
     ReplacedBuffers recompute_with_;
 };
+
+/// While it lives, runs of the model that begin in this thread have that _mini_batch.Call; None: they have none. Their
+/// lanes find it by call_of(), and so does a backward later. Use it with the GIL.
+class WithCall {
+public:
+    WithCall(ModelState& model, const py::object& call);
+    ~WithCall();
+    WithCall(const WithCall&) = delete;
+    WithCall& operator=(const WithCall&) = delete;
+
+private:
+    const ModelState& model_;
+    std::shared_ptr<c10::SafePyObject> before_;
+};
+/// Null if the run has none. Borrowed. Call it with the GIL.
+PyObject* call_of(const ModelState& model);
 
 /// The skips of the layer that this thread runs; null outside one.
 SkipContext* current_skips();

@@ -82,6 +82,38 @@ GPipeOptions options_from(const py::dict& given) {
     return options;
 }
 
+/// A dimension, None or a function.
+TensorSplit tensor_split_from(py::handle rule) {
+    if (rule.is_none()) {
+        return {.dimension = std::nullopt};
+    }
+    if (py::isinstance<py::int_>(rule)) {
+        return {.dimension = rule.cast<std::int64_t>()};
+    }
+    return {.make = [make = share(rule.ptr())](const at::Tensor& whole, std::int64_t first, std::int64_t end) {
+        const WithGil gil;
+        const py::object part = py::handle(make.get())(whole, first, end);
+        if (!THPVariable_Check(part.ptr())) {
+            throw py::type_error(std::string("a function of split returned ") + Py_TYPE(part.ptr())->tp_name +
+                                 "; it makes a micro-batch's part of a tensor; return a tensor");
+        }
+        return THPVariable_Unpack(part.ptr());
+    }};
+}
+
+/// A _mini_batch.Split.
+MiniBatchSplit split_from(const py::tuple& given) {
+    MiniBatchSplit split;
+    for (py::handle rule : py::object(given[0])) {
+        split.input.push_back(tensor_split_from(rule));
+    }
+    for (py::handle rule : py::object(given[1])) {
+        split.target.push_back(tensor_split_from(rule));
+    }
+    split.output = given[2].cast<std::vector<std::int64_t>>();
+    return split;
+}
+
 /// Every module's parameters and buffers, by address, without a call of Python. A module may hold its own parent.
 void add_tensors(PyObject* module, std::vector<PyObject*>& found, std::unordered_set<PyObject*>& seen) {
     if (!seen.insert(module).second) {
@@ -218,6 +250,18 @@ PythonModel::PythonModel(const py::list& layers, const py::dict& options) : argu
         std::unordered_set<PyObject*> seen;
         add_tensors(each.module.get(), tensors_, seen);
     }
+    if (const py::object weight = options["weight"]; !weight.is_none()) {
+        parsed.weight = [this, weight = share(weight.ptr())](const Tensors& target) {
+            const WithGil gil;
+            const py::object value = py::handle(weight.get())(target_of(target, nullptr));
+            const double number = PyFloat_AsDouble(value.ptr());
+            if (PyErr_Occurred() != nullptr) {
+                throw_python_exception();
+            }
+            return number;
+        };
+    }
+    schedule_ = parsed.schedule;
     parsed.observer = &timer_;
     const WithoutGil gil;
     model_ = std::make_unique<GPipe>(layers_.specs, std::move(parsed));
@@ -248,7 +292,7 @@ void PythonModel::refresh() {
 }
 
 Tensors PythonModel::inputs_from(const py::object& input, Boundary& boundary, const char* what) const {
-    if (input.is_none()) {
+    if (input.is_none() || (PyList_CheckExact(input.ptr()) && PyList_GET_SIZE(input.ptr()) == 0)) {
         return {};
     }
     Taken taken = take_tensors(input.ptr(), what);
@@ -256,12 +300,23 @@ Tensors PythonModel::inputs_from(const py::object& input, Boundary& boundary, co
     return std::move(taken.tensors);
 }
 
-py::object PythonModel::forward(const py::object& input) {
+void PythonModel::use_split(const py::tuple& split) {
+    if (split_ == nullptr ? py::len(split[0]) + py::len(split[1]) + py::len(split[2]) == 0
+                          : split.equal(py::handle(split_.get()))) {
+        return;
+    }
+    model_->set_split(split_from(split));
+    split_ = share(split.ptr());
+}
+
+py::object PythonModel::forward(const py::object& input, const py::object& call, const py::tuple& split) {
     Tensors outputs;
     {
         const Turn turn(*this);
         refresh();
+        use_split(split);
         layers_.boundaries.back()->forget();
+        const WithCall with_call(*layers_.state, call);
         const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
         const WithoutGil gil;
         outputs = model_->forward(inputs);
@@ -280,23 +335,34 @@ Structure PythonModel::output_structure() const {
                : last.common(title_of(arguments_, arguments_.size() - 1) + " returned");
 }
 
+/// The loss's part of the target. `structure`: of the one that the engine was given as it is; null: as for a tuple.
+py::object PythonModel::target_of(const Tensors& part, const Boundary* structure) const {
+    if (PyObject* const call = call_of(*layers_.state)) {
+        const auto tensors = py::reinterpret_steal<py::object>(give_tensors(part, {Structure::Kind::tuple}));
+        return py::handle(call).attr("target")(tensors);
+    }
+    return part.empty() ? py::object(py::none())
+                        : py::reinterpret_steal<py::object>(
+                              give_tensors(part, structure != nullptr ? structure->structure() : Structure{}));
+}
+
 GPipe::LossFunction PythonModel::function_of(const py::function& loss, const std::shared_ptr<Boundary>& target) {
     return [this, loss = share(loss.ptr()), target](const Tensors& output, const Tensors& part) -> at::Tensor {
         const WithGil with_gil;
         PyErr_Clear();
         const InContext context(*layers_.state);
         const auto output_object = py::reinterpret_steal<py::object>(give_tensors(output, output_structure()));
-        const auto target_object = part.empty()
-                                       ? py::object(py::none())
-                                       : py::reinterpret_steal<py::object>(give_tensors(part, target->structure()));
-        return tensor_of_loss(py::handle(loss.get())(output_object, target_object));
+        return tensor_of_loss(py::handle(loss.get())(output_object, target_of(part, target.get())));
     };
 }
 
-at::Tensor PythonModel::step(const py::object& input, const py::object& target, const py::function& loss) {
+at::Tensor PythonModel::step(const py::object& input, const py::object& target, const py::function& loss,
+                             const py::object& call, const py::tuple& split) {
     const Turn turn(*this);
     refresh();
+    use_split(split);
     layers_.boundaries.back()->forget();
+    const WithCall with_call(*layers_.state, call);
     const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
     const auto of_target = std::make_shared<Boundary>(1);
     const Tensors targets = inputs_from(target, *of_target, "the target is");
@@ -323,6 +389,7 @@ void PythonModel::train_staggered(const py::iterator& batches, const py::functio
     const Turn turn(*this);
     refresh();
     const auto of_target = std::make_shared<Boundary>(1);
+    std::optional<WithCall> with_call;  // of the step that begins
     const StaggeredTraining training{
         .next = [&]() -> std::optional<MiniBatch> {
             const WithGil gil;
@@ -333,10 +400,9 @@ void PythonModel::train_staggered(const py::iterator& batches, const py::functio
                 }
                 return std::nullopt;
             }
-            if (!py::isinstance<py::sequence>(batch) || THPVariable_Check(batch.ptr()) || py::len(batch) != 2) {
-                throw py::type_error(std::string("a mini-batch is a ") + Py_TYPE(batch.ptr())->tp_name +
-                                     "; train_staggered() takes pairs of an input and a target; give (input, target)");
-            }
+            with_call.reset();
+            with_call.emplace(*layers_.state, batch[py::int_(2)]);
+            use_split(batch[py::int_(3)]);
             return MiniBatch{inputs_from(batch[py::int_(0)], *layers_.boundaries.front(), "the model is given"),
                              inputs_from(batch[py::int_(1)], *of_target, "the target is")};
         },
@@ -368,6 +434,7 @@ void bind_model(py::module_& module) {
         .def("any_process", &PythonModel::any_process)
         .def("train", &PythonModel::train)
         .def("time_steps", &PythonModel::time_steps)
+        .def_property_readonly("cuts_target", [](PythonModel& self) { return needs_loss_inside(self.schedule()); })
         .def_property(
             "next_step", [](PythonModel& self) { return self.model().next_step(); },
             [](PythonModel& self, std::int32_t step) { self.model().set_next_step(step); })

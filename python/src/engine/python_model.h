@@ -43,9 +43,11 @@ public:
     PythonModel(const PythonModel&) = delete;
     PythonModel& operator=(const PythonModel&) = delete;
 
-    py::object forward(const py::object& input);
-    at::Tensor step(const py::object& input, const py::object& target, const py::function& loss);
-    /// GPipe::train_staggered(): `batches` iterates over pairs (input, target), update(lane) updates the lane's
+    /// `call`: a _mini_batch.Call or None; `split`: a _mini_batch.Split.
+    py::object forward(const py::object& input, const py::object& call, const py::tuple& split);
+    at::Tensor step(const py::object& input, const py::object& target, const py::function& loss, const py::object& call,
+                    const py::tuple& split);
+    /// GPipe::train_staggered(): `batches` iterates over (input, target, call, split), update(lane) updates the lane's
     /// parameters on its thread, done(loss) takes each step's loss.
     void train_staggered(const py::iterator& batches, const py::function& loss, const py::function& update,
                          const py::function& done);
@@ -57,6 +59,7 @@ public:
     /// Takes the layers' tensors again if a module has others than at the last call.
     void refresh();
     GPipe& model() { return *model_; }
+    const Schedule& schedule() const noexcept { return schedule_; }
 
     /// Has the steps timed from now on, or not any more. They are not at first.
     void time_steps(bool on) { timer_.is_on = on; }
@@ -72,12 +75,16 @@ private:
         void task_ended(const TaskKey& key, LaneId lane) override;
         std::atomic<bool> is_on = false;
     };
+    void use_split(const py::tuple& split);
+    py::object target_of(const Tensors& part, const Boundary* structure) const;
     Tensors inputs_from(const py::object& input, Boundary& boundary, const char* what) const;
     Structure output_structure() const;
     GPipe::LossFunction function_of(const py::function& loss, const std::shared_ptr<Boundary>& target);
 
     std::vector<LayerArgument> arguments_;
     PythonLayers layers_;
+    Schedule schedule_;
+    Object split_;  // that of the model; null: the engine's default
     std::timed_mutex turn_;
     std::vector<PyObject*> tensors_;  // of all modules, borrowed: the engine keeps them alive
     Timer timer_;                     // outlives the model, whose observer it is

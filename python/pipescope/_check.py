@@ -1,0 +1,219 @@
+"""Compares a model that runs micro-batch by micro-batch with the plain model on the whole mini-batch."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import torch
+from torch import Tensor, nn
+
+from pipescope._gpipe import GPipe
+from pipescope._layers import Layered, Tensors, check_loss, named_layers
+from pipescope._mini_batch import inputs_of
+from pipescope._structure import tensors_in
+from pipescope.errors import Error
+
+__all__ = ["Check", "check"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What check() found. True if everything agrees.
+
+    The errors are the largest difference from the plain model's values, relative to the largest of these values. They are
+    infinite for values of another shape or where micro-batches fail, and nan where only one of the two is nan.
+    """
+
+    output_error: float
+    loss_error: float
+    gradient_error: float
+    explanation: str  #: what explains a difference, and what to do; empty if everything agrees
+
+    def __bool__(self) -> bool:
+        return not self.explanation
+
+    def __str__(self) -> str:
+        errors = f"outputs {self.output_error:.1e}, loss {self.loss_error:.1e}, gradients {self.gradient_error:.1e}"
+        return f"differences from the plain model: {errors}\n{self.explanation or 'micro-batches compute what the model does'}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Values:
+    outputs: list[Tensor]
+    loss: Tensor
+    gradients: list[Tensor]
+
+
+def check(
+    module: Union[nn.Module, Sequence[nn.Module], Mapping[str, nn.Module]],
+    input: Tensors,
+    target: Any,
+    loss: Callable[[Any, Any], Tensor],
+    *,
+    chunks: int = 4,
+    reduction: str = "mean",
+    weight: Optional[Callable[[Any], Any]] = None,
+    split: Optional[Mapping[Any, Any]] = None,
+    **inputs: Any,
+) -> Check:
+    """Trains copies of a model for one step, plain and micro-batch by micro-batch, and explains a difference.
+
+    ::
+
+        print(pipescope.check(layers, x, y, loss, chunks=8))
+
+    The module is what GPipe takes, a GPipe, or any module, as one layer. The options are those of GPipe; a schedule is not
+    among them, since the micro-batches of all schedules compute the same. The micro-batched copy computes the loss of each
+    micro-batch. Both run in eval mode, where they must agree, and then in train mode.
+    """
+    check_loss(loss)
+    modules = _modules_of(module)
+    options = {"reduction": reduction, "weight": weight, "split": split}
+    call = _Trial(modules, input, inputs, target, loss, chunks)
+    plain = call.plain(training=False)
+    try:
+        errors = _errors(plain, call.pipelined(False, **options))
+    except (Error, RuntimeError, ValueError, TypeError, IndexError) as error:  # of a layer that got its micro-batch
+        explanation = _explain_outputs(call, plain, options)
+        return Check(float("inf"), float("inf"), float("inf"), f"micro-batches fail: {error}\n{explanation}")
+    if _agree(errors, plain):
+        plain = call.plain(training=True)
+        in_train = _errors(plain, call.pipelined(True, **options))
+        if _agree(in_train, plain):
+            return Check(*in_train, "")
+        return Check(*in_train, _explain_training(call, plain))
+    if _is_small(errors[0], plain):
+        return Check(*errors, _explain_loss(call, plain, options))
+    return Check(*errors, _explain_outputs(call, plain, options))
+
+
+def _modules_of(module: Any) -> list[nn.Module]:
+    if isinstance(module, Layered):
+        return list(module._layers.values())
+    if isinstance(module, nn.Module) and not isinstance(module, (nn.Sequential, nn.ModuleList)):
+        return [module]
+    return list(named_layers(module).values())
+
+
+class _Trial:
+    def __init__(
+        self, modules: list[nn.Module], input: Any, inputs: dict[str, Any], target: Any, loss: Any, chunks: int
+    ) -> None:
+        self._modules, self._input, self._keywords = modules, input, inputs
+        self._target, self._loss, self._chunks = target, loss, chunks
+
+    def _copies(self, training: bool) -> nn.ModuleList:
+        copies = copy.deepcopy(nn.ModuleList(self._modules))
+        for each in copies.parameters():
+            each.grad = None
+        return copies.train() if training else copies.eval()
+
+    def plain(self, training: bool, seed: int = 0) -> _Values:
+        layers = self._copies(training)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            value = layers[0](self._input, **self._keywords)
+            for layer in list(layers)[1:]:
+                value = layer(value)
+            loss = self._loss(value, self._target)
+            loss.backward()
+        return _values(value, loss, layers)
+
+    def pipelined(self, training: bool, **options: Any) -> _Values:
+        parameter = next((each for layer in self._modules for each in layer.parameters()), None)
+        device = "cpu" if parameter is None else str(parameter.device)
+        layers, others = self._copies(training), self._copies(training)
+        common = {"devices": [device], "chunks": self._chunks, "schedule": "1f1b", **options}
+        model = GPipe(list(layers), [len(layers)], **common)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            value = GPipe(list(others), [len(others)], **common)(self._input, **self._keywords)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            loss = model.step(self._input, self._target, self._loss, **self._keywords)
+        return _values(value, loss, layers)
+
+    def other_splits(self, split: Mapping[Any, Any]) -> list[dict[Any, Any]]:
+        """Ways to cut the inputs that may be meant instead: one of them whole, or all along dimension 1."""
+        tensors, names, _ = inputs_of(self._input, self._keywords)
+        batch = tensors[0].shape[0] if tensors[0].dim() else 0
+        whole = [
+            {**split, name: None} for name, each in list(zip(names, tensors))[1:] if each.dim() and each.shape[0] == batch
+        ]
+        along = {name: 1 for name, each in zip(names, tensors) if each.dim() > 1}
+        return [*whole, {**along, "target": 1, "output": 1}]
+
+
+def _values(value: Any, loss: Tensor, layers: nn.ModuleList) -> _Values:
+    gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in layers.parameters()]
+    return _Values([each.detach() for each in tensors_in(value)], loss.detach(), gradients)
+
+
+def _error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    if [each.shape for each in found] != [each.shape for each in expected]:
+        return float("inf")
+    if not expected:
+        return 0.0
+    size = max((float(each.abs().max()) for each in expected if each.numel()), default=0.0) or 1.0
+    differences = []
+    for one, other in zip(found, expected):
+        is_same = (one == other) | (one.isnan() & other.isnan())
+        differences += [float((one.to(torch.float64) - other)[~is_same].abs().max())] if not bool(is_same.all()) else []
+    return max(differences, key=lambda each: (each != each, each), default=0.0) / size
+
+
+def _errors(plain: _Values, found: _Values) -> tuple[float, float, float]:
+    return (
+        _error(found.outputs, plain.outputs),
+        _error([found.loss], [plain.loss.reshape(found.loss.shape)]),
+        _error(found.gradients, plain.gradients),
+    )
+
+
+def _is_small(error: float, plain: _Values) -> bool:
+    """Sums in another order differ in the last digits."""
+    return bool(error <= torch.finfo(plain.loss.dtype).eps ** 0.75)
+
+
+def _agree(errors: tuple[float, float, float], plain: _Values) -> bool:
+    return all(_is_small(each, plain) for each in errors)
+
+
+def _explain_training(call: _Trial, plain: _Values) -> str:
+    again = call.plain(training=True, seed=1)
+    if _error(again.outputs, plain.outputs) == 0:
+        return (
+            "in eval mode everything agrees, in train mode it does not: a layer computes with statistics of the mini-batch, as "
+            "batch norm does, and sees those of micro-batches instead; use a norm of each sample, eval() for that layer, or "
+            "accept it"
+        )
+    return "in eval mode everything agrees; in train mode the model draws random numbers, such as dropout, and draws others"
+
+
+def _explain_loss(call: _Trial, plain: _Values, options: dict[str, Any]) -> str:
+    if options["reduction"] == "mean" and options["weight"] is None:
+        with_sum = _errors(plain, call.pipelined(False, **{**options, "reduction": "sum"}))
+        if _agree(with_sum, plain):
+            return "outputs agree, and the loss is a sum over samples, not their mean; give the pipeline reduction='sum'"
+    if options["reduction"] == "sum":
+        return "outputs agree, and the loss is no sum over samples; give the pipeline reduction='mean', with a weight if needed"
+    return (
+        "outputs agree, but the loss of the mini-batch is not the mean of its micro-batches' losses; if it is a mean over "
+        "something else than samples, such as targets that cross_entropy() does not ignore, give the pipeline their number, as "
+        "weight=lambda y: (y != -100).sum(); if it compares samples with one another, use the schedule gpipe"
+    )
+
+
+def _explain_outputs(call: _Trial, plain: _Values, options: dict[str, Any]) -> str:
+    for split in call.other_splits(options["split"] or {}):
+        try:
+            found = _errors(plain, call.pipelined(False, **{**options, "split": split}))
+        except (Error, RuntimeError, ValueError, TypeError, IndexError):
+            continue
+        if _is_small(found[0], plain):
+            return f"an input is not cut along the dimension of its samples; with split={split} the outputs agree"
+    return (
+        "micro-batches compute other outputs than the mini-batch: the samples are not the first dimension of some input, or "
+        "the model mixes samples; say in split how inputs are cut"
+    )
