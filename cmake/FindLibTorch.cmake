@@ -26,6 +26,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
 
   add_library(LibTorch::c10 SHARED IMPORTED)
   set_target_properties(LibTorch::c10 PROPERTIES IMPORTED_LOCATION "${LIBTORCH_C10_LIBRARY}")
+  # As the wheel was compiled: without it torch's headers give some classes other members.
+  target_compile_definitions(LibTorch::c10 INTERFACE NDEBUG)
   target_include_directories(LibTorch::c10 SYSTEM INTERFACE
     "${LIBTORCH_INCLUDE_DIR}" "${LIBTORCH_INCLUDE_DIR}/torch/csrc/api/include")
   add_library(LibTorch::torch SHARED IMPORTED)
