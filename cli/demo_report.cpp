@@ -18,10 +18,11 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
         remarks.push_back(fmt::format("loss {:.4f} before, {:.4f} after", *part.loss_before, *part.loss_after));
     }
     if (!part.is_judged()) {
-        remarks.push_back(fmt::format(
-            "not judged: other programs or the host took {} of the cores' time, more than {}; repeat the demo on a quiet "
-            "machine",
-            format_percent(taken_share(*part.load)), format_percent(kMostTaken)));
+        remarks.push_back(
+            fmt::format("not judged: other programs or the host took {} of the cores' time, more than {}; repeat the "
+                        "demo on a quiet "
+                        "machine",
+                        format_percent(taken_share(*part.load)), format_percent(kMostTaken)));
     }
     if (part.in_turns) {
         remarks.emplace_back(
@@ -30,12 +31,13 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     }
     if (part.beforehand) {
         remarks.emplace_back(
-            "before the training: predicted from the profile that the balance was cut with; the machine's speed may have "
+            "before the training: predicted from the profile that the balance was cut with; the machine's speed may "
+            "have "
             "changed since, which adds to the error");
     }
     if (part.uncertainty) {
-        remarks.push_back(fmt::format("the measured mean is uncertain by {} (standard error)",
-                                      format_percent(*part.uncertainty)));
+        remarks.push_back(
+            fmt::format("the measured mean is uncertain by {} (standard error)", format_percent(*part.uncertainty)));
     }
     const Comparison& comparison = part.compared.comparison;
     remarks.push_back(fmt::format("{} compared, {} matched, {} unmatched",

@@ -26,9 +26,10 @@ struct DemoPart {
     std::optional<double> loss_after;
     /// The trace's profile was measured between the steps, so that both met the same machine.
     bool in_turns = false;
-    std::optional<Nanoseconds> beforehand;  ///< mean step predicted before the training; empty: there is no other profile
-    std::optional<double> uncertainty;      ///< standard error of the measured mean step, relative to the mean
-    std::optional<MachineLoad> load;        ///< during the training; empty if unknown
+    std::optional<Nanoseconds>
+        beforehand;                     ///< mean step predicted before the training; empty: there is no other profile
+    std::optional<double> uncertainty;  ///< standard error of the measured mean step, relative to the mean
+    std::optional<MachineLoad> load;    ///< during the training; empty if unknown
 
     bool is_judged() const { return !load || can_be_judged(*load); }
     std::optional<std::string> picture;  ///< file name beside the report

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "trace/gzip_stream.h"
 #include "trace/opened_trace.h"
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,7 +16,8 @@ struct OpenOptions {
     bool find_tasks = true;  ///< in files of other programs
     /// Finds these tasks; null: the built-in rules.
     std::shared_ptr<const TaskRules> rules = nullptr;
-    ReadProgress progress = {};  ///< called while JSON is read; may be empty
+    /// Called while JSON is read, with the share of the file that was read, 0 to 1; may be empty.
+    std::function<void(double share)> progress = {};
 };
 
 /// Opens any file that a viewer can show, and determines its type by its content: a PipeScope trace, finished or still

@@ -32,8 +32,8 @@ TEST(DemoReport, ShowsMeasuredAgainstPredictedWithTheErrors) {
               "bubble fraction      25.00 %    24.00 %  -1.00 points\n"
               "lane 0 peak memory  2.00 KiB   1.00 KiB      -50.00 %\n"
               "lane 1 peak memory             1.00 KiB\n");
-    EXPECT_THAT(demo_text(small_part()),
-                AllOf(HasSubstr("loss 2.5000 before, 1.2500 after"), HasSubstr("uncertain by 3.00 % (standard error)")));
+    EXPECT_THAT(demo_text(small_part()), AllOf(HasSubstr("loss 2.5000 before, 1.2500 after"),
+                                               HasSubstr("uncertain by 3.00 % (standard error)")));
 }
 
 TEST(DemoReport, LeadsWithTheProfileThatMetTheSameMachineAndShowsTheEarlierOneBelow) {
@@ -42,9 +42,8 @@ TEST(DemoReport, LeadsWithTheProfileThatMetTheSameMachineAndShowsTheEarlierOneBe
     EXPECT_TRUE(demo_json(part).at("beforehand").is_null());
     part.in_turns = true;
     part.beforehand = Nanoseconds{110'000'000};
-    EXPECT_THAT(demo_table(part).str(),
-                HasSubstr("step time                     100.0 ms   98.00 ms       -2.00 %\n"
-                          "predicted before the training 100.0 ms   110.0 ms      +10.00 %\n"));
+    EXPECT_THAT(demo_table(part).str(), HasSubstr("step time                     100.0 ms   98.00 ms       -2.00 %\n"
+                                                  "predicted before the training 100.0 ms   110.0 ms      +10.00 %\n"));
     EXPECT_THAT(demo_text(part), AllOf(HasSubstr("profiled between the steps"), HasSubstr("may have changed since")));
     EXPECT_EQ(demo_json(part).at("in_turns").at("simulated_step_mean_ns"), 98'000'000);
     EXPECT_EQ(demo_json(part).at("in_turns").at("step_error"), -0.02);
@@ -59,8 +58,9 @@ TEST(DemoReport, JudgesNoTimeOfABusyMachine) {
     EXPECT_EQ(demo_json(part).at("judged"), true);
     part.load = MachineLoad{0.06, 0.05, {}};
     EXPECT_THAT(demo_table(part).str(), AllOf(Not(HasSubstr("-2.00 %")), HasSubstr("-50.00 %")));
-    EXPECT_THAT(demo_text(part), HasSubstr("not judged: other programs or the host took 11.00 % of the cores' time, more "
-                                           "than 10.00 %; repeat the demo on a quiet machine"));
+    EXPECT_THAT(demo_text(part),
+                HasSubstr("not judged: other programs or the host took 11.00 % of the cores' time, more "
+                          "than 10.00 %; repeat the demo on a quiet machine"));
     EXPECT_EQ(demo_json(part).at("judged"), false);
 }
 
