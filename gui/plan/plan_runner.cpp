@@ -20,12 +20,12 @@ void PlanRunner::start(std::shared_ptr<const Profile> profile, const PlanRequest
     timer_->start();
     const auto work = [profile = std::move(profile), asked = request, planner = planner_,
                        done = done_](const std::function<bool()>& cancelled) {
-        PlanRequest request = asked;
-        request.progress = [&](double share) {
+        PlanRequest watched = asked;
+        watched.progress = [&](double share) {
             *done = share;
             return !cancelled();
         };
-        return std::make_shared<const Plan>(planner(*profile, request));
+        return std::make_shared<const Plan>(planner(*profile, watched));
     };
     job_.start(
         *this, work,
