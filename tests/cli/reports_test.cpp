@@ -33,7 +33,12 @@ Simulation small_simulation() {
     MemoryBreakdown peak;
     peak[MemoryCategory::parameters] = 100;
     peak[MemoryCategory::saved] = 3996;
-    simulation.lanes = {{Nanoseconds{1'000'000}, 0.25, 4096, 5000, peak}, {}};
+    simulation.lanes = {{.busy = Nanoseconds{1'000'000},
+                         .bubble_fraction = 0.25,
+                         .peak_bytes = 4096,
+                         .peak_reserved_bytes = 5000,
+                         .peak = peak},
+                        {}};
     return simulation;
 }
 

@@ -45,23 +45,23 @@ Tensors copies_of(const Tensors& tensors) {
     return copies;
 }
 
-struct Way {
+struct SplitRun {
     Schedule schedule;
     Driver driver = Driver::scheduled;
 };
-std::vector<Way> ways() {
+std::vector<SplitRun> split_runs() {
     return {
         {Schedule::gpipe}, {Schedule::one_f_one_b}, {Schedule::zero_bubble_h1}, {Schedule::gpipe, Driver::autograd}};
 }
 
-GPipeOptions options_of(const Way& way, Checkpoint mode, MiniBatchSplit split) {
+GPipeOptions options_of(const SplitRun& run, Checkpoint mode, MiniBatchSplit split) {
     return {.balance = {1, 1, 1},
             .devices = cpus(3),
             .chunks = 3,
             .checkpoint = mode,
-            .schedule = way.schedule,
+            .schedule = run.schedule,
             .split = std::move(split),
-            .driver = way.driver};
+            .driver = run.driver};
 }
 
 TEST(MiniBatch, GivesInputsWholeAndCutsThemAlongOtherDimensions) {
@@ -72,11 +72,11 @@ TEST(MiniBatch, GivesInputsWholeAndCutsThemAlongOtherDimensions) {
     PlainModel plain(masked_model(), {.split = split});
     const Tensors plain_input = copies_of(input);
     const double expected = plain.step(plain_input, {target}, kLoss).item<double>();
-    for (const Way& way : ways()) {
+    for (const SplitRun& run : split_runs()) {
         for (const auto mode : kModes) {
-            const ::testing::ScopedTrace trace(__FILE__, __LINE__, to_string(way.schedule) + " " + to_string(mode));
+            const ::testing::ScopedTrace trace(__FILE__, __LINE__, to_string(run.schedule) + " " + to_string(mode));
             torch::manual_seed(1);
-            GPipe model(masked_model(), options_of(way, mode, split));
+            GPipe model(masked_model(), options_of(run, mode, split));
             const Tensors own_input = copies_of(input);
             EXPECT_NEAR(model.step(own_input, {target}, kLoss).item<double>(), expected, 1e-12 * expected);
             expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
@@ -123,10 +123,10 @@ TEST(MiniBatch, RunsModelsWithTheSequenceFirst) {
     for (const std::int64_t dimension : {1, -2}) {
         const TensorSplit rule = {.dimension = dimension};
         const MiniBatchSplit split = {.input = {rule}, .target = {rule}, .output = {dimension}};
-        for (const Way& way : ways()) {
-            const ::testing::ScopedTrace trace(__FILE__, __LINE__, to_string(way.schedule));
+        for (const SplitRun& run : split_runs()) {
+            const ::testing::ScopedTrace trace(__FILE__, __LINE__, to_string(run.schedule));
             torch::manual_seed(1);
-            GPipe model(layers, options_of(way, Checkpoint::except_last, split));
+            GPipe model(layers, options_of(run, Checkpoint::except_last, split));
             EXPECT_NEAR(model.step({input}, {target}, kLoss).item<double>(), expected, 1e-12 * expected);
             expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
             const at::NoGradGuard no_grad;
@@ -150,9 +150,9 @@ TEST(MiniBatch, LetsTheCallerMakeTheParts) {
     torch::manual_seed(1);
     PlainModel plain(all, {.split = split});
     const double expected = plain.step({input, offsets}, {target}, kLoss).item<double>();
-    for (const Way& way : ways()) {
+    for (const SplitRun& run : split_runs()) {
         torch::manual_seed(1);
-        GPipe model(all, options_of(way, Checkpoint::always, split));
+        GPipe model(all, options_of(run, Checkpoint::always, split));
         EXPECT_NEAR(model.step({input, offsets}, {target}, kLoss).item<double>(), expected, 1e-12 * expected);
         expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
         EXPECT_THAT(thrown<EngineError>([&] {

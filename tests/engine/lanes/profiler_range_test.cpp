@@ -67,13 +67,13 @@ std::set<std::string> names_of_a_step(Schedule schedule, Checkpoint mode, std::i
 }
 
 TEST(ProfilerRange, NamesEachTaskAsTheTaskRulesReadIt) {
-    using Names = std::set<std::string>;
+    using RangeNames = std::set<std::string>;
     EXPECT_EQ(names_of_a_step(Schedule::gpipe, Checkpoint::except_last, 2),
-              (Names{"PP:0F0", "PP:0F1", "PP:1F0", "PP:1F1", "PP:1L", "PP:0R0", "PP:1R0", "PP:0B0", "PP:0B1", "PP:1B0",
-                     "PP:1B1"}));
+              (RangeNames{"PP:0F0", "PP:0F1", "PP:1F0", "PP:1F1", "PP:1L", "PP:0R0", "PP:1R0", "PP:0B0", "PP:0B1",
+                          "PP:1B0", "PP:1B1"}));
     EXPECT_EQ(names_of_a_step(Schedule::one_f_one_b, Checkpoint::never, 1),
-              (Names{"PP:0F0", "PP:1F0", "PP:1L0", "PP:1B0", "PP:0B0"}));
-    const Names split = names_of_a_step(Schedule::zero_bubble_h1, Checkpoint::never, 2);
+              (RangeNames{"PP:0F0", "PP:1F0", "PP:1L0", "PP:1B0", "PP:0B0"}));
+    const RangeNames split = names_of_a_step(Schedule::zero_bubble_h1, Checkpoint::never, 2);
     EXPECT_TRUE(split.contains("PP:1I0") && split.contains("PP:1W0")) << ::testing::PrintToString(split);
     EXPECT_EQ(profiler_name({3, TaskKind::copy_forward, 1, 2, -1}, false), "PP:1SEND_F2");
     EXPECT_EQ(profiler_name({3, TaskKind::copy_backward, 1, 2, -1}, false), "PP:2SEND_B2");
