@@ -191,8 +191,10 @@ Tensors StepLoss::run(std::optional<MicroBatchId> micro_batch, const Tensors& ou
     check_loss(loss);
     if (share != 1.0) {
         loss = loss * share;
-        means_.resize(shares_.size());
-        means_[micro_batch ? micro_batch->index() : 0] = loss.detach();
+        if (loss.is_cpu()) {  // a device would have to be waited for
+            means_.resize(shares_.size());
+            means_[micro_batch ? micro_batch->index() : 0] = loss.item<double>();
+        }
     }
     graph.close({loss});
     look_at_leaves(loss);
@@ -206,10 +208,10 @@ Tensors StepLoss::run(std::optional<MicroBatchId> micro_batch, const Tensors& ou
 }
 
 std::optional<MicroBatchId> StepLoss::only_nan() const {
-    if (means_.size() < 2 || !value_.is_cpu() || !std::isnan(value_.item<double>())) {
+    if (means_.size() < 2) {
         return std::nullopt;
     }
-    const auto is_nan = [](const at::Tensor& mean) { return mean.defined() && std::isnan(mean.item<double>()); };
+    const auto is_nan = [](double mean) { return std::isnan(mean); };
     const auto first = std::ranges::find_if(means_, is_nan);
     if (first == means_.end() || std::ranges::all_of(means_, is_nan)) {
         return std::nullopt;

@@ -57,6 +57,6 @@ private:
     std::vector<std::size_t> inputs_among_targets_;  // places
     std::vector<Partition*> others_;  // whose forwards may run, checkpointed, while the loss goes backward
     at::Tensor value_;
-    Tensors means_;  // per micro-batch, as far as they were computed and weighted
+    std::vector<double> means_;  // per micro-batch, as far as they were computed and weighted
 };
 }  // namespace pipescope

@@ -188,7 +188,7 @@ WRONG = [
 WRONG_PLANS = [
     (GPT, {"batch": 8, "tokens": 0}),
     (GPT, {"batch": 8, "checkpoint_time": "0s"}),
-    (GPT, {"batch": 8, "devices": "4,8"}),
+    (GPT, {"batch": 8, "devices": "8..4"}),
     (GPT, {"batch": 8, "schedule": "pipedream"}),
     (GPT, {"batch": 8, "optimizer": "adam"}),
     (GPT, {"batch": 8, "rank_by": "price"}),

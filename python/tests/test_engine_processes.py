@@ -77,7 +77,7 @@ for step in range(4):
     optimizer.zero_grad()
     loss = model.step(x if rank == 0 else None, y if rank == size - 1 else None, scaler.scale(mse))
     if step == 1 and infinite in dict(model.named_parameters()):
-        dict(model.named_parameters())[infinite].grad[0, 0] = float("inf")
+        dict(model.named_parameters())[infinite].grad.view(-1)[0] = float("inf")
     norm = None
     if clip:
         scaler.unscale_(optimizer)

@@ -333,8 +333,8 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
     EXPECT_EQ(user.succeeds("compare split.sqlite --json").json().at("tasks_unmatched"), 0);
     EXPECT_THAT(refused(2, "run " + kModel + " --schedule auto" + rest), HasSubstr("--schedule-output"));
     EXPECT_THAT(
-        refused(2, "run " + kModel + " --schedule interleaved --devices cpu,cpu -m 3 --batch 8 --balance 1,1,1,1"),
-        HasSubstr("multiple of 2"));
+        refused(2, "run " + kModel + " --schedule interleaved --devices cpu,cpu -m 5 --batch 8 --balance 1,1,1,1"),
+        HasSubstr("5 do not divide into 2 groups; use 4 or 6"));
     EXPECT_THAT(refused(2, "run " + kModel + " --schedule pipedream" + rest), HasSubstr("use one of them"));
     EXPECT_THAT(refused(2, "run " + kModel + " --schedule 1f1b --placement 0,1,0,1 --devices cpu" + rest),
                 HasSubstr("one device for each lane"));
