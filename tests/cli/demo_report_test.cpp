@@ -42,8 +42,9 @@ TEST(DemoReport, LeadsWithTheProfileThatMetTheSameMachineAndShowsTheEarlierOneBe
     EXPECT_TRUE(demo_json(part).at("beforehand").is_null());
     part.in_turns = true;
     part.beforehand = Nanoseconds{110'000'000};
-    EXPECT_THAT(demo_table(part).str(), HasSubstr("step time                      100.0 ms   98.00 ms       -2.00 %\n"
-                                                  "predicted before the training  100.0 ms   110.0 ms      +10.00 %\n"));
+    EXPECT_THAT(demo_table(part).str(),
+                HasSubstr("step time                      100.0 ms   98.00 ms       -2.00 %\n"
+                          "predicted before the training  100.0 ms   110.0 ms      +10.00 %\n"));
     EXPECT_THAT(demo_text(part), AllOf(HasSubstr("profiled between the steps"), HasSubstr("may have changed since")));
     EXPECT_EQ(demo_json(part).at("in_turns").at("simulated_step_mean_ns"), 98'000'000);
     EXPECT_EQ(demo_json(part).at("in_turns").at("step_error"), -0.02);
