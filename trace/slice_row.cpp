@@ -1,5 +1,7 @@
 #include "trace/slice_row.h"
 
+#include "schedule/printable.h"
+
 #include <fmt/format.h>
 
 #include <limits>
@@ -7,6 +9,7 @@
 namespace pipescope {
 namespace {
 constexpr std::int64_t kMost = Rows::kMostAmount;
+constexpr std::size_t kMostOfAKind = 40;  // bytes in a message
 
 /// "has the partition -3; it must be .."; empty if the field is sound.
 std::string field_fault(const char* name, std::int32_t value, std::int32_t end) {
@@ -65,7 +68,8 @@ Slice slice_of(const Rows& row) {
     };
     const auto kind = parse_task_kind(row.text(1));
     if (!kind) {
-        damaged(fmt::format("has the kind '{}'; it must be one that docs/trace-format.md lists", row.text(1)));
+        damaged(fmt::format("has the kind '{}'; it must be one that docs/trace-format.md lists",
+                            shortened(row.text(1), kMostOfAKind)));
     }
     const Slice slice{{row.id(0), *kind, row.id(2), row.id(3), row.id(4)},
                       row.is_null(5) ? LaneId{0} : LaneId{row.id(5)},

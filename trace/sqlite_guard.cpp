@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+
 namespace pipescope {
 std::string quoted(const std::filesystem::path& path) {
     return "'" + path.string() + "'";
@@ -18,9 +20,10 @@ void refuse_damaged(const DamagedValue& damage, const std::filesystem::path& pat
 }
 
 void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, const std::filesystem::path& path) {
+    const int system_error = errno;  // of SQLite's last call, if it could not open a file
     const std::string what = "cannot " + std::string(doing) + " trace " + quoted(path) + ": " + error.what();
-    if (error.getErrorCode() == SQLITE_ERROR &&
-        doing == "read") {  // in a query of ours: a table or a column is missing
+    const bool is_there = doing != "write" && doing != "create";
+    if (error.getErrorCode() == SQLITE_ERROR && is_there) {  // in a query of ours: a table or a column is missing
         throw TraceFormatError(what + "; every trace has it; the file is damaged, or not a trace; record it again");
     }
     switch (error.getErrorCode()) {
@@ -33,11 +36,23 @@ void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, cons
             throw TraceFormatError(what +
                                    ": it took far more steps than a trace of this size needs; the file is damaged; "
                                    "record it again, or restore it from a copy");
+        case SQLITE_TOOBIG:
+            if (is_there) {
+                throw TraceFormatError(what +
+                                       "; no text of a trace is that long; the file is damaged; record it again, or "
+                                       "restore it from a copy");
+            }
+            throw TraceError(what + "; the texts of a trace are shorter; use a smaller profile or shorter names");
+        case SQLITE_NOMEM: throw TraceError(what + "; end other programs, or use a machine with more memory");
         case SQLITE_FULL: throw TraceError(what + "; free some space, or write to another disk");
         case SQLITE_BUSY:
         case SQLITE_LOCKED: throw TraceError(what + "; another process has it open; wait until that one ends");
-        case SQLITE_READONLY:
         case SQLITE_CANTOPEN:
+            if (system_error == EMFILE || system_error == ENFILE) {
+                throw TraceError(what + ": too many files are open; close some, or raise the limit (ulimit -n)");
+            }
+            [[fallthrough]];
+        case SQLITE_READONLY:
         case SQLITE_PERM: throw TraceError(what + "; check that the file and its folder may be written");
         default: throw TraceError(what + "; check the disk and the permissions of the folder");
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "schedule/printable.h"
 #include "trace/trace_records.h"
 
 #include <SQLiteCpp/Exception.h>
@@ -15,7 +16,8 @@ namespace pipescope {
 /// the remedy.
 class DamagedValue : public std::runtime_error {
 public:
-    using std::runtime_error::runtime_error;
+    /// A value of the file in the message may hold any byte. what() ends at a NUL.
+    explicit DamagedValue(std::string_view what) : std::runtime_error(printable(what)) {}
 };
 
 /// Translates an SQLite error about `path` into one with a remedy: TraceFormatError if the file is damaged, otherwise

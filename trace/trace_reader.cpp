@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace pipescope {
 namespace {
@@ -21,6 +22,7 @@ constexpr const char* kSelectSamples =
     "transient, copy, output, rowid FROM PIPESCOPE_MEMORY";
 
 constexpr std::size_t kMostOfALane = 80;  // bytes in a message
+constexpr std::size_t kMostOfASource = 40;
 
 /// The lanes of a trace, in which every task and sample of it lies.
 class DeclaredLanes {
@@ -96,6 +98,29 @@ struct TraceReader::Impl {
         Rows other(db, "SELECT 1 FROM PIPESCOPE_TASK WHERE source = ? LIMIT 1");
         other.bind(1, to_string(source == Source::measured ? Source::simulated : Source::measured));
         return !other.next();
+    }
+
+    /// Throws DamagedValue if one of these tasks is neither measured nor simulated: no query would find it. The index
+    /// finds it at once; without one, in a trace that is still being written, only the given rows are read.
+    void require_known_sources(const RowIds& ids) {
+        Rows index(db, "SELECT 1 FROM sqlite_master WHERE name = 'PIPESCOPE_TASK_BY_TIME'");
+        const auto require_none = [&](const std::string& condition) {
+            Rows other(db, "SELECT source, id FROM PIPESCOPE_TASK WHERE " + condition + " LIMIT 1");
+            if (other.next()) {
+                throw DamagedValue(fmt::format("task {} has the source '{}'; it must be measured or simulated",
+                                               other.number(1), shortened(other.text(0), kMostOfASource)));
+            }
+        };
+        if (index.next()) {
+            for (const char* condition : {"source IS NULL", "source < 'measured'", "source > 'simulated'",
+                                          "source > 'measured' AND source < 'simulated'"}) {
+                require_none(condition);
+            }
+        } else {
+            require_none(
+                fmt::format("id BETWEEN {} AND {} AND (source IS NULL OR source NOT IN ('measured', 'simulated'))",
+                            ids.first, ids.last));
+        }
     }
 
     DeclaredLanes declared_lanes(std::size_t lanes) {
@@ -205,6 +230,7 @@ std::optional<std::int64_t> TraceReader::utc_epoch_ns() const {
 
 std::vector<StepRecord> TraceReader::steps() const {
     std::vector<StepRecord> steps;
+    std::unordered_set<std::int32_t> numbers;
     bool has_samples = false;  // an earlier recorder noted none
     impl_->for_each("SELECT 1 FROM pragma_table_info('PIPESCOPE_STEP') WHERE name = 'samples'",
                     [&](const Rows&) { has_samples = true; });
@@ -221,6 +247,10 @@ std::vector<StepRecord> TraceReader::steps() const {
                         }
                         if (step.end < step.start || step.wall_end < step.wall_start) {
                             impl_->damaged("step " + std::to_string(step.step) + " ends before it starts");
+                        }
+                        if (!numbers.insert(step.step).second) {
+                            impl_->damaged("PIPESCOPE_STEP has step " + std::to_string(step.step) +
+                                           " twice; each step has one row");
                         }
                         steps.push_back(step);
                     });
@@ -261,6 +291,7 @@ std::int64_t TraceReader::read_tasks(Source source, const RowIds& ids,
     std::int64_t last = ids.first - 1;
     guard_sqlite("read", impl_->path, [&] {
         const DeclaredLanes declared = impl_->declared_lanes(lanes().size());
+        impl_->require_known_sources(ids);
         // The unary plus prevents the index by source, which would jump through the whole file.
         const bool only = impl_->holds_only(source);
         Rows row(impl_->db, std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE id BETWEEN " +

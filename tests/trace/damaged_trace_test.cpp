@@ -166,6 +166,14 @@ TEST_F(DamagedTrace, WithAValueThatNoRecordingHoldsIsRefusedByEveryReader) {
         {"UPDATE PIPESCOPE_TASK SET lane = 12 WHERE id = 1", "task 1 has the lane 12", "lanes are 0 to "},
         {"UPDATE PIPESCOPE_TASK SET lane = 1.5 WHERE id = 1", "lane is '1.5'", "whole number"},
         {"UPDATE PIPESCOPE_TASK SET lane = 4294967296 WHERE id = 1", "lane is '4294967296'", "2^31 - 1"},
+        {"UPDATE PIPESCOPE_TASK SET source = 'bogus' WHERE id = 1", "task 1 has the source 'bogus'",
+         "must be measured or simulated"},
+        {"UPDATE PIPESCOPE_TASK SET source = 'nobody' WHERE id = 1", "task 1 has the source 'nobody'",
+         "must be measured or simulated"},
+        {"DROP INDEX PIPESCOPE_TASK_BY_TIME; UPDATE PIPESCOPE_TASK SET source = 'z' WHERE id = 1",
+         "task 1 has the source 'z'", "must be measured or simulated"},
+        {"UPDATE PIPESCOPE_TASK SET kind = x'00ff' WHERE id = 1", "the kind '\\x00", "must be one"},
+        {"UPDATE PIPESCOPE_TASK SET start = x'00' WHERE id = 1", "PIPESCOPE_TASK.start is '\\x00'", "whole number"},
         {"UPDATE PIPESCOPE_TASK SET kind = 'x' WHERE id = 1", "the kind 'x'", "must be one"}};
     for (const auto& each : kCases) {
         SCOPED_TRACE(each.sql);
@@ -185,6 +193,7 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
     const std::string intact = bytes_of(folder_ / "t.sqlite");
     const std::pair<const char*, const char*> kCases[] = {
         {"UPDATE PIPESCOPE_STEP SET wallEnd = 9223372036854775807", "PIPESCOPE_STEP.wallEnd is '9223372036854775807'"},
+        {"INSERT INTO PIPESCOPE_STEP SELECT * FROM PIPESCOPE_STEP LIMIT 1", "twice; each step has one row"},
         {"UPDATE PIPESCOPE_STEP SET trainingLoss = 'small'", "PIPESCOPE_STEP.trainingLoss is 'small'"},
         {"UPDATE PIPESCOPE_MEMORY SET time = 'noon'", "PIPESCOPE_MEMORY.time is 'noon'"},
         {"UPDATE PIPESCOPE_MEMORY SET peak = 9223372036854775807", "PIPESCOPE_MEMORY.peak is '9223372036854775807'"},

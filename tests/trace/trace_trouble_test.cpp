@@ -1,6 +1,7 @@
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
 #include "trace/open_trace.h"
+#include "trace/sqlite_guard.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 
@@ -8,9 +9,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace pipescope {
 namespace {
@@ -70,6 +74,21 @@ TEST(TraceTrouble, ADiskThatFillsUpWhileTheTraceIsFinishedLeavesItReadable) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     EXPECT_EQ(open_trace(folder / "t.sqlite").measured.slices.size(), 5000u);
     EXPECT_EQ(recover_trace(folder / "t.sqlite").tasks, 5000);
+}
+
+std::string remedy_for(int code, std::string_view doing) {
+    return thrown<TraceError>([&] { rethrow_sqlite(SQLite::Exception("it failed", code), doing, "t.sqlite"); });
+}
+
+TEST(TraceTrouble, OfEachKindHasARemedyOfItsOwn) {
+    errno = 0;
+    EXPECT_THAT(remedy_for(SQLITE_TOOBIG, "read"), HasSubstr("no text of a trace is that long; the file is damaged"));
+    EXPECT_THAT(remedy_for(SQLITE_TOOBIG, "write"), HasSubstr("use a smaller profile"));
+    EXPECT_THAT(remedy_for(SQLITE_ERROR, "recover"), HasSubstr("every trace has it; the file is damaged"));
+    EXPECT_THAT(remedy_for(SQLITE_NOMEM, "read"), HasSubstr("more memory"));
+    EXPECT_THAT(remedy_for(SQLITE_CANTOPEN, "open"), HasSubstr("check that the file and its folder may be written"));
+    errno = EMFILE;
+    EXPECT_THAT(remedy_for(SQLITE_CANTOPEN, "open"), HasSubstr("too many files are open"));
 }
 
 TEST(TraceTrouble, AFileThatAnotherWriterHoldsIsAnErrorAndNoHang) {
