@@ -304,6 +304,7 @@ std::vector<LaneFacts> threadFacts(const TraceDocument& document) {
     }
     const TrackStore& store = *document.tracks;
     const std::vector<bool> marks = stepMarks(store);
+    const TimeRange whole = store.range();
     for (const TrackRows& thread : threadsOf(store)) {
         const TrackRow& row = store.rows[thread.first];
         LaneFacts& each = facts.emplace_back();
@@ -311,7 +312,7 @@ std::vector<LaneFacts> threadFacts(const TraceDocument& document) {
         each.lane = oneGroup ? QString::fromStdString(row.name)
                              : QStringLiteral("%1 · %2").arg(QString::fromStdString(row.group),
                                                              QString::fromStdString(row.name));
-        if (const auto work = workIn(store, thread, store.range(), marks)) {
+        if (const auto work = workIn(store, thread, whole, marks)) {
             each.measuredBusy = Nanoseconds{*work};
         }
     }

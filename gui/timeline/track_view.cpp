@@ -14,6 +14,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -73,37 +76,44 @@ void TrackView::relayout() {
         setContentHeight(0);
         return;
     }
-    std::vector<std::string> groups;
-    const auto addGroup = [&](const std::string& group) {
-        if (std::find(groups.begin(), groups.end(), group) == groups.end()) {
-            groups.push_back(group);
-        }
+    struct Group {
+        std::string name;
+        std::vector<std::size_t> rows;
+        std::vector<std::size_t> counters;
     };
-    std::for_each(store_->rows.begin(), store_->rows.end(), [&](const TrackRow& row) { addGroup(row.group); });
-    std::for_each(store_->counters.begin(), store_->counters.end(),
-                  [&](const CounterRow& counter) { addGroup(counter.group()); });
+    std::vector<Group> groups;  // a trace may have as many as rows
+    std::unordered_map<std::string, std::size_t> places;
+    const auto groupOf = [&](const std::string& name) -> Group& {
+        const auto [place, isNew] = places.emplace(name, groups.size());
+        if (isNew) {
+            groups.push_back({name, {}, {}});
+        }
+        return groups[place->second];
+    };
+    for (std::size_t row = 0; row < store_->rows.size(); ++row) {
+        groupOf(store_->rows[row].group).rows.push_back(row);
+    }
+    for (std::size_t counter = 0; counter < store_->counters.size(); ++counter) {
+        groupOf(store_->counters[counter].group()).counters.push_back(counter);
+    }
     int y = kTrackGap;
     const auto add = [&](Band::Kind kind, std::size_t index, int height, const std::string& group) {
         bands_.push_back({kind, index, y, height, group});
         y += height;
     };
-    for (const std::string& group : groups) {
-        if (groups.size() > 1 && !group.empty()) {
-            add(Band::Kind::group, 0, rowHeight() + 2, group);
+    for (const Group& group : groups) {
+        if (groups.size() > 1 && !group.name.empty()) {
+            add(Band::Kind::group, 0, rowHeight() + 2, group.name);
         }
-        const bool shown = !collapsed_.contains(group);
-        for (std::size_t row = 0; shown && row < store_->rows.size(); ++row) {
-            if (store_->rows[row].group == group) {
-                const bool follows =
-                    !bands_.empty() && bands_.back().kind == Band::Kind::row && bands_.back().group == group;
+        if (!collapsed_.contains(group.name)) {
+            for (const std::size_t row : group.rows) {
+                const bool follows = row != group.rows.front();
                 y += follows && store_->rows[row].depth == 0 ? kTrackGap : 0;
-                add(Band::Kind::row, row, rowHeight(), group);
+                add(Band::Kind::row, row, rowHeight(), group.name);
             }
-        }
-        for (std::size_t counter = 0; shown && counter < store_->counters.size(); ++counter) {
-            if (store_->counters[counter].group() == group) {
+            for (const std::size_t counter : group.counters) {
                 y += kTrackGap;
-                add(Band::Kind::counter, counter, counterHeight(), group);
+                add(Band::Kind::counter, counter, counterHeight(), group.name);
             }
         }
         y += kTrackGap;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QElapsedTimer>
 #include <QTest>
 
 #include <cmath>
@@ -315,6 +316,24 @@ TEST(TrackView, DrawsArrowsOfTheSelectedRange) {
     EXPECT_EQ(changes({at(650), gap, 100, view.counterRect(0).height()}), 0);  // not to that of another call
     QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, {at(950), view.rowRect(1).center().y()});
     EXPECT_EQ(picked, std::nullopt);
+}
+
+// The time grew with the square of the number: minutes for this many.
+TEST(TrackView, ArrangesAsManyProcessesAsThreads) {
+    constexpr int kProcesses = 100'000;
+    TrackStore store;
+    store.texts = {"x"};
+    for (int k = 0; k < kProcesses; ++k) {
+        const std::string name = "process " + std::to_string(k);
+        store.rows.push_back({name, "thread", 0, {0}, {100}, {0}});
+    }
+    TimeAxisModel axis;
+    TrackView view(axis);
+    QElapsedTimer timer;
+    timer.start();
+    view.setStore(std::make_shared<const TrackStore>(std::move(store)));
+    EXPECT_GT(view.rowRect(kProcesses - 1).top(), view.rowRect(0).top() + kProcesses);
+    EXPECT_LT(timer.elapsed(), 10'000);  // ms; measured: below 200
 }
 }  // namespace
 }  // namespace pipescope
