@@ -7,6 +7,7 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"
 #include "trace/open_trace.h"
@@ -114,7 +115,7 @@ ExitCode export_command(const ExportFlags& flags) {
         return ExitCode::success;
     }
     write_output(output, flags.force, [&](std::ostream& out) { write_as(trace, format, out); });
-    std::cout << fmt::format("wrote {}\n", output.string());
+    std::cout << fmt::format("wrote {}\n", printable(output.string()));
     return ExitCode::success;
 }
 }  // namespace

@@ -7,6 +7,7 @@
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "schedule/placement.h"
+#include "schedule/printable.h"
 #include "simulator/links_file.h"
 #include "simulator/pipeline_options.h"
 #include "trace/merge_traces.h"
@@ -93,8 +94,8 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
     } else if (merged.processes.size() > 1) {
         text += "the error between times of different processes is unknown\n";
     }
-    return text + fmt::format("{}: {}, {} between processes\n", output, counted(merged.tasks, "task", "tasks"),
-                              counted(merged.copies, "copy", "copies"));
+    return text + fmt::format("{}: {}, {} between processes\n", printable(output),
+                              counted(merged.tasks, "task", "tasks"), counted(merged.copies, "copy", "copies"));
 }
 
 /// The run's configuration with the network between its processes; empty without links.

@@ -10,6 +10,7 @@
 #include "cli/reports.h"
 #include "schedule/error.h"
 #include "schedule/number_text.h"
+#include "schedule/printable.h"
 #include "schedule/task_key.h"
 #include "simulator/number_ranges.h"
 #include "simulator/planner.h"
@@ -225,7 +226,7 @@ ExitCode plan_command(const PlanFlags& flags, const OrderOutput& order, bool jso
     const PlanAnswer answer = answer_with_bar(flags);
     const Plan& found = answer.plan;
     for (const std::string& note : answer.price_notes) {
-        std::cerr << "pipescope: " << note << "\n";
+        std::cerr << "pipescope: " << printable(note) << "\n";
     }
     if (json) {
         std::cout << dump(plan_answer_json(answer));
@@ -237,7 +238,8 @@ ExitCode plan_command(const PlanFlags& flags, const OrderOutput& order, bool jso
     if (!order.file.empty() && found.best) {
         write_output(order.file, order.force, order_csv(found.candidates[*found.best].simulation));
     } else if (!order.file.empty()) {
-        std::cerr << "pipescope: '" << order.file << "' was not written; no candidate keeps the memory limit\n";
+        std::cerr << "pipescope: '" << printable(order.file)
+                  << "' was not written; no candidate keeps the memory limit\n";
     }
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }

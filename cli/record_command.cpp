@@ -5,6 +5,7 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "trace/trace_reader.h"
 
@@ -238,7 +239,7 @@ void report(const fs::path& trace) {
             lost += drop.dropped;
         }
         const std::string count = recovery.was_open ? "its recording was cut off" : counted(ranges, "range", "ranges");
-        std::cerr << fmt::format("pipescope: {}: {}, {}; clock drift {} ns{}\n", trace.string(), count,
+        std::cerr << fmt::format("pipescope: {}: {}, {}; clock drift {} ns{}\n", printable(trace.string()), count,
                                  counted(recovery.tasks, "task", "tasks"), recovery.clock_drift_ns,
                                  lost == 0 ? "" : "; " + counted(lost, "record was lost", "records were lost"));
     } catch (const std::exception& error) {
@@ -280,7 +281,7 @@ ExitCode record_command(const RecordFlags& flags) {
         report(trace);
     } else {
         std::cerr << fmt::format("pipescope: {} wrote no trace; it has no NVTX ranges, or ended before the first one\n",
-                                 flags.command.front());
+                                 printable(flags.command.front()));
     }
     for (const fs::path& each : made) {
         report(each);

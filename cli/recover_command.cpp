@@ -3,6 +3,7 @@
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/units.h"
+#include "schedule/printable.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_schema.h"
 
@@ -46,7 +47,7 @@ ExitCode recover_command(const RecoverFlags& flags) {
                                                         : nlohmann::ordered_json(recovery.log_trouble)}});
         return ExitCode::success;
     }
-    std::cout << fmt::format("{}: {}, {}; {}\n", flags.trace, counted(recovery.tasks, "task", "tasks"),
+    std::cout << fmt::format("{}: {}, {}; {}\n", printable(flags.trace), counted(recovery.tasks, "task", "tasks"),
                              counted(recovery.steps, "step", "steps"), what_was_done(recovery));
     if (!log_is_whole) {
         std::cout << fmt::format(

@@ -6,6 +6,7 @@
 #include "cli/units.h"
 #include "schedule/error.h"
 #include "schedule/placement.h"
+#include "schedule/printable.h"
 #include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
 #include "simulator/schedule_file.h"
@@ -149,7 +150,8 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
         std::cout << fmt::format(
             "{}: {}, {}, {}; every task once, and no deadlock\n"
             "{}, {} idle, if each task took one slot and copies none\n",
-            to_file ? "wrote " + outputs.output : flags.schedule, counted(graph.num_lanes(), "lane", "lanes"),
+            printable(to_file ? "wrote " + outputs.output : flags.schedule),
+            counted(graph.num_lanes(), "lane", "lanes"),
             counted(graph.shape().num_partitions, "partition", "partitions"),
             counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"),
             counted(table.rows.front().size(), "slot", "slots"), format_percent(idle_share(table)));

@@ -20,6 +20,7 @@
 #include "profiler/recorder/load_meter.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/printable.h"
 #include "schedule/sample_statistics.h"
 #include "simulator/balance_search.h"
 #include "simulator/pipeline_defaults.h"
@@ -307,7 +308,9 @@ ExitCode demo_command(DemoFlags flags) {
     const StopSignals signals;
     flags.demo.output = flags.output;
     // With --json, stdout contains only the object.
-    flags.demo.say = [&](const std::string& line) { (flags.json ? std::cerr : std::cout) << line << std::endl; };
+    flags.demo.say = [&](const std::string& line) {
+        (flags.json ? std::cerr : std::cout) << printable(line) << std::endl;
+    };
     const std::vector<DemoPart> parts = run_demo(flags.demo);
     if (flags.json) {
         nlohmann::ordered_json object{{"real", demo_json(parts.front())}};
@@ -323,7 +326,7 @@ ExitCode demo_command(DemoFlags flags) {
     for (const DemoPart& part : parts) {
         std::cout << "\n" << demo_text(part);
     }
-    std::cout << "\nreport: " << (flags.demo.output / "report.md").string()
+    std::cout << "\nreport: " << printable((flags.demo.output / "report.md").string())
               << (stop_signal() == 0 ? "\n" : "; interrupted: it contains the measurements so far\n");
     return stop_exit_code();
 }

@@ -201,14 +201,15 @@ std::string saves_text(const RunFlags& flags, const TrainingSaves& saves, std::i
     std::string text;
     if (const std::int64_t done = saves.steps_done(); done >= steps) {
         return fmt::format("{} holds {} of {} steps: nothing is left to train; a larger --steps continues\n",
-                           saves.newest().string(), done, steps);
+                           printable(saves.newest().string()), done, steps);
     } else if (saves.resumed() != nullptr) {
-        text += fmt::format("continued after step {} of {}\n", done, saves.resumed()->path().string());
+        text += fmt::format("continued after step {} of {}\n", done, printable(saves.resumed()->path().string()));
     } else if (flags.save.resume) {
-        text += fmt::format("started from the beginning: there was no saved step in {}\n", flags.save.folder.string());
+        text += fmt::format("started from the beginning: there was no saved step in {}\n",
+                            printable(flags.save.folder.string()));
     }
     if (!saves.times().empty()) {
-        text += fmt::format("saved {} ({}, median {})\n", saves.newest().string(),
+        text += fmt::format("saved {} ({}, median {})\n", printable(saves.newest().string()),
                             counted(saves.times().size(), "save", "saves"), format_duration(median(saves.times())));
     }
     return text;
@@ -226,15 +227,16 @@ std::string bubble_text(const TrainingResult& result) {
 std::string trace_text(const std::string& trace, int processes) {
     if (processes == 1) {
         const std::string word = shell_word(trace);
-        return fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, word, word);
+        return fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", printable(trace), word,
+                           word);
     }
     const std::string of_rank = ".rank0";
     const std::size_t at = trace.rfind(of_rank);
     const std::string before = trace.substr(0, at);
     const std::string behind = trace.substr(at + of_rank.size());
     const std::string all = shell_word(before + ".rank") + "*" + (behind.empty() ? "" : shell_word(behind));
-    return fmt::format("traces {}.rank*{}; next: 'pipescope compare {}' or 'pipescope merge {} -o {}'\n", before,
-                       behind, all, all, shell_word(before + behind));
+    return fmt::format("traces {}.rank*{}; next: 'pipescope compare {}' or 'pipescope merge {} -o {}'\n",
+                       printable(before), printable(behind), all, all, shell_word(before + behind));
 }
 
 std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int processes) {

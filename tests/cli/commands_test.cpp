@@ -394,6 +394,9 @@ TEST_F(Commands, ExistingFilesAreKeptUnlessForced) {
 
 TEST_F(Commands, ASimulatedTraceCanBeExported) {
     user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite");
+    EXPECT_EQ(user.succeeds("export t.sqlite --format chrome -o c\x1b[2J.json").out, "wrote c\\x1b[2J.json\n");
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace m\x1b[2J.sqlite");
+    EXPECT_THAT(user.succeeds("recover m\x1b[2J.sqlite").out, StartsWith("m\\x1b[2J.sqlite: "));
     user.succeeds("export t.sqlite --format chrome");
     EXPECT_TRUE(nlohmann::json::parse(user.reads("t.chrome.json")).contains("traceEvents"));
     const std::string csv = user.succeeds("export t.sqlite --format csv -o -").out;
