@@ -28,12 +28,17 @@ std::optional<std::filesystem::path> file_of_model(const std::string& model) {
 namespace {
 constexpr int kRoundsOfATurn = 4;  // the first of a turn starts with cold caches
 
-ProfileOptions options_for_run(const PipelineOptions& pipeline, std::uint64_t seed) {
+ProfileOptions options_for_run(std::size_t num_layers, const PipelineOptions& pipeline, std::uint64_t seed) {
     const auto sizes = micro_batch_sizes(pipeline);
     const std::set<std::int64_t> distinct(sizes.begin(), sizes.end());
     ProfileOptions options;
     options.samples.assign(distinct.begin(), distinct.end());
     options.co_running_lanes = num_lanes(pipeline);
+    if (pipeline.balance.num_layers() == num_layers) {  // otherwise the cuts are not known yet
+        for (std::size_t j = 0; j < pipeline.balance.num_partitions(); ++j) {
+            options.partition_ends.push_back(pipeline.balance.layers_of(PartitionId{j}).end.index());
+        }
+    }
     options.seed = seed;
     return options;
 }
@@ -41,7 +46,7 @@ ProfileOptions options_for_run(const PipelineOptions& pipeline, std::uint64_t se
 
 Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
                         std::function<void(double done)> progress) {
-    ProfileOptions options = options_for_run(pipeline, seed);
+    ProfileOptions options = options_for_run(model.layers.size(), pipeline, seed);
     options.progress = [&](double done) {
         throw_if_stopped();
         progress(done);
@@ -50,7 +55,7 @@ Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline,
 }
 
 ProfileInTurns::ProfileInTurns(ModelSpec model, const PipelineOptions& pipeline, std::uint64_t seed)
-    : model_(std::move(model)), options_(options_for_run(pipeline, seed)) {
+    : model_(std::move(model)), options_(options_for_run(model_.layers.size(), pipeline, seed)) {
     options_.progress = [](double) { throw_if_stopped(); };
     options_.between_rounds = [this] { return next_round(); };
 }

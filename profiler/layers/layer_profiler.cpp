@@ -173,6 +173,7 @@ private:
         options.target_error = options_.target_cv;
         options.seed = options_.seed;
         options.tapes = options_.tapes;
+        options.partition_ends = count == 1 ? options_.partition_ends : std::vector<std::size_t>{};
         options.between_rounds = options_.between_rounds;
         options.progress = [this, part, count](double done) {
             if (given_up_) {

@@ -18,6 +18,10 @@ struct ProfileOptions {
     /// Limited to the machine's cores, since the simulator models lanes that take turns on a core. Always 1 on an
     /// accelerator.
     int co_running_lanes = 2;
+    /// Layers at which a lane's partition ends, ascending, the last one the number of layers; empty: unknown. Layers
+    /// then run beside those of their partition alone, whose weights stay in the lane's caches. Not with one layer at a
+    /// time.
+    std::vector<std::size_t> partition_ends;
     double time_limit_s = 30;  ///< for the whole profile; exceeded only if one pass over the layers takes longer
     /// Repeats stop when the layers' means are known this well, and whole passes twice as well (size_times.h).
     double target_cv = 0.02;

@@ -72,9 +72,18 @@ private:
             walk.loss(chain_, part_.targets[size]);
             bytes_.push_back(walk.bytes());
             ends_.push_back(walk.activation());
-            sizes_.push_back(
-                {part_.starts[size], part_.targets[size], segments_below(bytes_.back().layers, segment_bytes())});
+            sizes_.push_back({part_.starts[size], part_.targets[size], segments()});
         }
+    }
+
+    /// As a lane runs its partition, unless that is too large.
+    std::vector<std::size_t> segments() const {
+        std::vector<std::size_t> ends = segments_below(bytes_.back().layers, segment_bytes());
+        ends.insert(ends.end(), options_.partition_ends.begin(), options_.partition_ends.end());
+        std::ranges::sort(ends);
+        const auto repeated = std::ranges::unique(ends);
+        ends.erase(repeated.begin(), repeated.end());
+        return ends;
     }
 
     Bytes segment_bytes() const {

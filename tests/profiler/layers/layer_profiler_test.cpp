@@ -313,6 +313,39 @@ ModelSpec counted_model(std::size_t layers, int& alive, int& most) {
     return model;
 }
 
+class NotingLayer : public Layer {
+public:
+    NotingLayer(std::string& calls, char name) : calls_(calls), name_(name) {}
+    Tensors forward(const Tensors& inputs) override {
+        calls_ += {name_, at::GradMode::is_enabled() ? 'r' : 'f'};
+        return {inputs.at(0) * weight_};
+    }
+    NamedTensors parameters() const override { return {{"weight", weight_}}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    std::string& calls_;
+    char name_;
+    at::Tensor weight_ = torch::ones(16).set_requires_grad(true);
+};
+
+TEST_F(LayerProfilerTest, RunsTheLayersOfAPartitionByThemselvesIfItsEndsAreKnown) {
+    std::string calls;
+    ModelSpec model = make_model("mlp:layers=1,width=16");
+    model.layers = {{"a", [&] { return std::make_unique<NotingLayer>(calls, 'a'); }},
+                    {"b", [&] { return std::make_unique<NotingLayer>(calls, 'b'); }}};
+    ProfileOptions options = quick();
+    options.co_running_lanes = 1;
+    profile_model(model, options);
+    EXPECT_THAT(calls, AllOf(HasSubstr("afbfarbr"), testing::Not(HasSubstr("afarbfbr"))));
+    calls.clear();
+    options.partition_ends = {1, 2};
+    profile_model(model, options);
+    EXPECT_THAT(calls, AllOf(HasSubstr("afarbfbr"), testing::Not(HasSubstr("afbfarbr"))));
+}
+
 TEST_F(LayerProfilerTest, HoldsOneLayerAtATimeIfAskedTo) {
     int alive = 0;
     int most = 0;
