@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace pipescope {
@@ -72,6 +75,21 @@ std::optional<FileChecksums> checksums_of(const std::optional<SaveChecksums>& al
     return found->second;
 }
 
+/// True for the number of updates in a parameter's state of Adam.
+bool is_count(TensorKind kind, const StoredTensor& tensor) {
+    return kind == TensorKind::optimizer && tensor.name.ends_with(".step") && tensor.dtype == "I64" &&
+           tensor.shape.empty();
+}
+
+void require_count(const SafetensorsFile& file, const StoredTensor& tensor, std::span<const std::byte> bytes) {
+    std::int64_t count = 0;
+    std::memcpy(&count, bytes.data(), sizeof(count));
+    if (count < 0) {
+        throw SaveError(file.path().string() + ": " + shown(tensor.name) + " is " + std::to_string(count) +
+                        "; an optimizer counts its updates from 0");
+    }
+}
+
 /// Reads all tensors of one kind.
 void check_tensors(const fs::path& step, TensorKind kind, const TrainingRecord& record, SavedStepCheck& check) {
     std::map<std::string, std::set<std::string>> names;  // by file
@@ -81,7 +99,14 @@ void check_tensors(const fs::path& step, TensorKind kind, const TrainingRecord& 
     for (auto& [name, indexed] : names) {
         const SafetensorsFile file(step / name, checksums_of(record.checksums, step / name));
         for (const StoredTensor& tensor : file.header().tensors) {
-            file.check(tensor);
+            if (is_count(kind, tensor)) {
+                std::int64_t count = 0;
+                const auto bytes = std::as_writable_bytes(std::span(&count, 1));
+                file.read(tensor, bytes);
+                require_count(file, tensor, bytes);
+            } else {
+                file.check(tensor);
+            }
             indexed.erase(tensor.name);
             ++check.tensors;
             check.bytes += tensor.end - tensor.begin;
@@ -208,6 +233,7 @@ SavedTensors::SavedTensors(fs::path step, TensorKind kind) : SavedTensors(step, 
 
 SavedTensors::SavedTensors(fs::path step, TensorKind kind, const TrainingRecord& record)
     : step_(std::move(step)),
+      kind_(kind),
       files_(with_way_out(step_, [&] { return parse_file(step_ / name_of_index(kind), parse_tensor_index); })),
       checksums_(record.checksums) {}
 
@@ -242,6 +268,12 @@ const StoredTensor& SavedTensors::find(const std::string& name) {
 
 void SavedTensors::read(const std::string& name, std::span<std::byte> into) {
     const OpenFile& open = file_of(name);
-    with_way_out(step_, [&] { open.file.read(*open.tensors.at(name), into); });
+    with_way_out(step_, [&] {
+        const StoredTensor& tensor = *open.tensors.at(name);
+        open.file.read(tensor, into);
+        if (is_count(kind_, tensor)) {
+            require_count(open.file, tensor, into);
+        }
+    });
 }
 }  // namespace pipescope

@@ -76,6 +76,7 @@ private:
     OpenFile& file_of(const std::string& name);
 
     std::filesystem::path step_;
+    TensorKind kind_;
     std::map<std::string, std::string> files_;
     std::optional<SaveChecksums> checksums_;
     std::map<std::string, std::unique_ptr<OpenFile>> open_;

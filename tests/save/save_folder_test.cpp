@@ -356,6 +356,18 @@ TEST(SavedStep, RefusesTensorsThatChangedPlaces) {
     EXPECT_THAT(error_of_reading(step), HasSubstr("the tensor \"a\" has the checksum"));
 }
 
+TEST(SavedStep, RefusesANegativeCountOfUpdates) {
+    const TemporaryFolder folder;
+    const fs::path step = SaveFolder(folder.path()).save({.step = 1}, tensors("a", -3));
+    write_text(step / "training.json", to_json(TrainingRecord{{.step = 1}, std::nullopt}));
+    const auto says = HasSubstr("\"a.step\" is -3; an optimizer counts its updates from 0");
+    EXPECT_THAT(check_saved_step(step).fault, says);
+    SavedTensors optimizer(step, TensorKind::optimizer);
+    EXPECT_THAT(thrown<SaveError>([&] { value_of(optimizer, "a.step"); }), says);
+    SavedTensors model(step, TensorKind::model);
+    EXPECT_EQ(value_of(model, "a"), -3) << "a tensor of the model holds any number";
+}
+
 TEST(SavedStep, WithoutChecksumsIsReadAndSaysSo) {
     const TemporaryFolder folder;
     const fs::path step = SaveFolder(folder.path()).save({.step = 1}, tensors("a", 7));
