@@ -492,14 +492,18 @@ void WhatIfPanel::showResult() {
     const std::string& dtype = model_.profile()->dtype;
     basis_->setText(tr("dtype %1").arg(QString::fromStdString(dtype)));
     QStringList lines;
+    QStringList warnings;
     for (const ScenarioMessage& message : result->messages) {
         lines << symbolOf(message.kind) + QChar(QChar::Nbsp) + message.text;
+        if (message.kind != ScenarioMessage::Kind::note) {
+            warnings << lines.back();
+        }
     }
     if (const QString error = errorText(); !error.isEmpty()) {
         lines << symbolOf(ScenarioMessage::Kind::note) + QChar(QChar::Nbsp) + error;
     }
-    about_ = lines.join(QLatin1Char('\n'));
-    messages_->setText(about_);
+    messages_->setText(lines.join(QLatin1Char('\n')));
+    about_ = warnings.join(QLatin1Char('\n'));
 }
 
 /// How sure the change of the step is, given the error of the simulation on the recorded run; empty if that is unknown.

@@ -105,7 +105,7 @@ private:
     ValueSlider* memoryLimit_ = nullptr;
     QComboBox* optimizer_ = nullptr;
     PeakBars* peaks_ = nullptr;
-    QString about_;  // messages about the displayed scenario
+    QString about_;  // warnings about the displayed scenario; its notes would seem to be about a refused value
     QLabel* messages_ = nullptr;
 };
 }  // namespace pipescope

@@ -449,6 +449,10 @@ TEST_F(WhatIfPanelTest, RefusesDevicesThatAreNotOneForEachLane) {
     EXPECT_EQ(options().hardware.devices.size(), 4U);
     EXPECT_TRUE(panel_.messages().contains(QStringLiteral("those on gpu share its speed")))
         << panel_.messages().toStdString();
+    devices.setText(QStringLiteral("gpu"));
+    QTest::keyClick(&devices, Qt::Key_Return);
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("the pipeline has 4")));
+    EXPECT_FALSE(panel_.messages().contains(QStringLiteral("share its speed"))) << "of the list before";
 }
 
 TEST_F(WhatIfPanelTest, SaysWhetherAChangeIsLargerThanTheErrorOnTheRun) {
