@@ -179,7 +179,11 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
         refuse("lies on " + to_string(parts) + ", " + counted(lanes, "lane", "lanes"),
                "the pipeline has " + std::to_string(layout.pipeline), "let the lanes of the types add up to it");
     }
-    if (layout.micro_batch_size > kMostSamples || layout.batch > kMostSamples) {
+    if (layout.micro_batch_size > kMostSamples) {
+        refuse("--micro-batch-size is " + std::to_string(layout.micro_batch_size),
+               "a micro-batch has at most 2^40 samples", "use a smaller one");
+    }
+    if (layout.batch > kMostSamples) {
         refuse("--batch is " + std::to_string(layout.batch), "a batch has at most 2^40 samples", "use a smaller one");
     }
     if (layout.batch % layout.data != 0 || layout.batch / layout.data % layout.micro_batch_size != 0) {

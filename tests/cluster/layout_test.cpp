@@ -44,6 +44,9 @@ TEST(Layout, RefusesWhatNoClusterCouldRun) {
     refuses({.pipeline = 2, .interleave = 2, .batch = 2, .schedule = Schedule::one_f_one_b}, "one partition per lane");
     refuses({.gradient_bytes = 3}, "2, 4 or 8 bytes");
     refuses({.pipeline = 100000, .interleave = 100000}, "more than 4096 partitions");
+    refuses({.micro_batch_size = std::int64_t{2} << 40, .batch = 12},
+            "--micro-batch-size is 2199023255552; a micro-batch");
+    refuses({.batch = std::int64_t{2} << 40}, "--batch is 2199023255552; a batch has at most");
 }
 
 // Products of these numbers do not fit 64 bits.
