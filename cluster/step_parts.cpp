@@ -187,8 +187,8 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
         std::string("a faster link, fewer ") + (layout.expert > 1 ? "expert-parallel, " : "") +
             (layout.context > 1 ? "context-parallel, " : "") + "tensor-parallel devices or overlapped sends help");
     add("links between nodes", simulate(with_free_links(cluster, false, true), layout).step_ns(),
-        std::string("faster ports, more micro-batches, fewer replicas") +
-            (layout.expert > 1 ? ", fewer expert-parallel devices" : "") +
+        std::string("faster ports") + (layout.micro_batch_size > 1 ? ", more micro-batches" : "") +
+            (layout.data > 1 ? ", fewer replicas" : "") + (layout.expert > 1 ? ", fewer expert-parallel devices" : "") +
             (step.tokens > 0 && layout.gradient_bytes == 4 ? ", --gradient-bytes 2" : "") +
             " or overlapped sends help");
     const bool has_several_types = !step.simulation.options.hardware.memory_limits.empty();

@@ -898,6 +898,11 @@ TEST(StepLimits, NameWhatLimitsTheStep) {
         EXPECT_EQ(limits.front().name, "links between nodes");
         EXPECT_LT(limits.front().step_ns, 0.2 * step.step_ns());
         EXPECT_THAT(next_constraint(step, limits), HasSubstr("links between nodes: without it, the step would be "));
+        EXPECT_THAT(limits.front().remedy, HasSubstr("faster ports, --gradient-bytes 2 or"))
+            << "it has one replica, and micro-batches of one sample";
+        Layout larger = layout;
+        larger.micro_batch_size = 2;
+        EXPECT_THAT(limits_of(larger).second.front().remedy, HasSubstr("faster ports, more micro-batches, --gradient"));
     }
     cluster.between_nodes.bytes_per_second = 1e18;
     cluster.groups.front().link.bytes_per_second = 2e3;
