@@ -171,6 +171,10 @@ Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
         throw UsageError(memory_limit_text(hardware) +
                          " with --cluster; a layout's devices have one limit; give one size, such as 72GiB");
     }
+    if (hardware.memory_limit && *hardware.memory_limit < 1) {
+        throw UsageError(memory_limit_text(hardware) +
+                         " with --cluster; tensors need some memory; give a size, such as 72GiB");
+    }
     for (NodeGroup& group : cluster.groups) {
         if (pipeline.headroom) {
             set_headroom(group.device, *pipeline.headroom);

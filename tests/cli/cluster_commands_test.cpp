@@ -218,6 +218,8 @@ TEST_F(ClusterCommands, NameTheValueAndTheRule) {
                 HasSubstr("--devices has 9; the cluster has 8"));
     EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --memory-limit 1GiB,2GiB"),
                 AllOf(HasSubstr("--memory-limit is 1.00 GiB, 2.00 GiB"), HasSubstr("give one size")));
+    EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --memory-limit 0"),
+                AllOf(HasSubstr("--memory-limit is 0"), HasSubstr("tensors need some memory; give a size")));
     EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --headroom 90GiB"),
                 HasSubstr("headroom is 90.00 GiB; A100 has a memory of 80.00 GiB"));
     EXPECT_THAT(refused("simulate p.json --balance 4,4 -m 2 --batch 8 --headroom 1GiB"),
