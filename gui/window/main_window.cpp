@@ -34,6 +34,7 @@
 #include <QMessageBox>
 #include <QMimeData>
 #include <QPlainTextEdit>
+#include <QScreen>
 #include <QStackedWidget>
 #include <QTabBar>
 #include <QThreadPool>
@@ -45,6 +46,7 @@
 namespace pipescope {
 namespace {
 constexpr int kEventSlice = 20;  // ms between two looks at what is under way
+constexpr QSize kFirstSize(1600, 900);
 
 QStringList localFiles(const QMimeData& data) {
     QStringList paths;
@@ -87,7 +89,8 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     createHelpMenu();
     createToolBar();
     setMinimumSize(480, 320);  // lower than its parts would like: the lowest ones give way
-    resize(1600, 900);
+    // A window without settings is for pictures, and has no screen to fit.
+    resize(settings == nullptr ? kFirstSize : kFirstSize.boundedTo(screen()->availableSize()));
     restoreGeometry(session_.value(kWindowGeometryKey).toByteArray());
     Q_EMIT files_->pageChanged();  // to no page
 }

@@ -14,6 +14,7 @@
 #include <QMimeData>
 #include <QPlainTextEdit>
 #include <QPushButton>
+#include <QScreen>
 #include <QSettings>
 #include <QTabWidget>
 #include <QThreadPool>
@@ -395,6 +396,16 @@ TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
     EXPECT_TRUE(dock(window, "statistics")->isFloating());
     EXPECT_FALSE(dock(window, "tasks")->isHidden());
     EXPECT_EQ(window.page()->model().choice(), choice);
+}
+
+TEST(MainWindowSettings, BeginWithAWindowThatFitsTheScreen) {
+    QSettings settings(QString::fromStdString(temporaryPath("first.ini").string()), QSettings::IniFormat);
+    settings.clear();
+    const MainWindow window(&settings);
+    const QSize available = window.screen()->availableSize();
+    EXPECT_LT(available.width(), 1600) << "the screen of these tests is small";
+    EXPECT_LE(window.width(), available.width());
+    EXPECT_LE(window.height(), available.height());
 }
 
 TEST(MainWindowSettings, RemembersFilesThatWereOpened) {
