@@ -78,6 +78,7 @@ struct LaunchedRange {
 /// What one rank ran on its devices.
 struct DeviceWork {
     bool any = false;                     ///< on a stream
+    bool is_called = false;               ///< by a call that launches a kernel
     std::vector<LaunchedRange> launched;  ///< the part of it whose launch is known
 };
 
@@ -394,7 +395,8 @@ private:
         const bool is_annotated = std::ranges::any_of(ranges_, [](const NamedRange& each) {
             return each.on_device && each.meaning.role == RangeRole::task && is_compute(each.meaning.task);
         });
-        const bool links_nothing = work_.any && work_.launched.empty();
+        found_.has_device_work = is_annotated || !work_.launched.empty();
+        const bool links_nothing = (work_.any || work_.is_called) && work_.launched.empty();
         if (!is_annotated && !links_nothing && !runs_ahead(kernels)) {
             return;  // the host's ranges hold the work
         }
@@ -410,6 +412,7 @@ private:
             }
         }
         on_device_ = std::move(best);
+        found_.has_device_times = true;
     }
 
     /// The times of the range on the device, if those count. Null: the host's times do, or it has none.
@@ -621,6 +624,17 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
             }
         }
     }
+    std::vector<bool> launches(trace.names.size());
+    for (std::size_t name = 0; name < launches.size(); ++name) {
+        launches[name] = trace.names[name].find("LaunchKernel") != std::string::npos;  // of CUDA and HIP
+    }
+    for (const RangeTrack& track : trace.tracks) {
+        const auto own = is_of_device(track.kind) ? work.end() : work.find(group_of(track));
+        if (own != work.end() && !own->second.is_called) {
+            own->second.is_called =
+                std::ranges::any_of(track.ranges, [&](const TraceRange& range) { return launches.at(range.name); });
+        }
+    }
     for (const DeviceLaunch& launch : device_launches(trace)) {
         const RangeTrack& calls = trace.tracks[launch.call.track];
         const RangeTrack& stream = trace.tracks[launch.work.track];
@@ -799,10 +813,14 @@ std::set<std::int32_t> lost_steps(const std::vector<RankTasks>& ranks, std::vect
     return lost;
 }
 
+/// A rank without work on a device beside others with device times lost its kernels: the ranks of a run work alike.
 void note_launches(const std::vector<const RankTasks*>& ranks, OpenedTrace& trace) {
+    const bool any_device = std::ranges::any_of(ranks, [](const RankTasks* rank) { return rank->has_device_times; });
     std::vector<int> launching;
     for (const RankTasks* rank : ranks) {
-        if (rank->only_launches) {
+        const bool computes =
+            std::ranges::any_of(rank->tasks, [](const Slice& slice) { return is_compute(slice.key.kind); });
+        if (rank->only_launches || (any_device && !rank->has_device_work && computes)) {
             launching.push_back(rank->rank);
         }
     }

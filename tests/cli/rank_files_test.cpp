@@ -98,7 +98,7 @@ TEST_F(RankFiles, AreImportedAsTheyAreMerged) {
 
 // A rank whose ranges only launch kernels is compared by the kernels; without them it is not compared at all.
 TEST_F(RankFiles, OfAGpuAreComparedByTheirKernels) {
-    for (const char* folder : {"kernels", "launches"}) {
+    for (const char* folder : {"kernels", "launches", "lost"}) {
         user.types_to_shell(std::string("mkdir ") + folder);
         for (int rank = 0; rank < 2; ++rank) {
             RankFile file(rank, 2);
@@ -109,9 +109,9 @@ TEST_F(RankFiles, OfAGpuAreComparedByTheirKernels) {
                 for (const auto& [name, launch, start] :
                      {std::tuple(std::string("F0"), t + 10, work), {"B0", t + 30, t + 350 - 100 * rank}}) {
                     file.range("PP:" + std::to_string(rank) + name, launch, launch + 10);
-                    if (folder == std::string("kernels")) {
+                    if (folder == std::string("kernels") || (folder == std::string("lost") && rank == 0)) {
                         file.launched(launch + 1, start, start + 100);
-                    } else {
+                    } else if (folder == std::string("launches")) {
                         file.work_without_call(start, start + 100);
                     }
                 }
@@ -122,6 +122,7 @@ TEST_F(RankFiles, OfAGpuAreComparedByTheirKernels) {
     const auto compared = user.succeeds("compare kernels --json").json();
     EXPECT_NEAR(compared.at("measured_bubble_fraction").get<double>(), 0.5, 0.001) << "2 lanes, 200 of 400 us each";
     EXPECT_EQ(compared.at("lanes").at(0).at("measured_busy_ns"), 200'000);
+    EXPECT_THAT(user.types("compare lost").err, HasSubstr("only launch work on a device")) << "rank 1 has no kernels";
     EXPECT_THAT(user.types("compare launches").err,
                 HasSubstr("holds ranges that only launch work on a device, and not the kernels of whole steps"));
     EXPECT_THAT(user.succeeds("import launches -o launches.sqlite").err,

@@ -228,6 +228,9 @@ TEST_F(TaskRecognition, SaysThatTimesAreUnknownIfNoStepHasItsKernels) {
         RankFile(0, 1).range("PP:0F0", 0, 2).launched(1, 10, 30).range("PP:0B0", 3, 4).work_without_call(30, 70));
     EXPECT_TRUE(half.run.contains(std::string(kLaunchesKey)));
     EXPECT_THAT(unknown_times_warning(opened(RankFile(0, 1).range("PP:0F0", 0, 2)).run), IsEmpty());
+    const OpenedTrace calls_alone =
+        opened(RankFile(0, 1).range("PP:0F0", 0, 2).range("cudaLaunchKernel", 1, 1.5).range("PP:0B0", 3, 4));
+    EXPECT_TRUE(calls_alone.run.contains(std::string(kLaunchesKey)));
 }
 
 // In the first half of a split backward, the first partition has nothing to compute.
