@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from pipescope import _fx_tracing
 from pipescope._layers import Device, check_loss, described_layers, device_name, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
@@ -86,6 +87,7 @@ def profile(
         raise UsageError("the module is on the meta device, where nothing can be timed; name a device in estimate_for")
     modules = list(layers.values())
     keep_apart(modules)
+    _fx_tracing.ask_own_thread()
 
     # Copied before torch's memory is redirected: deepcopy() would put some tensors here and some there.
     on_meta_device = [_on_meta(each) for each in modules] if on_meta else []

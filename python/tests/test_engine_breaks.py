@@ -7,7 +7,7 @@ What threatens Python modules that run on the engine's threads, and the tests of
 3. the process's end: test_the_process_ends_.. (two), test_models_live_until_the_interpreter_ends
 4. Ctrl-C: test_ctrl_c_ends_a_call_within_a_task, test_a_signal_handler_runs_during_a_step; test_core_trouble.py
 5. lanes that take turns at Python's lock: benchmarks/peers/compare_python.py measures it, docs/python-training.md tells it
-6. torch.compile: test_compiled_layers_in_models_that_come_and_go
+6. torch.compile: test_compiled_layers_in_models_that_come_and_go, and those after it
 7. hooks: test_module_hooks_.. and test_parameter_hooks_.. of test_engine_module.py
 8. tensors, tuples, lists: test_tensors_tuples_and_lists_arrive_as_they_left of test_engine_module.py, and those after it
 9. thread states: test_a_model_is_freed_by_a_thread_that_holds_the_gil; test_models_come_and_go_.. of test_engine_module.py
@@ -400,6 +400,49 @@ def test_compiled_layers_in_models_that_come_and_go():
             del model, layers, plain
         print("compiled")
     """, "compiled")
+
+
+def test_a_lane_calls_a_compiled_layer_while_another_one_compiles():
+    check("""
+        from torch.fx.experimental.proxy_tensor import make_fx
+        traces, called = threading.Event(), threading.Event()
+        def traced(x):
+            traces.set()
+            assert called.wait(30), "no lane called a compiled layer meanwhile"
+            return x * 2
+        class Tracing(nn.Module):
+            def forward(self, x):
+                if pipescope.current_micro_batch() == 1:
+                    make_fx(traced)(torch.ones(1))
+                return x * 1
+        class Compiled(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.part = torch.compile(nn.Linear(6, 6), backend="eager")
+            def forward(self, x):
+                if pipescope.current_micro_batch() == 0:
+                    assert traces.wait(30)
+                y = self.part(x)
+                called.set()
+                return y
+        layers = [Tracing(), Compiled()]
+        layers[1](x)
+        called.clear()
+        model = pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2, checkpoint="never")
+        model.step(x, x, mse)
+        print("called")
+    """, "called")
+
+
+def test_a_compiled_layer_that_is_itself_traced_is_refused_as_without_lanes():
+    check("""
+        model = pipeline()
+        compiled = torch.compile(nn.Linear(6, 6), backend="eager")
+        try:
+            torch.fx.symbolic_trace(lambda x: compiled.forward(x))
+        except RuntimeError as error:
+            print(error)
+    """, "using FX to symbolically trace")
 
 
 # ---- Thread states ----
