@@ -1,5 +1,7 @@
 #include "trace/chrome_import.h"
 
+#include "schedule/library_message.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "trace/chrome_json.h"
 #include "trace/chrome_tracks.h"
@@ -25,30 +27,55 @@ constexpr std::int64_t kSimulatedProcess = 2;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
 
 /// The ranks of the pipeline in "pg_config", PyTorch's list of process groups. A group of ranks that form a pipeline is
-/// named "pp" or, by a device mesh, "mesh_pp". Empty without such a group.
+/// named "pp" or, by a device mesh, "mesh_pp". Empty without such a group, or if the list is of another form.
 std::vector<int> pipeline_ranks(const json& distributed, int rank) {
-    for (const json& group : distributed.value("pg_config", json::array())) {
-        const std::string name = group.value("pg_desc", "");
-        const auto ranks = group.value("ranks", std::vector<int>());
-        if ((name == "pp" || name.ends_with("_pp")) && std::ranges::find(ranks, rank) != ranks.end()) {
-            return ranks;
+    try {
+        for (const json& group : distributed.value("pg_config", json::array())) {
+            const std::string name = group.value("pg_desc", "");
+            const auto ranks = group.value("ranks", std::vector<int>());
+            if ((name == "pp" || name.ends_with("_pp")) && std::ranges::find(ranks, rank) != ranks.end()) {
+                return ranks;
+            }
         }
+    } catch (const json::exception&) {
+        return {};
     }
     return {};
 }
 
-/// Empty if the file does not say it.
-std::optional<RecordingRank> recording_rank(const json& distributed) {
-    try {
-        RecordingRank rank{distributed.at("rank").get<int>(), distributed.at("world_size").get<int>(), 0};
-        const std::vector<int> ranks = pipeline_ranks(distributed, rank.rank);
-        const auto own = std::ranges::find(ranks, rank.rank);
-        rank.pipeline_position = own == ranks.end() ? rank.rank : static_cast<int>(own - ranks.begin());
-        const bool sound = rank.rank >= 0 && rank.rank < rank.size && rank.size <= kMostPartitions;
-        return sound ? std::optional(rank) : std::nullopt;
-    } catch (const json::exception&) {
-        return std::nullopt;
+/// The rank that "distributedInfo" names.
+struct NamedRank {
+    std::optional<RecordingRank> rank;  ///< empty if it names none that can be used
+    std::string fault;                  ///< the reason, if there is such a field
+};
+
+NamedRank named_rank(const json& distributed) {
+    NamedRank named;
+    if (!distributed.is_object()) {
+        return named;
     }
+    const auto number = [&](const char* key, std::int64_t least, std::int64_t most) -> std::optional<int> {
+        constexpr std::size_t kMostText = 40;
+        const auto found = distributed.find(key);
+        if (found == distributed.end()) {
+            named.fault = fmt::format("has no {}", key);
+        } else if (!found->is_number_integer() || *found < least || *found > most) {
+            const std::string text = found->dump(-1, ' ', false, json::error_handler_t::replace);
+            named.fault = fmt::format("has the {} {}; it must be a whole number from {} to {}", key,
+                                      printable(text.substr(0, kMostText)), least, most);
+        } else {
+            return found->get<int>();
+        }
+        return std::nullopt;
+    };
+    const std::optional<int> size = number("world_size", 1, kMostPartitions);
+    const std::optional<int> rank = size ? number("rank", 0, *size - 1) : std::nullopt;
+    if (rank) {
+        const std::vector<int> ranks = pipeline_ranks(distributed, *rank);
+        const auto own = std::ranges::find(ranks, *rank);
+        named.rank = {*rank, *size, own == ranks.end() ? *rank : static_cast<int>(own - ranks.begin())};
+    }
+    return named;
 }
 
 /// Names by number, of a list such as [{"id": 0, "name": "NVIDIA H200"}]. Skips what is no device.
@@ -109,7 +136,13 @@ public:
             return;
         }
         trace_.origin = header.is_kineto ? TraceOrigin::kineto : TraceOrigin::chrome;
-        trace_.rank = recording_rank(header.distributed);
+        const NamedRank named = named_rank(header.distributed);
+        trace_.rank = named.rank;
+        if (!named.fault.empty()) {
+            trace_.diagnostics.push_back(
+                {"warning", "import",
+                 fmt::format("{} {}; so the rank that recorded the file is not known", kRankUnknown, named.fault)});
+        }
         trace_.first_time = moved;
         constexpr std::int64_t kFirstPlausible =
             1'000'000'000'000'000'000;  // the year 2001 in ns: too large for a time since a start
@@ -281,7 +314,7 @@ private:
                 trace_.overheads.push_back({row.at(0), row.at(1), row.at(2)});
             }
         } catch (const json::exception& error) {
-            refuse(std::string("its otherData: ") + error.what());
+            refuse(fmt::format("its otherData: {}", printable(without_error_number(error.what()))));
         }
         for (Timeline* timeline : {&trace_.measured, &trace_.simulated}) {
             for (const Slice& slice : timeline->slices) {
@@ -304,19 +337,13 @@ private:
     bool ours_ = false;
 };
 
-/// "parse error at line 1, column 5: ...", without the library's error number.
-std::string fault_of(const json::exception& error) {
-    const std::string text = error.what();
-    const std::size_t behind = text.find("] ");
-    return behind == std::string::npos ? text : text.substr(behind + 2);
-}
-
 template <class Read>
 auto read(const std::filesystem::path& path, Read read_from, const ReadProgress& progress = {}) {
     try {
         return read_from(*open_maybe_packed(path, progress));
     } catch (const json::exception& error) {
-        throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; download or export it again");
+        throw TraceFormatError(quoted(path) + " is damaged: " + std::string(without_error_number(error.what())) +
+                               "; download or export it again");
     } catch (const JsonTokenTooLong& error) {
         throw TraceFormatError(quoted(path) + " cannot be read: " + error.what());
     }
@@ -332,6 +359,28 @@ json event_of_chrome(const std::filesystem::path& path, std::size_t index) {
     return read(path, [index](std::istream& in) { return read_chrome_event(in, index); });
 }
 
+namespace {
+/// True if the file has an event that becomes a range. Reads up to the first one.
+bool holds_range(const std::filesystem::path& path) {
+    struct Found {};
+    /// Throws Found.
+    class : public ChromeListener {
+        void event(const ChromeEvent& event, const ChromeHeader&) override {
+            constexpr std::string_view kPhases = "XBbiIRn";
+            if (event.start && kPhases.find(event.phase) != std::string_view::npos) {
+                throw Found();
+            }
+        }
+    } first_range;
+    try {
+        read(path, [&](std::istream& in) { return read_chrome_json(in, first_range); });
+    } catch (const Found&) {
+        return true;
+    }
+    return false;
+}
+}  // namespace
+
 RankOfFile rank_of_file(const std::filesystem::path& path) {
     /// Ignores the events.
     class : public ChromeListener {
@@ -342,7 +391,9 @@ RankOfFile rank_of_file(const std::filesystem::path& path) {
     if (may_follow && header.format.empty()) {  // the profiler's own fields may follow the events
         header = read(path, [&](std::istream& in) { return read_chrome_json(in, nobody); });
     }
-    return {header.has_events || !header.format.empty(), recording_rank(header.distributed)};
+    const std::optional<RecordingRank> rank = named_rank(header.distributed).rank;
+    const bool is_trace = header.has_events || !header.format.empty();
+    return {is_trace, rank, rank || !header.format.empty() || (header.has_events && holds_range(path))};
 }
 
 OpenedTrace import_chrome(const std::filesystem::path& path, const ReadProgress& progress) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string_view>
 
 namespace pipescope {
 /// Reads a Chrome trace, optionally gzipped. PipeScope's own export returns as the original trace; JSON of PyTorch's
@@ -22,8 +23,12 @@ nlohmann::json event_of_chrome(const std::filesystem::path& path, std::size_t in
 struct RankOfFile {
     bool is_trace = true;               ///< or a profile; false for other JSON, such as a configuration beside traces
     std::optional<RecordingRank> rank;  ///< as PyTorch's profiler names it
+    bool holds_anything = true;         ///< a rank is named, or there is a range, or it is a profile
 };
-/// Reads to the first event, or to the end of an object in which nothing before the events tells who wrote the file.
+/// Of a diagnostic of an import: begins the sentence that says why the file's rank is not known.
+inline constexpr std::string_view kRankUnknown = "\"distributedInfo\"";
+/// Reads to the first event, or to the end of an object in which nothing before the events tells who wrote the file; of
+/// a file that names no rank, to the first range.
 /// Errors: those of open_trace().
 RankOfFile rank_of_file(const std::filesystem::path& path);
 

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
@@ -39,6 +40,18 @@ struct RankPart {
     int size() const { return trace.rank ? trace.rank->size : 1; }
 };
 
+/// True for a short file with a JSON value that is no object and no list, such as 3.
+bool is_plain_json_value(const fs::path& path) {
+    constexpr std::uintmax_t kMostBytes = 1 << 12;
+    std::error_code unknown;
+    const std::uintmax_t size = fs::is_regular_file(path, unknown) ? fs::file_size(path, unknown) : 0;
+    if (unknown || size == 0 || size > kMostBytes || looks_like_json(path)) {
+        return false;
+    }
+    std::ifstream file(path, std::ios::binary);
+    return nlohmann::json::accept(file);
+}
+
 /// Why a file among those of ranks is none: empty, as after a full disk, or JSON of another kind. Empty if it may be
 /// one.
 std::string why_no_trace(const fs::path& path) {
@@ -46,7 +59,8 @@ std::string why_no_trace(const fs::path& path) {
     if (fs::is_regular_file(path, unknown) && fs::file_size(path, unknown) == 0 && !unknown) {
         return "is empty";
     }
-    return looks_like_json(path) && !rank_of_file(path).is_trace ? "is JSON without a list \"traceEvents\"" : "";
+    const bool is_other_json = looks_like_json(path) ? !rank_of_file(path).is_trace : is_plain_json_value(path);
+    return is_other_json ? "is JSON without a list \"traceEvents\"" : "";
 }
 
 /// Empty if one of several files holds nothing to show; a warning then says so.
@@ -70,15 +84,19 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const T
             fmt::format("is {}, and the others are traces of another program; a timeline shows one run; leave it out",
                         to_string(origin)));
     }
-    if (!alone && !part.trace.rank) {
-        refuse(
-            "does not say which rank recorded it; files of several ranks are joined by \"distributedInfo\", which "
-            "PyTorch's profiler writes after init_process_group; give it alone");
-    }
     if (const std::string missing = missing_content(part.trace); !missing.empty() && alone) {
         refuse("cannot be shown: " + missing);
     } else if (!missing.empty()) {
         return leave_out("cannot be shown: " + missing);
+    }
+    if (!alone && !part.trace.rank) {
+        const auto fault = std::ranges::find_if(part.trace.diagnostics, [](const DiagnosticRecord& each) {
+            return each.source == "import" && each.text.starts_with(kRankUnknown);
+        });
+        refuse(fmt::format(
+            "does not say which rank recorded it{}; files of several ranks are joined by \"distributedInfo\", which "
+            "PyTorch's profiler writes after init_process_group; give it alone",
+            fault == part.trace.diagnostics.end() ? "" : ": " + fault->text));
     }
     part.found = recognize_tasks(part.trace, rules);
     return part;
@@ -561,7 +579,7 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
 bool are_rank_files(const std::vector<fs::path>& files) {
     const auto may_be = [](const fs::path& file) {
         std::error_code unknown;
-        return looks_like_json(file) || fs::file_size(file, unknown) == 0;
+        return looks_like_json(file) || fs::file_size(file, unknown) == 0 || is_plain_json_value(file);
     };
     if (files.size() < 2 || !std::ranges::all_of(files, may_be)) {
         return false;
@@ -570,8 +588,8 @@ bool are_rank_files(const std::vector<fs::path>& files) {
     std::set<int> sizes;
     try {
         for (const fs::path& file : files) {
-            const RankOfFile found = looks_like_json(file) ? rank_of_file(file) : RankOfFile{false, {}};
-            if (!found.is_trace) {
+            const RankOfFile found = looks_like_json(file) ? rank_of_file(file) : RankOfFile{false, {}, false};
+            if (!found.is_trace || !found.holds_anything) {
                 continue;  // beside the ranks
             }
             if (!found.rank || !ranks.insert(found.rank->rank).second) {

@@ -5,6 +5,7 @@
 #include "trace/json_mending.h"
 #include "trace/open_trace.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -22,6 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::UnorderedElementsAre;
 
 // A file of PyTorch's profiler: ts in us since the epoch minus baseTimeNanoseconds, with decimals.
@@ -586,6 +588,35 @@ TEST_F(ChromeImport, TakesNoMoreMemoryThanTheFileIsLarge) {
     EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 #endif
+
+TEST_F(ChromeImport, SaysWhyItDoesNotKnowTheRank) {
+    const auto told = [&](const std::string& facts) {
+        const OpenedTrace trace = opened(R"({"schemaVersion": 1, "distributedInfo": {)" + facts +
+                                         R"(}, "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1}]})");
+        return trace.rank                  ? fmt::format("rank {} of {}", trace.rank->rank, trace.rank->size)
+               : trace.diagnostics.empty() ? std::string()
+                                           : trace.diagnostics.front().text;
+    };
+    const std::string unknown = "; so the rank that recorded the file is not known";
+    EXPECT_EQ(told(R"("rank": 1, "world_size": 4)"), "rank 1 of 4");
+    EXPECT_EQ(told(R"("rank": 1, "world_size": 4, "pg_config": 3)"), "rank 1 of 4");
+    EXPECT_EQ(told(R"("rank": 1)"), "\"distributedInfo\" has no world_size" + unknown);
+    EXPECT_EQ(told(R"("world_size": 4)"), "\"distributedInfo\" has no rank" + unknown);
+    EXPECT_EQ(told(R"("rank": 3.5, "world_size": 4)"),
+              "\"distributedInfo\" has the rank 3.5; it must be a whole number from 0 to 3" + unknown);
+    EXPECT_EQ(told(R"("rank": 4294967297, "world_size": 4)"),
+              "\"distributedInfo\" has the rank 4294967297; it must be a whole number from 0 to 3" + unknown);
+    EXPECT_EQ(told(R"("rank": 0, "world_size": 9000000000)"),
+              "\"distributedInfo\" has the world_size 9000000000; it must be a whole number from 1 to 1023" + unknown);
+}
+
+TEST_F(ChromeImport, TellsFaultsOfItsFactsWithoutTheNumberOfALibrary) {
+    EXPECT_THAT(thrown<TraceFormatError>([&] {
+                    opened(R"({"otherData": {"pipescope": {"format": "pipescope.chrome", "version": 1}, "run": 3},
+                               "traceEvents": []})");
+                }),
+                AllOf(HasSubstr("its otherData: "), Not(HasSubstr("json.exception"))));
+}
 
 TEST_F(ChromeImport, SurvivesDeepNesting) {
     std::string text = R"([{"ph": "X", "ts": 1, "dur": 1, "args": {"a": )";

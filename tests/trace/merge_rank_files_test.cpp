@@ -161,6 +161,10 @@ TEST_F(MergeRankFiles, RefusesFilesThatAreNoRun) {
     refused({first(), RankFile(1, 3).range("a", 1, 2).write(folder_ / "three.json")}, "of a run of 2 ranks");
     std::ofstream(folder_ / "plain.json") << R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])";
     refused({first(), folder_ / "plain.json"}, "does not say which rank recorded it");
+    std::ofstream(folder_ / "odd.json") << R"({"schemaVersion": 1, "distributedInfo": {"rank": 1}, "traceEvents":
+        [{"ph": "X", "name": "a", "ts": 1, "dur": 1}]})";
+    refused({first(), folder_ / "odd.json"},
+            "odd.json' does not say which rank recorded it: \"distributedInfo\" has no world_size");
     EXPECT_TRUE(are_rank_files({first(), second()}));
     EXPECT_FALSE(are_rank_files({first(), copy}));
     EXPECT_FALSE(are_rank_files({first()}));
@@ -186,6 +190,25 @@ TEST_F(MergeRankFiles, LeavesOutFilesThatHoldNothing) {
                     merge({folder_ / "config.json", folder_ / "empty.json"});
                 }),
                 HasSubstr("none of 2 files holds anything to show"));
+}
+
+TEST_F(MergeRankFiles, LeavesOutJsonThatIsNoTrace) {
+    const std::vector<std::string> texts{"[]", R"({"traceEvents": []})", R"([{"a": 1}])", "3", R"("x")", "null"};
+    std::vector<fs::path> all{first(), second()};
+    for (std::size_t k = 0; k < texts.size(); ++k) {
+        all.push_back(folder_ / fmt::format("other{}.json", k));
+        write_text(all.back(), texts[k]);
+    }
+    EXPECT_TRUE(are_rank_files(all));
+    const MergedTrace result = merge(all);
+    EXPECT_EQ(result.tasks, 7);
+    for (std::size_t k = 0; k < texts.size(); ++k) {
+        EXPECT_THAT(result.warnings,
+                    Contains(AllOf(HasSubstr(fmt::format("other{}.json", k)), HasSubstr("it is left out"))))
+            << texts[k];
+    }
+    write_text(folder_ / "text.json", "no JSON");
+    EXPECT_FALSE(are_rank_files({first(), second(), folder_ / "text.json"}));
 }
 
 // The profiler writes when it recorded at the end of the file.
