@@ -239,30 +239,38 @@ void ChromeTracks::pair_marks() {
 void ChromeTracks::pair_marks(std::vector<Mark>& marks) {
     std::ranges::stable_sort(marks, [](const Mark& a, const Mark& b) { return a.time < b.time; });
     const auto range_of = [](const Mark* begin) -> TraceRange& { return begin->track->track.ranges[begin->range]; };
-    std::vector<const Mark*> open;
+    std::vector<const Mark*> open;                                 // also holds those that ended by their name
+    std::map<std::size_t, std::vector<const Mark*>> open_by_name;  // likewise those that ended without it
+    const auto last_of = [&](std::vector<const Mark*>& begins) -> const Mark* {
+        while (!begins.empty() && !range_of(begins.back()).open) {
+            begins.pop_back();
+        }
+        return begins.empty() ? nullptr : begins.back();
+    };
     for (const Mark& mark : marks) {
         if (mark.track != nullptr) {
             open.push_back(&mark);
+            open_by_name[range_of(&mark).name].push_back(&mark);
             continue;
         }
-        if (open.empty()) {
+        const Mark* begin = last_of(open);
+        if (begin == nullptr) {
             ++left_out_;
             continue;
         }
-        auto begin = std::prev(open.end());
-        if (mark.range != 0 && range_of(*begin).name != mark.range) {
-            const auto named = std::find_if(open.rbegin(), open.rend(),
-                                            [&](const Mark* each) { return range_of(each).name == mark.range; });
-            other_ends_ += named == open.rend() ? 1 : 0;
-            begin = named == open.rend() ? begin : std::prev(named.base());
+        if (mark.range != 0 && range_of(begin).name != mark.range) {
+            const auto of_name = open_by_name.find(mark.range);
+            const Mark* const named = of_name != open_by_name.end() ? last_of(of_name->second) : nullptr;
+            other_ends_ += named == nullptr ? 1 : 0;
+            begin = named == nullptr ? begin : named;
         }
-        TraceRange& range = range_of(*begin);
-        open.erase(begin);
+        TraceRange& range = range_of(begin);
         range.end = mark.time;
         range.open = false;
         last_ = std::max(last_, range.end);
     }
-    never_ended_ += open.size();
+    never_ended_ +=
+        static_cast<std::size_t>(std::ranges::count_if(open, [&](const Mark* begin) { return range_of(begin).open; }));
     marks = {};
 }
 

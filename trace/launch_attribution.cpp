@@ -1,6 +1,8 @@
 #include "trace/launch_attribution.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -13,22 +15,31 @@ public:
 
     void sort() {
         std::ranges::stable_sort(spans_, [](const Span& a, const Span& b) { return a.start < b.start; });
-        std::int64_t last_end = 0;
-        for (const Span& span : spans_) {
-            last_end = last_ends_.empty() ? span.end : std::max(last_end, span.end);
-            last_ends_.push_back(last_end);
+        leaves_ = std::bit_ceil(spans_.size() + 1);
+        last_ends_.assign(2 * leaves_, std::numeric_limits<std::int64_t>::min());
+        for (std::size_t k = 0; k < spans_.size(); ++k) {
+            last_ends_[leaves_ + k] = spans_[k].end;
+        }
+        for (std::size_t node = leaves_ - 1; node > 0; --node) {
+            last_ends_[node] = std::max(last_ends_[2 * node], last_ends_[2 * node + 1]);
         }
     }
-    /// The innermost task, if any.
+    /// The innermost task, if any. Cost: O(log tasks), however deep they are nested.
     std::optional<std::size_t> at(std::int64_t time) const {
         const auto after = std::upper_bound(spans_.begin(), spans_.end(), time,
                                             [](std::int64_t t, const Span& span) { return t < span.start; });
-        for (auto k = static_cast<std::size_t>(after - spans_.begin()); k > 0 && last_ends_[k - 1] >= time; --k) {
-            if (spans_[k - 1].end >= time) {
-                return spans_[k - 1].task;
-            }
+        // From the first span that starts later, goes left and up to a node in which one is still open.
+        std::size_t node = leaves_ + static_cast<std::size_t>(after - spans_.begin());
+        while (node > 1 && (node % 2 == 0 || last_ends_[node - 1] < time)) {
+            node /= 2;
         }
-        return std::nullopt;
+        if (node <= 1) {
+            return std::nullopt;
+        }
+        for (--node; node < leaves_;) {  // down to the last such span in it
+            node = 2 * node + (last_ends_[2 * node + 1] >= time ? 1 : 0);
+        }
+        return spans_[node - leaves_].task;
     }
 
 private:
@@ -38,7 +49,8 @@ private:
         std::int64_t end = 0;
     };
     std::vector<Span> spans_;
-    std::vector<std::int64_t> last_ends_;  // latest end up to here, to stop the search
+    std::size_t leaves_ = 1;
+    std::vector<std::int64_t> last_ends_;  // a tree: of node n, the latest end in nodes 2 n and 2 n + 1
 };
 
 using Lanes = std::map<std::size_t, std::vector<std::int64_t>>;  // by stream

@@ -488,27 +488,58 @@ private:
         return meaning && meaning->role == role;
     }
 
-    /// Where the computation of a range on the host ends: at its first message, if the thread only sends from there on,
-    /// as ScheduleGPipe does. Sending may block.
-    Nanoseconds end_of_computation(const NamedRange& named) const {
+    /// The messages with which a task ends.
+    struct Sending {
+        std::optional<Nanoseconds> first;  ///< starts after all computation; empty if the task ends with computation
+        Nanoseconds until{0};              ///< ranges that start before are part of sending
+        Nanoseconds beyond = Nanoseconds::max();  ///< the earliest end of messages that last longer than the task
+    };
+
+    /// Follows the ranges of the thread within the task. Those within an inner task were followed before: it computes
+    /// when it starts, and after it the outer task is as far as the inner one.
+    Sending sending_of(const NamedRange& named) const {
         const TraceRange& task = *named.range;
         const std::vector<TraceRange>& ranges = trace_.tracks.at(named.track).ranges;
-        std::optional<Nanoseconds> first_sent;
-        Nanoseconds sending_until{0};
-        for (auto at = std::ranges::upper_bound(ranges, task.start, {}, &TraceRange::start);
-             at != ranges.end() && at->start < task.end; ++at) {
-            const bool part_of_sending = first_sent && at->start < sending_until;
-            if (part_of_sending || has_role(*at, RangeRole::receive)) {
+        Sending state;
+        auto at = ranges.begin() + (named.range - ranges.data()) + 1;
+        while (at != ranges.end() && at->start < task.end) {
+            const bool part_of_sending = state.first && at->start < state.until;
+            const auto inner = part_of_sending ? sendings_.end() : sendings_.find(&*at);
+            const auto next = std::next(at);
+            const bool is_alone = at->start == task.start || next == ranges.end() || next->start > at->start;
+            if (inner != sendings_.end() && is_alone && at->end <= task.end && inner->second.beyond > task.end) {
+                const Nanoseconds beyond = std::min(state.beyond, inner->second.beyond);
+                state = inner->second;
+                state.beyond = beyond;
+                at = std::lower_bound(next, ranges.end(), at->end,
+                                      [](const TraceRange& range, Nanoseconds end) { return range.start < end; });
                 continue;
             }
-            if (!has_role(*at, RangeRole::send)) {
-                first_sent.reset();  // it computes again
-                continue;
+            if (at->start > task.start && !part_of_sending && !has_role(*at, RangeRole::receive)) {
+                if (!has_role(*at, RangeRole::send)) {
+                    state.first.reset();  // it computes again
+                } else {
+                    state.first = state.first.value_or(at->start);
+                    state.until = at->end <= task.end ? at->end : at->start;  // it is sent while the thread goes on
+                    state.beyond = at->end <= task.end ? state.beyond : std::min(state.beyond, at->end);
+                }
             }
-            first_sent = first_sent.value_or(at->start);
-            sending_until = at->end <= task.end ? at->end : at->start;  // others are sent while the thread goes on
+            at = next;
         }
-        return first_sent.value_or(task.end);
+        return state;
+    }
+
+    /// Finds where the computation of each task on the host ends: at its first message, if the thread only sends from
+    /// there on, as ScheduleGPipe does. Sending may block.
+    void find_sending() {
+        for (auto each = numbered_.rbegin(); each != numbered_.rend(); ++each) {  // inner tasks first
+            if (each->named->meaning.role == RangeRole::task && !each->has_inner) {
+                sendings_.emplace(each->named->range, sending_of(*each->named));
+            }
+        }
+    }
+    Nanoseconds end_of_computation(const NamedRange& named) const {
+        return sendings_.at(named.range).first.value_or(named.range->end);
     }
 
     RangeArrow::End place_of(const NamedRange& named) const {
@@ -517,6 +548,7 @@ private:
     }
 
     void take_tasks() {
+        find_sending();
         Nanoseconds device_end{0};
         for (const Numbered& each : numbered_) {
             const bool is_task = each.named->meaning.role == RangeRole::task && !each.has_inner;
@@ -592,8 +624,9 @@ private:
     std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
     std::map<Nanoseconds, std::int32_t> steps_;                          // by start
     std::vector<Numbered> numbered_;
-    std::optional<DeviceTimes> on_device_;         // if all times of tasks are the device's
-    std::vector<const NamedRange*> second_steps_;  // whose numbers are taken, by start
+    std::map<const TraceRange*, Sending> sendings_;  // of the tasks
+    std::optional<DeviceTimes> on_device_;           // if all times of tasks are the device's
+    std::vector<const NamedRange*> second_steps_;    // whose numbers are taken, by start
     std::size_t outside_ = 0;
     std::size_t in_second_steps_ = 0;
     std::size_t repeated_ = 0;

@@ -589,6 +589,27 @@ TEST_F(ChromeImport, TakesNoMoreMemoryThanTheFileIsLarge) {
 }
 #endif
 
+// The end of a range by its name once cost a walk over all that are open.
+TEST_F(ChromeImport, PairsEndsByNameHoweverManyRangesAreOpen) {
+    constexpr int kDepth = 100'000;
+    std::string text = "[";
+    for (int k = 0; k < kDepth; ++k) {
+        text += fmt::format(R"({{"ph": "B", "name": "a", "ts": {}}},{{"ph": "B", "name": "b", "ts": {}}},)", k, k);
+    }
+    for (int k = 0; k < kDepth; ++k) {
+        text += fmt::format(R"({{"ph": "E", "name": "a", "ts": {}}},)", kDepth + k);
+    }
+    const std::clock_t begin = std::clock();
+    const OpenedTrace trace = opened(text + R"({"ph": "E", "ts": 300000}])");
+    EXPECT_LT(std::clock() - begin, 20 * CLOCKS_PER_SEC) << "it takes a second, or minutes if it is quadratic";
+    std::int64_t open = 0;
+    for (const TraceRange& range : trace.tracks.at(0).ranges) {
+        open += range.open ? 1 : 0;
+        EXPECT_TRUE(!range.open || trace.names.at(range.name) == "b");
+    }
+    EXPECT_EQ(open, kDepth - 1);
+}
+
 TEST_F(ChromeImport, SaysWhyItDoesNotKnowTheRank) {
     const auto told = [&](const std::string& facts) {
         const OpenedTrace trace = opened(R"({"schemaVersion": 1, "distributedInfo": {)" + facts +

@@ -258,6 +258,44 @@ TEST_F(TaskRecognition, FindsTensOfThousandsOfNames) {
     EXPECT_LT(std::clock() - begin, 20 * CLOCKS_PER_SEC) << "it takes half a second, or minutes if it is quadratic";
 }
 
+// Each task once cost a walk over all ranges within it.
+TEST_F(TaskRecognition, FindsTensOfThousandsOfNestedTasks) {
+    constexpr int kDepth = 60'000;
+    RankFile file(0, 1);
+    for (int i = 0; i < kDepth; ++i) {
+        file.range(fmt::format("PP:0F{}", i), i, 4 * kDepth - i);
+    }
+    file.message("gloo:send", 2 * kDepth, 2 * kDepth + 1);
+    const std::clock_t begin = std::clock();
+    const OpenedTrace trace = opened(file);
+    EXPECT_LT(std::clock() - begin, 20 * CLOCKS_PER_SEC) << "it takes a second, or a minute if it is quadratic";
+    ASSERT_EQ(trace.measured.slices.size(), static_cast<std::size_t>(kDepth));
+    for (const Slice& slice : trace.measured.slices) {
+        ASSERT_EQ(slice.end.count(), std::int64_t{2'000} * kDepth) << "all of them end with sending";
+    }
+}
+
+TEST_F(TaskRecognition, EndsATaskWithTheMessagesOfItsInnerTask) {
+    const OpenedTrace trace = opened(RankFile(0, 2)
+                                         .range("PP:0F0", 0, 100)
+                                         .range("gloo:send", 10, 20)
+                                         .range("PP:0F1", 30, 60)
+                                         .range("aten::mm", 35, 40)
+                                         .range("gloo:send", 50, 55)
+                                         .range("PP:0F2", 110, 200)
+                                         .range("PP:0F3", 120, 160)
+                                         .range("gloo:send", 150, 170)  // goes on after the inner task
+                                         .range("aten::contiguous", 165, 168)
+                                         .range("PP:0F4", 210, 300)
+                                         .range("PP:0F5", 210, 260)
+                                         .range("gloo:send", 250, 260)
+                                         .range("aten::mm", 270, 280));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 0..50 on rank 0", "step 0 forward (1, 0) 30..50 on rank 0",
+                            "step 0 forward (2, 0) 110..150 on rank 0", "step 0 forward (3, 0) 120..150 on rank 0",
+                            "step 0 forward (5, 0) 210..250 on rank 0", "step 0 forward (4, 0) 210..300 on rank 0"));
+}
+
 TEST_F(TaskRecognition, TakesMessagesFromTheOuterRangeAndTheTaskFromTheInner) {
     const OpenedTrace trace = opened(RankFile(1, 2)
                                          .range("Forward 0", 10, 50)
