@@ -93,7 +93,43 @@ std::vector<std::int32_t> steps_in_time(const Timeline& timeline) {
     return steps;
 }
 
-MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int32_t> recorded, std::size_t most) {
+void keep_one_count(const RecordedRun& run, const RunCheck& check, MeasuredSteps& measured) {
+    const auto count_of = [&](const StepRecord& step) {
+        const auto found = check.micro_batches.find(step.step);
+        return found != check.micro_batches.end() ? found->second : 0;  // 0: it has a fault
+    };
+    std::map<std::int64_t, std::size_t> steps_by_count;
+    std::size_t whole = 0;
+    for (const StepRecord& step : measured.steps) {
+        if (const std::int64_t count = count_of(step); count > 0) {
+            ++steps_by_count[count];
+            ++whole;
+        }
+    }
+    if (steps_by_count.size() < 2) {
+        return;
+    }
+    const std::int64_t planned = run.graph && !run.of_another_program ? run.graph->shape().num_micro_batches : 0;
+    const auto usual = steps_by_count.contains(planned)
+                           ? steps_by_count.find(planned)
+                           : std::ranges::max_element(steps_by_count, {}, [](const auto& count) {
+                                 return std::pair(count.second, count.first);
+                             });
+    measured.micro_batches = usual->first;
+    measured.of_majority = 2 * usual->second > whole;
+    std::erase_if(measured.steps, [&](const StepRecord& step) {
+        const std::int64_t count = count_of(step);
+        const bool is_other = count > 0 && count != usual->first;
+        if (is_other) {
+            measured.of_other_count.push_back(step.step);
+        }
+        return is_other;
+    });
+    measured.comparable = measured.steps.size();
+}
+
+MeasuredSteps steps_to_compare(const RecordedRun& run, const RunCheck& check, std::span<const std::int32_t> recorded,
+                               std::size_t most) {
     MeasuredSteps measured;
     if (run.steps.empty()) {
         if (run.cut_off && recorded.size() > 1) {
@@ -122,6 +158,7 @@ MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int3
                                 ? kNoneWhole
                                 : "holds warm-up steps only; comparing needs at least one more; run with more --steps";
     }
+    keep_one_count(run, check, measured);
     take_evenly(std::max<std::size_t>(1, most), measured.steps);
     return measured;
 }
@@ -137,109 +174,132 @@ constexpr std::size_t number_of(TaskKind kind) {
 }  // namespace
 
 void StepCheck::add(const TaskKey& key, LaneId lane) {
-    if (!is_compute(key.kind) || lane.value() < 0) {
+    const bool is_sound = key.partition >= 0 && key.partition < kMostPartitions && lane.value() >= 0;
+    if (!is_compute(key.kind) || !is_sound) {
         return;
     }
     if (last_ == nullptr || last_step_ != key.step) {
         last_ = &steps_[key.step];
         last_step_ = key.step;
     }
-    if (last_->size() <= lane.index()) {
-        last_->resize(lane.index() + 1);
-    }
-    ++(*last_)[lane.index()][number_of(key.kind)];
+    const auto partition = static_cast<std::size_t>(key.partition);
+    last_->resize(std::max(last_->size(), partition + 1));
+    ++(*last_)[partition][number_of(key.kind)];
+    lanes_.resize(std::max(lanes_.size(), lane.index() + 1));
+    lanes_[lane.index()] = true;
 }
 
-/// Tasks of a whole step by lane. Zeros if the pipeline is not known: the order of another program is a guess.
-std::vector<StepCheck::Counts> StepCheck::wanted_by_pipeline(std::size_t lanes) const {
-    std::vector<Counts> wanted(lanes, Counts{});
-    if (run_.graph && !run_.of_another_program) {
+/// That some partition ran: the last mini-batch of a data set may have fewer.
+std::int64_t StepCheck::micro_batches_of(const ByPartition& found) {
+    std::int64_t most = 0;
+    for (const Counts& counts : found) {
+        most = std::max({most, counts[number_of(TaskKind::forward)], counts[number_of(TaskKind::backward)]});
+    }
+    return most;
+}
+
+struct StepCheck::Wanted {
+    /// Zeros if the run's pipeline is not known.
+    ByPartition of_pipeline;
+    std::int64_t micro_batches = 0;                ///< of the pipeline
+    std::map<std::int64_t, ByPartition> of_steps;  ///< the most that a step of so many micro-batches has
+    ByPartition in_all;                            ///< sum over the steps
+    bool splits = false;                           ///< backwards have second halves
+
+    /// What a whole step of `count` micro-batches has, in which the partition ran each kind that it ever runs.
+    std::int64_t least(TaskKind kind, std::size_t partition, std::int64_t count) const {
+        const std::int64_t planned = of_pipeline[partition][number_of(kind)];
+        if (kind == TaskKind::forward || kind == TaskKind::backward) {
+            return std::max<std::int64_t>(1, count);
+        }
+        if (micro_batches > 0) {
+            // Even in a whole step, some micro-batches have no recompute or no second half. As many may lack it here.
+            return planned > 0 ? count - (micro_batches - planned) : 0;
+        }
+        const auto found = of_steps.find(count);
+        return found != of_steps.end() && partition < found->second.size() ? found->second[partition][number_of(kind)]
+                                                                           : 0;
+    }
+    /// A partition is not asked for a kind that it runs in no step, except for the second halves of backwards that
+    /// others have. One that the pipeline lacks is asked for nothing.
+    bool may_run(TaskKind kind, std::size_t partition) const {
+        if (micro_batches > 0 && of_pipeline[partition] == Counts{}) {
+            return false;
+        }
+        return in_all[partition][number_of(kind)] > 0 || (kind == TaskKind::backward_weight && splits);
+    }
+};
+
+StepCheck::Wanted StepCheck::wanted() const {
+    Wanted wanted;
+    const auto combine = [](ByPartition& all, const ByPartition& one, const auto& operation) {
+        all.resize(std::max(all.size(), one.size()));
+        for (std::size_t partition = 0; partition < one.size(); ++partition) {
+            std::ranges::transform(all[partition], one[partition], all[partition].begin(), operation);
+        }
+    };
+    for (const auto& [step, found] : steps_) {
+        combine(wanted.in_all, found, std::plus<>());
+        if (!repeated_.contains(step)) {
+            combine(wanted.of_steps[micro_batches_of(found)], found,
+                    [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+        }
+    }
+    wanted.splits = std::ranges::any_of(
+        wanted.in_all, [](const Counts& counts) { return counts[number_of(TaskKind::backward_weight)] > 0; });
+    wanted.of_pipeline.resize(wanted.in_all.size());
+    if (run_.graph && !run_.of_another_program) {  // whose order is a guess
+        wanted.micro_batches = run_.graph->shape().num_micro_batches;
         for (const Task& task : run_.graph->tasks()) {
-            if (is_compute(task.key.kind) && task.lane.index() < lanes) {
-                ++wanted[task.lane.index()][number_of(task.key.kind)];
+            const auto partition = static_cast<std::size_t>(task.key.partition);
+            if (is_compute(task.key.kind) && partition < wanted.of_pipeline.size()) {
+                ++wanted.of_pipeline[partition][number_of(task.key.kind)];
             }
         }
     }
     return wanted;
 }
 
-/// `wanted`: wanted_by_pipeline(). A lane is not asked for a kind that it runs in no step, except for the second halves
-/// of backwards that other lanes have.
-bool StepCheck::lacks_tasks(const ByLane& found, const ByLane& in_all, const ByLane& wanted) const {
+void StepCheck::find_faults(RunCheck& check) const {
     static_assert(number_of(TaskKind::forward) < kNumKinds && number_of(TaskKind::recompute) < kNumKinds &&
                   number_of(TaskKind::backward) < kNumKinds && number_of(TaskKind::backward_weight) < kNumKinds);
-    const std::int64_t all = wanted.empty() || !run_.graph ? 0 : run_.graph->shape().num_micro_batches;
-    const auto found_on = [&](std::size_t lane) { return lane < found.size() ? found[lane] : Counts{}; };
-    const auto partitions_on = [&](std::size_t lane) {
-        return all > 0 ? wanted[lane][number_of(TaskKind::forward)] / all : 0;
-    };
-    // That some lane ran: the last mini-batch of a data set may have fewer.
-    const auto micro_batches = [&](TaskKind kind) {
-        std::int64_t most = 0;
-        for (std::size_t lane = 0; lane < in_all.size(); ++lane) {
-            if (const std::int64_t partitions = partitions_on(lane); partitions > 0) {
-                most = std::max(most, (found_on(lane)[number_of(kind)] + partitions - 1) / partitions);
+    if (run_.lost.any() || (run_.options && !is_synchronous(run_.options->schedule))) {
+        return;
+    }
+    const Wanted wanted = this->wanted();
+    const auto lack_of = [&](const ByPartition& found, std::int64_t count) {
+        for (std::size_t partition = 0; partition < wanted.in_all.size(); ++partition) {
+            for (const TaskKind kind :
+                 {TaskKind::forward, TaskKind::recompute, TaskKind::backward, TaskKind::backward_weight}) {
+                const std::int64_t ran = partition < found.size() ? found[partition][number_of(kind)] : 0;
+                const std::int64_t least = wanted.least(kind, partition, count);
+                if (ran < least && wanted.may_run(kind, partition)) {
+                    return fmt::format("has {} of {} tasks of the kind {} of partition {}", ran, least, to_string(kind),
+                                       partition);
+                }
             }
         }
-        return most;
+        return std::string();
     };
-    const std::int64_t forwards = micro_batches(TaskKind::forward);
-    const std::int64_t backwards = micro_batches(TaskKind::backward);
-    const bool splits =
-        std::ranges::any_of(in_all, [](const Counts& lane) { return lane[number_of(TaskKind::backward_weight)] > 0; });
-    for (std::size_t lane = 0; lane < in_all.size(); ++lane) {
-        const std::int64_t partitions = partitions_on(lane);
-        const auto lacks = [&](TaskKind kind, std::int64_t least) {
-            return found_on(lane)[number_of(kind)] < least &&
-                   (in_all[lane][number_of(kind)] > 0 || (kind == TaskKind::backward_weight && splits));
-        };
-        // Even in a whole step, some micro-batches have no recompute or no second half. As many may lack it here.
-        const auto least = [&](TaskKind kind) {
-            const std::int64_t without = partitions * all - wanted[lane][number_of(kind)];
-            return wanted[lane][number_of(kind)] > 0 ? partitions * forwards - without : 0;
-        };
-        if (lacks(TaskKind::forward, std::max<std::int64_t>(1, forwards * partitions)) ||
-            lacks(TaskKind::backward, std::max<std::int64_t>(1, backwards * partitions)) ||
-            lacks(TaskKind::recompute, least(TaskKind::recompute)) ||
-            lacks(TaskKind::backward_weight, least(TaskKind::backward_weight))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-std::map<std::int32_t, StepFault> StepCheck::faults() const {
-    std::map<std::int32_t, StepFault> faults;
-    if (run_.lost.any() || (run_.options && !is_synchronous(run_.options->schedule))) {
-        return faults;
-    }
-    ByLane in_all;
-    for (const auto& [step, lanes] : steps_) {
-        in_all.resize(std::max(in_all.size(), lanes.size()));
-        for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-            std::ranges::transform(in_all[lane], lanes[lane], in_all[lane].begin(), std::plus<>());
-        }
-    }
-    const ByLane wanted = wanted_by_pipeline(in_all.size());
-    for (const auto& [step, lanes] : steps_) {
+    for (const auto& [step, found] : steps_) {
+        const std::int64_t count = micro_batches_of(found);
         if (repeated_.contains(step)) {
-            faults.emplace(step, StepFault::repeated);
-        } else if (lacks_tasks(lanes, in_all, wanted)) {
-            faults.emplace(step, StepFault::missing);
+            check.faults.emplace(step, StepFault::repeated);
+        } else if (const std::string lack = lack_of(found, count); !lack.empty()) {
+            check.faults.emplace(step, StepFault::missing);
+            check.first_lack = check.first_lack.empty() ? fmt::format("step {} {}", step, lack) : check.first_lack;
+        } else {
+            check.micro_batches.emplace(step, count);
         }
     }
-    return faults;
 }
 
 std::vector<std::int32_t> StepCheck::idle_lanes() const {
     std::vector<std::int32_t> idle;
     const int lanes = run_.graph && !run_.of_another_program && !steps_.empty() ? run_.graph->num_lanes() : 0;
     for (int lane = 0; lane < lanes; ++lane) {
-        const bool works = std::any_of(steps_.begin(), steps_.end(), [lane](const auto& step) {
-            const auto index = static_cast<std::size_t>(lane);
-            return index < step.second.size() && std::ranges::any_of(step.second[index], [](auto n) { return n > 0; });
-        });
-        if (!works) {
+        const auto index = static_cast<std::size_t>(lane);
+        if (index >= lanes_.size() || !lanes_[index]) {
             idle.push_back(lane);
         }
     }
@@ -247,7 +307,10 @@ std::vector<std::int32_t> StepCheck::idle_lanes() const {
 }
 
 RunCheck StepCheck::result() const {
-    return {faults(), idle_lanes()};
+    RunCheck check;
+    find_faults(check);
+    check.idle_lanes = idle_lanes();
+    return check;
 }
 
 RunCheck check_run(const RecordedRun& run, const Timeline& timeline) {
@@ -307,9 +370,18 @@ void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredS
     if (measured.steps.empty() && measured.why_none.empty()) {
         measured.why_none = measured.faulty.empty()
                                 ? kNoneWhole
-                                : "holds no whole step: of each, tasks of a lane are missing or were recorded twice; "
-                                  "the file may be damaged; record it again";
+                                : fmt::format(
+                                      "holds no whole step: of each, tasks of a lane are missing or were "
+                                      "recorded twice{}; the file may be damaged; record it again",
+                                      check.first_lack.empty() ? "" : ", and " + check.first_lack);
     }
+}
+
+MeasuredSteps whole_steps(const RecordedRun& run, const Timeline& timeline) {
+    const RunCheck check = check_run(run, timeline);
+    MeasuredSteps steps = steps_to_compare(run, check, steps_in_time(timeline));
+    leave_out_broken(check, timeline, steps);
+    return steps;
 }
 
 std::vector<std::string> left_out_warnings(const MeasuredSteps& measured) {
@@ -323,6 +395,13 @@ std::vector<std::string> left_out_warnings(const MeasuredSteps& measured) {
         warnings.push_back(
             fmt::format("not compared, since the mini-batch has other samples than the simulated one: {}",
                         named_steps(measured.of_other_size)));
+    }
+    if (!measured.of_other_count.empty()) {
+        warnings.push_back(
+            fmt::format("{} of {} are compared{}; not compared, since the mini-batch has more or fewer: {}",
+                        measured.of_majority ? "steps" : "no number of micro-batches is that of most steps; those",
+                        counted(measured.micro_batches, "micro-batch", "micro-batches"),
+                        measured.of_majority ? ", as most have" : "", named_steps(measured.of_other_count)));
     }
     if (!measured.faulty.empty()) {
         warnings.push_back(fmt::format(

@@ -22,9 +22,12 @@ struct MeasuredSteps {
     std::vector<std::int32_t> left_out;  ///< by leave_out_broken(): without a phase
     std::vector<std::int32_t> faulty;    ///< by leave_out_broken(): with a StepFault
     std::vector<std::int32_t>
-        of_other_size;     ///< by steps_to_compare(): of more or fewer samples than the simulated step
-    bool cut_off = false;  ///< one of them may be incomplete
-    std::string why_none;  ///< as RecordedRun::why_not_simulated; empty if there is a step
+        of_other_size;  ///< by steps_to_compare(): of more or fewer samples than the simulated step
+    std::vector<std::int32_t> of_other_count;  ///< by keep_one_count(): whole, of more or fewer micro-batches
+    std::int64_t micro_batches = 0;            ///< of the steps that are left then; 0: it left out none
+    bool of_majority = true;                   ///< most of the whole steps have so many
+    bool cut_off = false;                      ///< one of them may be incomplete
+    std::string why_none;                      ///< as RecordedRun::why_not_simulated; empty if there is a step
 
     std::vector<std::int32_t> numbers() const;
     /// Wall times of the steps. Steps without a record of the training loop have none.
@@ -34,12 +37,6 @@ struct MeasuredSteps {
 /// The steps with compute tasks that take time, in order of time.
 std::vector<std::int32_t> steps_in_time(const Timeline& timeline);
 
-/// Selects the steps that the training loop recorded, without warm-up and without those of another mini-batch than the
-/// configuration's. If it recorded none, selects the `recorded`
-/// ones, which have tasks, in order of time; the last one is left out if the recording was cut off and there are
-/// others. Selects at most `most` steps, evenly spaced.
-MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int32_t> recorded,
-                               std::size_t most = std::numeric_limits<std::size_t>::max());
 /// Why the tasks of a step are not those that ran.
 enum class StepFault {
     missing,   ///< a lane lacks tasks that it has in other steps
@@ -47,15 +44,30 @@ enum class StepFault {
 };
 std::string_view describe(StepFault fault);
 
-/// Faults in the record of a run's tasks.
+/// What the tasks of a run say about its steps.
 struct RunCheck {
-    std::map<std::int32_t, StepFault> faults;  ///< by step
-    std::vector<std::int32_t> idle_lanes;      ///< lanes of the run's pipeline without a task in any step
+    std::map<std::int32_t, StepFault> faults;            ///< by step
+    std::map<std::int32_t, std::int64_t> micro_batches;  ///< of the steps without a fault
+    std::string first_lack;                              ///< "step 0 has 5 of 6 backwards of partition 1"; may be empty
+    std::vector<std::int32_t> idle_lanes;                ///< lanes of the run's pipeline without a task in any step
 };
 
-/// Counts the compute tasks of each lane by kind, to find steps whose tasks were not all recorded. A lane that lacks
-/// tasks would count as idle. Finds nothing in a run that lost records, since its bubbles are withheld anyway, nor in a
-/// schedule that never drains.
+/// Selects the steps that the training loop recorded, without warm-up and without those of another mini-batch than the
+/// configuration's. If it recorded none, selects the `recorded`
+/// ones, which have tasks, in order of time; the last one is left out if the recording was cut off and there are
+/// others. Then applies keep_one_count(), and selects at most `most` steps, evenly spaced.
+MeasuredSteps steps_to_compare(const RecordedRun& run, const RunCheck& check, std::span<const std::int32_t> recorded,
+                               std::size_t most = std::numeric_limits<std::size_t>::max());
+/// Leaves out whole steps of another number of micro-batches than the others: they take another time. Keeps the number
+/// of the run's recorded pipeline if a step has it, otherwise that of most steps; of two that are equally frequent the
+/// larger one.
+void keep_one_count(const RecordedRun& run, const RunCheck& check, MeasuredSteps& measured);
+
+/// Counts the compute tasks of each partition by kind, to find steps whose tasks were not all recorded. A lane that
+/// lacks tasks would count as idle. A partition runs its forward and its backward once for each micro-batch of the
+/// step. Recomputes and second halves of backwards are as many as in the run's pipeline; if only another program knows
+/// that, as many as in any step of equally many micro-batches. Finds nothing in a run that lost records, since its
+/// bubbles are withheld anyway, nor in a schedule that never drains.
 class StepCheck {
 public:
     /// Keeps a reference to `run`.
@@ -69,18 +81,21 @@ public:
 private:
     static constexpr std::size_t kNumKinds = 4;          // is_compute(): their numbers are 0 to 3
     using Counts = std::array<std::int64_t, kNumKinds>;  // by kind
-    using ByLane = std::vector<Counts>;
+    using ByPartition = std::vector<Counts>;
+    /// What steps have at least, by partition and kind.
+    struct Wanted;
 
-    std::map<std::int32_t, StepFault> faults() const;
+    static std::int64_t micro_batches_of(const ByPartition& found);
+    void find_faults(RunCheck& check) const;
     std::vector<std::int32_t> idle_lanes() const;
-    std::vector<Counts> wanted_by_pipeline(std::size_t lanes) const;
-    bool lacks_tasks(const ByLane& found, const ByLane& in_all, const ByLane& wanted) const;
+    Wanted wanted() const;
 
     const RecordedRun& run_;
-    std::map<std::int32_t, ByLane> steps_;
+    std::map<std::int32_t, ByPartition> steps_;
     std::set<std::int32_t> repeated_;
+    std::vector<bool> lanes_;  // true: it has a task
     std::int32_t last_step_ = 0;
-    ByLane* last_ = nullptr;  // of last_step_: neighbours are usually of one step
+    ByPartition* last_ = nullptr;  // of last_step_: neighbours are usually of one step
 };
 /// Checks all steps of a run. Finds nothing in a simulation.
 RunCheck check_run(const RecordedRun& run, const Timeline& timeline);
@@ -88,7 +103,9 @@ RunCheck check_run(const RecordedRun& run, const Timeline& timeline);
 /// Leaves out steps without forwards or without backwards, as after a loss of ranges, steps of no length, and those
 /// with a fault. Their times or bubbles are unknown. `timeline` needs to hold the slices of these steps only.
 void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredSteps& measured);
-/// Sentences that name MeasuredSteps::left_out, faulty and of_other_size.
+/// The steps of the run that count: all of the above. `timeline` holds all tasks.
+MeasuredSteps whole_steps(const RecordedRun& run, const Timeline& timeline);
+/// Sentences that name MeasuredSteps::left_out, faulty, of_other_size and of_other_count.
 std::vector<std::string> left_out_warnings(const MeasuredSteps& measured);
 /// A refusal if the run has RunCheck::idle_lanes; otherwise empty.
 std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const RunCheck& check);

@@ -105,9 +105,10 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     }
     warn_of_partition(run, highest);
     std::optional<Simulation> simulation = simulate_run(run);
+    const RunCheck check = check_run(run, trace.measured);
     RunComparison compared =
-        compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),
-                    trace.measured, trace.memory, check_run(run, trace.measured));
+        compare_run(run, simulation ? &*simulation : nullptr,
+                    steps_to_compare(run, check, steps_in_time(trace.measured)), trace.measured, trace.memory, check);
     if (!compared.comparison) {
         refuse(name, compared.why_none, trace);
     }

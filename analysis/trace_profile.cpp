@@ -132,8 +132,8 @@ private:
         return step.tasks.empty() ? "every task" : "";
     }
 
-    /// Keeps the steps with as many tasks as most have, or with more if two numbers are equally frequent. In the
-    /// others, recomputes or second halves of backwards were not recorded.
+    /// For runs that lost records, whose steps are not checked: keeps the steps with as many tasks as most have, or
+    /// with more if two numbers are equally frequent. The others lack recomputes or second halves of backwards.
     void keep_usual_steps() {
         std::map<std::size_t, std::size_t> steps_by_size;
         for (const RunStep& step : steps_) {
@@ -642,7 +642,9 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
 
 RecordedRun recorded_run_to_simulate(const OpenedTrace& trace) {
     RecordedRun run = recorded_run(trace);
-    take_measured_profile(run, trace.measured, steps_to_compare(run, steps_in_time(trace.measured)));
+    if (run.of_another_program) {
+        take_measured_profile(run, trace.measured, whole_steps(run, trace.measured));
+    }
     return run;
 }
 

@@ -26,7 +26,7 @@ struct TraceProfile {
     std::vector<std::string> notes;  ///< sentences: what the trace does not say, and what is taken instead
 };
 
-/// Measures a profile from the tasks of `steps`, which steps_to_compare() chooses.
+/// Measures a profile from the tasks of `steps`, which are whole and of one size (whole_steps()).
 ///
 /// A task costs its time without the wait for its input. In a run of another program, it also costs the time that its
 /// lane takes to begin it once the input is there and the previous task has ended. The cost of a partition's forward is

@@ -56,8 +56,8 @@ ReadRun read_run(const std::filesystem::path& path) {
     for (std::string& text : load_warnings(compared.run.load, "the run was recorded")) {
         caution(compared.warnings, std::move(text));
     }
-    MeasuredSteps steps = steps_to_compare(compared.run, steps_in_time(read.tasks()));
     const RunCheck check = check_run(compared.run, read.tasks());
+    MeasuredSteps steps = steps_to_compare(compared.run, check, steps_in_time(read.tasks()));
     leave_out_broken(check, read.tasks(), steps);
     if (read.is_simulated() && read.update() == Update::staggered) {
         std::erase_if(steps.steps, [](const StepRecord& step) { return step.step != Simulation::kStaggeredStep; });

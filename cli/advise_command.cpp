@@ -167,8 +167,9 @@ std::optional<ModelError> error_on(RecordedRun run, const OpenedTrace& trace, co
         return std::nullopt;
     }
     simulation->noise = base.noise;
-    const RunComparison compared = compare_run(run, &*simulation, steps_to_compare(run, steps_in_time(trace.measured)),
-                                               trace.measured, {}, check_run(run, trace.measured));
+    const RunCheck check = check_run(run, trace.measured);
+    const RunComparison compared = compare_run(
+        run, &*simulation, steps_to_compare(run, check, steps_in_time(trace.measured)), trace.measured, {}, check);
     return compared.comparison ? model_error(*compared.comparison) : std::nullopt;
 }
 

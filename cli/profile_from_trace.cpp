@@ -21,6 +21,7 @@
 #include <array>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -154,13 +155,17 @@ TraceProfile measured_profile(const TraceProfileFlags& flags) {
     if (!run.why_not_simulated.empty() && !run.of_another_program) {
         throw TraceFormatError(joined.name() + " " + run.why_not_simulated);
     }
-    MeasuredSteps steps = steps_to_compare(run, steps_in_time(trace.measured));
+    const RunCheck check = check_run(run, trace.measured);
+    MeasuredSteps steps = steps_to_compare(run, {}, steps_in_time(trace.measured));
     if (!flags.steps.empty()) {
         keep_steps(flags.steps, steps);
     }
+    keep_one_count(run, check, steps);
+    leave_out_broken(check, trace.measured, steps);
     try {
         TraceProfile made = profile_of_trace(run, trace.measured, steps, flags.micro_batch_size);
-        const std::vector<std::string> warnings = texts_of(run.warnings);
+        std::vector<std::string> warnings = texts_of(run.warnings);
+        std::ranges::move(left_out_warnings(steps), std::back_inserter(warnings));
         made.notes.insert(made.notes.begin(), warnings.begin(), warnings.end());
         return made;
     } catch (const UsageError&) {

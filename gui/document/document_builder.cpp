@@ -354,7 +354,7 @@ MeasuredSteps stepsToCompare(const TraceDocument& document) {
     }
     const std::size_t steps = std::max<std::size_t>(1, recorded.size());
     const std::size_t tasks = std::max<std::size_t>(1, document.measured->numSlices() / steps);
-    return steps_to_compare(document.run, recorded, kMostComparedTasks / tasks);
+    return steps_to_compare(document.run, document.check, recorded, kMostComparedTasks / tasks);
 }
 
 Timeline timelineOf(const TimelineStore& store, const MeasuredSteps& steps) {

@@ -137,8 +137,8 @@ void OwnTrace::takeTasks() {
     if (!document_.measured) {
         readSimulated();
     } else {
-        simulateAnotherProgram();
         checkSteps(document_);
+        simulateAnotherProgram();
     }
     addHidden(document_);
 }
@@ -147,8 +147,10 @@ void OwnTrace::simulateAnotherProgram() {
     if (!document_.run.of_another_program || document_.run.profile) {
         return;
     }
-    const MeasuredSteps steps = stepsToCompare(document_);
-    take_measured_profile(document_.run, timelineOf(*document_.measured, steps), steps);
+    MeasuredSteps steps = stepsToCompare(document_);
+    const Timeline timeline = timelineOf(*document_.measured, steps);
+    leave_out_broken(document_.check, timeline, steps);
+    take_measured_profile(document_.run, timeline, steps);
     document_.warnings = document_.run.warnings;
     simulateRun();
 }

@@ -79,9 +79,94 @@ TEST_F(StepFaults, AreNotThoseOfAnotherProgramsGuessedOrder) {
     record(Schedule::zero_bubble_h1, Checkpoint::never);
     run_.of_another_program = true;
     const auto lost = [](const Slice& slice) {
-        return slice.key.step == 1 && slice.key.kind == TaskKind::backward_weight && slice.key.micro_batch == 1;
+        return slice.key.kind == TaskKind::backward_weight && slice.key.micro_batch == 1;
     };
-    EXPECT_THAT(faults_without(lost), IsEmpty());
+    EXPECT_THAT(faults_without(lost), IsEmpty()) << "no step has these tasks";
+}
+
+// Even if most steps lack the task.
+TEST_F(StepFaults, OfAnotherProgramFollowFromItsOtherSteps) {
+    record(Schedule::zero_bubble_h1, Checkpoint::except_last);
+    run_.of_another_program = true;
+    EXPECT_THAT(check_run(run_, timeline_).faults, IsEmpty());
+    EXPECT_THAT(check_run(run_, timeline_).micro_batches, ElementsAre(Pair(0, 4), Pair(1, 4), Pair(2, 4), Pair(3, 3)));
+    for (const TaskKind kind :
+         {TaskKind::forward, TaskKind::recompute, TaskKind::backward, TaskKind::backward_weight}) {
+        const auto lost = [kind](const Slice& slice) {
+            return (slice.key.step == 1 || slice.key.step == 2) && slice.key.kind == kind && slice.key.partition == 1 &&
+                   slice.key.micro_batch == 1;
+        };
+        EXPECT_THAT(faults_without(lost), ElementsAre(Pair(1, StepFault::missing), Pair(2, StepFault::missing)))
+            << to_string(kind);
+    }
+}
+
+TEST_F(StepFaults, OfASingleStepAreThoseOfForwardsAndBackwards) {
+    record(Schedule::one_f_one_b, Checkpoint::never);
+    run_.of_another_program = true;
+    const auto one_without = [&](TaskKind kind, std::int32_t partition) {
+        Timeline left = timeline_;
+        std::erase_if(left.slices, [&](const Slice& slice) {
+            return slice.key.step != 1 || (slice.key.kind == kind && slice.key.micro_batch == 3 &&
+                                           (slice.key.partition == partition || partition < 0));
+        });
+        return check_run(run_, left);
+    };
+    EXPECT_THAT(one_without(TaskKind::recompute, 1).faults, IsEmpty());
+    EXPECT_THAT(one_without(TaskKind::forward, 1).faults, ElementsAre(Pair(1, StepFault::missing)));
+    EXPECT_THAT(one_without(TaskKind::backward, -1).faults, ElementsAre(Pair(1, StepFault::missing)));
+    EXPECT_EQ(one_without(TaskKind::backward, 2).first_lack,
+              "step 1 has 3 of 4 tasks of the kind backward of partition 2");
+}
+
+TEST_F(StepFaults, OfAnotherProgramAreNotThoseOfAPartitionWithoutBackwards) {
+    record(Schedule::gpipe, Checkpoint::never);
+    run_.of_another_program = true;
+    const auto frozen = [](const Slice& slice) {
+        return slice.key.kind == TaskKind::backward && slice.key.partition == 0;
+    };
+    EXPECT_THAT(faults_without(frozen), IsEmpty());
+}
+
+/// Steps of these numbers of micro-batches; 0: with a fault.
+MeasuredSteps steps_of_counts(const std::vector<std::int64_t>& counts, const RecordedRun& run = {},
+                              std::size_t most = 100) {
+    RunCheck check;
+    std::vector<std::int32_t> recorded;
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+        recorded.push_back(static_cast<std::int32_t>(k));
+        if (counts[k] > 0) {
+            check.micro_batches.emplace(recorded.back(), counts[k]);
+        }
+    }
+    return steps_to_compare(run, check, recorded, most);
+}
+
+TEST(MeasuredSteps, AreOfTheNumberOfMicroBatchesThatMostHave) {
+    EXPECT_THAT(left_out_warnings(steps_of_counts({8, 8, 8})), IsEmpty());
+    const MeasuredSteps short_last = steps_of_counts({8, 0, 8, 3});
+    EXPECT_THAT(short_last.numbers(), ElementsAre(0, 1, 2)) << "the fault is another reason";
+    EXPECT_EQ(short_last.comparable, 3U);
+    EXPECT_THAT(left_out_warnings(short_last),
+                ElementsAre("steps of 8 micro-batches are compared, as most have; not compared, since the mini-batch "
+                            "has more or fewer: step 3"));
+    EXPECT_THAT(steps_of_counts({8, 3, 3}).numbers(), ElementsAre(1, 2));
+}
+
+TEST(MeasuredSteps, OfTwoSizesThatAreEquallyFrequentAreTheLargerOnes) {
+    const MeasuredSteps steps = steps_of_counts({3, 8, 3, 8}, {}, 2);
+    EXPECT_THAT(steps.numbers(), ElementsAre(1, 3)) << "chosen before only some are taken";
+    EXPECT_THAT(left_out_warnings(steps),
+                ElementsAre("no number of micro-batches is that of most steps; those of 8 micro-batches are compared; "
+                            "not compared, since the mini-batch has more or fewer: step 0, 2"));
+}
+
+TEST(MeasuredSteps, AreOfTheRecordedPipelinesMicroBatches) {
+    RecordedRun run;
+    run.graph = pipeline_graph_of(sampleProfile(SampleRun{.chunks = 4}), sampleOptions(SampleRun{.chunks = 4}));
+    EXPECT_THAT(steps_of_counts({3, 3, 4}, run).numbers(), ElementsAre(2));
+    run.of_another_program = true;
+    EXPECT_THAT(steps_of_counts({3, 3, 4}, run).numbers(), ElementsAre(0, 1)) << "its pipeline is a guess";
 }
 
 // The last mini-batch of a data set may be smaller.
@@ -96,7 +181,7 @@ TEST(MeasuredSteps, LeaveOutMiniBatchesOfOtherSizes) {
         record.samples = step == 3 ? batch - 1 : step == 4 ? 0 : batch;
         run.steps.push_back(record);
     }
-    const MeasuredSteps steps = steps_to_compare(run, {});
+    const MeasuredSteps steps = steps_to_compare(run, {}, {});
     EXPECT_THAT(steps.numbers(), ElementsAre(1, 2, 4)) << "an earlier recorder noted no samples";
     EXPECT_EQ(steps.comparable, 3U);
     EXPECT_THAT(left_out_warnings(steps),
@@ -104,7 +189,7 @@ TEST(MeasuredSteps, LeaveOutMiniBatchesOfOtherSizes) {
     for (StepRecord& record : run.steps) {
         record.samples = batch + 1;
     }
-    EXPECT_THAT(steps_to_compare(run, {}).why_none, testing::StartsWith("holds no step of "));
+    EXPECT_THAT(steps_to_compare(run, {}, {}).why_none, testing::StartsWith("holds no step of "));
 }
 }  // namespace
 }  // namespace pipescope

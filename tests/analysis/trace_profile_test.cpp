@@ -81,7 +81,7 @@ RecordedRun of_another_program() {
 }
 
 TraceProfile profile_of(const RecordedRun& run, const Timeline& measured) {
-    return profile_of_trace(run, measured, steps_to_compare(run, steps_in_time(measured)));
+    return profile_of_trace(run, measured, whole_steps(run, measured));
 }
 
 class ProfileOfSchedule : public testing::TestWithParam<Schedule> {};
@@ -272,13 +272,16 @@ TEST(TraceProfile, SaysThatTheOrderIsOfNoKnownSchedule) {
 
 TEST(TraceProfile, RefusesARunWithoutAWholeStep) {
     const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
-    const auto without = [&](TaskKind kind, int partition) {
-        return recorded(simulation, [=](const Slice& slice) {
-            return slice.key.kind != kind || slice.key.partition != partition || slice.key.micro_batch != 2;
-        });
+    const auto refused = [&](const std::function<bool(const Slice&)>& keeps) {
+        return thrown<Error>([&] { profile_of(of_another_program(), recorded(simulation, keeps)); });
     };
-    EXPECT_THAT(thrown<Error>([&] { profile_of(of_another_program(), without(TaskKind::backward, 1)); }),
-                AllOf(HasSubstr("step 0 lacks backward (2, 1)"), HasSubstr("give the files of all ranks")));
+    EXPECT_THAT(refused([](const Slice& slice) {
+                    const TaskKey& key = slice.key;
+                    return key.kind != TaskKind::backward || key.partition != 1 || key.micro_batch != 2;
+                }),
+                HasSubstr("step 0 has 5 of 6 tasks of the kind backward of partition 1"));
+    EXPECT_THAT(refused([](const Slice& slice) { return slice.key.partition != 1; }),
+                AllOf(HasSubstr("step 0 lacks forward (0, 1)"), HasSubstr("give the files of all ranks")));
 }
 
 TEST(TraceProfile, RefusesMemoryLimitsSinceMemoryIsUnknown) {
@@ -343,7 +346,7 @@ TEST(TraceProfile, GivesAnotherProgramsRunWhatItNeedsToBeSimulated) {
     const Timeline measured = recorded(simulation);
     RecordedRun run = of_another_program();
     run.why_not_simulated = "holds no profile";
-    take_measured_profile(run, measured, steps_to_compare(run, steps_in_time(measured)));
+    take_measured_profile(run, measured, whole_steps(run, measured));
     EXPECT_EQ(run.why_not_simulated, "");
     ASSERT_TRUE(run.graph);
     EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("the profile is measured from this trace, from 3 steps")));
@@ -366,7 +369,7 @@ TEST(TraceProfile, SimulatesARunInItsOwnOrderWhereThatHasNoName) {
     const Simulation simulation = simulate(three_layers(), options);
     const Timeline measured = recorded(simulation);
     RecordedRun run = of_another_program();
-    take_measured_profile(run, measured, steps_to_compare(run, steps_in_time(measured)));
+    take_measured_profile(run, measured, whole_steps(run, measured));
     ASSERT_TRUE(run.recorded_order) << run.why_not_simulated;
     EXPECT_TRUE(run.graph);
     EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("this run is simulated in its own order")));

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -229,6 +231,57 @@ TEST_F(RankFiles, GiveAProfile) {
         HasSubstr("--steps names step 4; a profile is measured from recorded steps without warm-up, which are 5"));
     EXPECT_THAT(user.types("profile --from-trace traces/rank1.json").err,
                 HasSubstr("give the files of all ranks of the pipeline"));
+}
+
+/// Four steps of 200 us in two ranks. `lost`: of these, the rank lacks the backward of micro-batch 1. `last`: the
+/// micro-batches of the last step.
+void write_steps(const std::filesystem::path& folder, const std::set<int>& lost, int last) {
+    std::filesystem::create_directory(folder);
+    for (int rank = 0; rank < 2; ++rank) {
+        RankFile file(rank, 2);
+        for (int step = 0; step < 4; ++step) {
+            const double begin = 200.0 * step;
+            file.range("ProfilerStep#" + std::to_string(step), begin, begin + 190);
+            for (int i = 0; i < (step == 3 ? last : 2); ++i) {
+                const double later = begin + 20 * i;
+                file.range("Forward " + std::to_string(i), later + 20 * rank, later + 20 * rank + 15);
+                if (rank == 0 || i == 0 || !lost.contains(step)) {
+                    file.range("Backward " + std::to_string(i), later + 100 - 30 * rank, later + 119 - 30 * rank);
+                }
+            }
+        }
+        file.write(folder / fmt::format("rank{}.json", rank));
+    }
+}
+
+// As with a loader's last, short mini-batch, and with a file that was cut off.
+TEST_F(RankFiles, AreComparedInWholeStepsOfOneSize) {
+    write_steps(user.folder() / "short", {1, 2}, 1);
+    const CommandResult compared = user.succeeds("compare short --json");
+    EXPECT_EQ(compared.json().at("steps"), nlohmann::json({0}));
+    EXPECT_EQ(compared.json().at("tasks_unmatched"), 0);
+    const std::string size = "not compared, since the mini-batch has more or fewer: step 3";
+    const std::string lack =
+        "tasks of a lane are missing or were recorded twice, so that idle time is not known: "
+        "step 1, 2";
+    EXPECT_THAT(compared.out, AllOf(HasSubstr(size), HasSubstr(lack)));
+    const CommandResult profile = user.succeeds("profile --from-trace short");
+    EXPECT_THAT(profile.out, HasSubstr("measured from 1 step of short"));
+    EXPECT_THAT(profile.err, AllOf(HasSubstr(size), HasSubstr(lack)));
+    EXPECT_THAT(user.succeeds("profile --from-trace short --steps 3").out,
+                AllOf(HasSubstr("measured from 1 step"), HasSubstr("batch of 1 in 1 micro-batch")));
+
+    write_steps(user.folder() / "whole", {}, 2);
+    const auto two = user.succeeds("compare whole short --json").json();
+    EXPECT_EQ(two.at("before").at("steps"), nlohmann::json({0, 1, 2, 3}));
+    EXPECT_EQ(two.at("after").at("steps"), nlohmann::json({0}));
+    EXPECT_THAT(two.at("after").at("warnings").dump(), AllOf(HasSubstr(size), HasSubstr(lack)));
+    EXPECT_EQ(two.at("matched"), 8);
+
+    write_steps(user.folder() / "none", {0, 1, 2, 3}, 2);
+    EXPECT_THAT(user.types("compare none").err,
+                HasSubstr("tasks of a lane are missing or were recorded twice, and step 0 has 1 of 2 tasks of the kind "
+                          "backward of partition 1"));
 }
 
 // 1f1b, except that rank 1 runs its second forward before its first backward.

@@ -157,11 +157,9 @@ const std::vector<OddFile> kFiles{
     {"AStepWithoutTime", sample(kAtOnce + " WHERE step = 1"), {2}, "step 1"},
     {"ForwardsWithoutTime", sample(kWithoutTime + " WHERE kind = 'forward'"), {1, 2}},
     {"TasksWithoutATwin",
-     sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind = 'forward' AND microBatch = 2;"
-            "UPDATE PIPESCOPE_TASK SET partition = 7 WHERE step = 2 AND kind = 'recompute' AND microBatch = 1;"
-            "INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) "
-            "SELECT step, kind, partition, microBatch, lane, end, end + (end - start), source, 0 FROM "
-            "PIPESCOPE_TASK WHERE step = 2 AND kind = 'backward' AND microBatch = 1;"
+     sample("INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) "
+            "SELECT step, kind, 7, microBatch, lane, end, end + 9, source, 0 FROM PIPESCOPE_TASK "
+            "WHERE kind = 'recompute' AND microBatch = 1;"
             "INSERT INTO PIPESCOPE_TASK (step, kind, partition, lane, start, end, source, bytes) SELECT step, "
             "'optimizer', partition, lane, end, end + 9, source, 0 FROM PIPESCOPE_TASK WHERE kind = 'backward' AND "
             "microBatch = 0"),
@@ -192,7 +190,23 @@ const std::vector<OddFile> kFiles{
      {1, 2},
      "all lanes have the same clock",
      false},
-    {"FewerMicroBatchesInAStep", sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND microBatch = 3"), {1, 2}},
+    {"NoForwardsOfAMicroBatchInAStep",
+     sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind = 'forward' AND microBatch = 2"),
+     {2},
+     "tasks of a lane are missing"},
+    {"ATaskMissingInAStepOfAnotherProgram",
+     sample(std::string(kOfAnotherProgram) +
+            "; DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND lane = 0 AND kind = 'recompute' AND microBatch = 1"),
+     {2},
+     "tasks of a lane are missing"},
+    {"FewerMicroBatchesInAStep",
+     sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND microBatch = 3"),
+     {2},
+     "4 micro-batches are compared"},
+    {"FewerMicroBatchesInAStepOfAnotherProgram",
+     sample(std::string(kOfAnotherProgram) + "; DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND microBatch = 3"),
+     {2},
+     "4 micro-batches are compared"},
     {"TasksTwiceInAStep",
      sample("INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) SELECT "
             "step, kind, partition, microBatch, lane, start, end, source, bytes FROM PIPESCOPE_TASK WHERE step = 1"),
@@ -229,7 +243,7 @@ const std::vector<OddFile> kFiles{
      "other processes took 50.00 %"},
     {"SimulatedTasksOnly", sample("UPDATE PIPESCOPE_TASK SET source = 'simulated'"), {}, "holds no measured task"},
     {"ForeignRanges", write_foreign_ranges, {}, "holds no measured task"},
-    {"NsysExport", write_nsys_export, {}, "holds no step from which a profile can be measured"},
+    {"NsysExport", write_nsys_export, {}, "of each the forwards or the backwards were not recorded"},
     {"MergedRunOfAnotherProgram", sample(kOfAnotherProgram), {1, 2}, "measured from this trace, from 2 steps"},
     {"ChromeExport", write_chrome_export, {1, 2}},
     {"Kineto",
