@@ -3,6 +3,7 @@
 #include "balance/profile_file.h"
 #include "schedule/checkpoint.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_graph.h"
 #include "simulator/task_costs.h"
@@ -15,6 +16,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace pipescope {
@@ -168,10 +171,47 @@ void require_fit(const PipelineShape& recorded, const PipelineOptions& options) 
     require("lanes", static_cast<std::size_t>(recorded.num_lanes()), static_cast<std::size_t>(num_lanes(options)));
 }
 
-void read_graph(const OpenedTrace& trace, RecordedRun& run) {
+/// A training loop in Python describes its run by the first mini-batch, which may have other samples than the rest.
+/// Takes those that most steps after the warm-up have; of two that are equally frequent, the described ones or else the
+/// larger. Returns true if they are not the described ones.
+bool take_usual_batch(RecordedRun& run) {
+    if (!run.options) {
+        return false;
+    }
+    std::map<std::int64_t, std::size_t> steps_by_samples;
+    for (const StepRecord& step : run.steps) {
+        if (!step.warmup && step.samples > 0) {
+            ++steps_by_samples[step.samples];
+        }
+    }
+    const std::int64_t described = run.options->batch;
+    const auto usual = std::ranges::max_element(steps_by_samples, {}, [&](const auto& samples) {
+        return std::tuple(samples.second, samples.first == described, samples.first);
+    });
+    if (usual == steps_by_samples.end() || usual->first == described) {
+        return false;
+    }
+    run.options->batch = usual->first;
+    run.warnings.push_back(
+        {Severity::remark, fmt::format("the configuration names a mini-batch of {}; the steps that are compared and "
+                                       "simulated have {}, as most do",
+                                       counted(described, "sample", "samples"), usual->first)});
+    return true;
+}
+
+/// False if the recorded pipeline is that of a mini-batch of other samples.
+bool has_micro_batches_of(const TaskGraph& graph, const PipelineOptions& options) {
+    return static_cast<std::size_t>(graph.shape().num_micro_batches) == micro_batch_sizes(options).size();
+}
+
+/// `other_batch`: take_usual_batch().
+void read_graph(const OpenedTrace& trace, bool other_batch, RecordedRun& run) {
     try {
-        if (const auto pipeline = trace.run.find("pipeline"); pipeline != trace.run.end()) {
-            auto graph = std::make_shared<const TaskGraph>(parse_pipeline_json(pipeline->second));
+        const auto pipeline = trace.run.find("pipeline");
+        auto graph = pipeline != trace.run.end()
+                         ? std::make_shared<const TaskGraph>(parse_pipeline_json(pipeline->second))
+                         : nullptr;
+        if (graph && (!other_batch || has_micro_batches_of(*graph, *run.options))) {
             if (run.options) {
                 require_fit(graph->shape(), *run.options);
             }
@@ -233,7 +273,8 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
         run.warnings.push_back(remark_on(*run.on_cluster));
     }
     read_pipeline(trace, run);
-    read_graph(trace, run);
+    const bool other_batch = take_usual_batch(run);
+    read_graph(trace, other_batch, run);
     return run;
 }
 

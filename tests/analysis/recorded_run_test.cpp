@@ -1,5 +1,6 @@
 #include "analysis/recorded_run.h"
 
+#include "analysis/measured_steps.h"
 #include "balance/profile_file.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_options.h"
@@ -18,6 +19,7 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -99,6 +101,41 @@ TEST_F(GraphOf, AConfigurationThatCannotBeSimulatedIsToldWithoutTheOptionsOfACom
     RecordedRun run = recorded_run(trace);
     EXPECT_FALSE(simulate_run(run));
     EXPECT_THAT(run.why_not_simulated, AllOf(HasSubstr("replicas is 3"), Not(HasSubstr("--replicas"))));
+}
+
+// A training loop in Python describes its run by the first mini-batch.
+TEST_F(GraphOf, ARunWhoseFirstStepHasOtherSamplesIsThatOfMostSteps) {
+    add_profile_and_options();
+    const std::int64_t batch = parse_pipeline_options(trace.run.at("configuration")).batch;
+    nlohmann::json configuration = nlohmann::json::parse(trace.run.at("configuration"));
+    configuration["batch"] = 1;
+    trace.run["configuration"] = configuration.dump();
+    PipelineShape first = graph->shape();
+    first.num_micro_batches = 1;
+    trace.run["pipeline"] = pipeline_json(make_schedule(Schedule::gpipe, first));
+    const auto record = [&](const std::vector<std::int64_t>& samples) {
+        trace.steps.clear();
+        for (std::size_t k = 0; k < samples.size(); ++k) {
+            StepRecord step;
+            step.step = static_cast<std::int32_t>(k);
+            step.warmup = k == 0;
+            step.samples = samples[k];
+            trace.steps.push_back(step);
+        }
+        return recorded_run(trace);
+    };
+    const RecordedRun run = record({1, batch, batch, 2});
+    EXPECT_EQ(run.options->batch, batch);
+    ASSERT_NE(run.graph, nullptr);
+    EXPECT_EQ(run.graph->shape().num_micro_batches, graph->shape().num_micro_batches);
+    EXPECT_THAT(steps_to_compare(run, {}, {}).numbers(), ElementsAre(1, 2));
+    EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("the configuration names a mini-batch of 1 sample;")));
+    EXPECT_THAT(texts_of(run.warnings), Not(Contains(HasSubstr("recorded pipeline"))));
+
+    const RecordedRun as_described = record({1, batch, 1, batch, 1});
+    EXPECT_EQ(as_described.options->batch, 1) << "equally frequent";
+    EXPECT_EQ(as_described.graph->shape().num_micro_batches, 1);
+    EXPECT_EQ(record({1, 0, 0}).options->batch, 1) << "an earlier recorder noted no samples";
 }
 
 TEST_F(GraphOf, APipelineThatIsNotThatOfItsConfigurationIsToldAndLeftAside) {
