@@ -159,6 +159,9 @@ public:
                 "counts, so idle time is too large",
                 found_.rank, counted(repeated_, "range is", "ranges are")));
         }
+        if (std::string warning = steps_out_of_order(); !warning.empty()) {
+            warnings.push_back(std::move(warning));
+        }
         if (unsound_ > 0) {
             warnings.push_back(fmt::format("rank {}: {} {} left out; the first one {}", found_.rank,
                                            counted(unsound_, "task", "tasks"), unsound_ == 1 ? "is" : "are",
@@ -174,6 +177,31 @@ private:
         TaskKey key;
         bool has_inner = false;  ///< another range inside is the task; this one may hold its messages
     };
+
+    /// Counted steps follow each other, unless a range is missing or is of no step, as those of an evaluation. Empty if
+    /// they do.
+    std::string steps_out_of_order() const {
+        std::int32_t latest = 0;
+        std::size_t late = 0;
+        const Slice* first = nullptr;
+        for (const Slice& slice : found_.tasks) {
+            if (!steps_.empty() || !is_compute(slice.key.kind)) {
+                continue;
+            }
+            if (slice.key.step < latest) {
+                ++late;
+                first = first == nullptr ? &slice : first;
+            }
+            latest = std::max(latest, slice.key.step);
+        }
+        return first == nullptr
+                   ? std::string()
+                   : fmt::format(
+                         "rank {}: {} after tasks of a later step, such as {}: no rule names the steps, so the n-th "
+                         "range of a task counts as that of step n; if a range is missing or belongs to no step, steps "
+                         "after it are wrong; name the steps by a task rule, or profile with ProfilerStep",
+                         found_.rank, counted(late, "task starts", "tasks start"), to_string(first->key));
+    }
 
     void read_steps() {
         for (const NamedRange& each : ranges_) {

@@ -381,6 +381,33 @@ TEST_F(TaskRecognition, SaysWhichTasksATraceCannotHold) {
                 AllOf(StartsWith("rank 0: 1 task is left out; the first one starts at"), HasSubstr("within 2^53 ns")));
 }
 
+// A lost range, or the forwards of an evaluation, shift all later steps of a program that names none.
+TEST_F(TaskRecognition, SaysThatCountedStepsAreOutOfOrder) {
+    const auto told = [&](int lost, bool names_steps) {
+        RankFile file(0, 2);
+        for (int step = 0; step < 3; ++step) {
+            if (names_steps) {
+                file.range(fmt::format("ProfilerStep#{}", step), 100 * step, 100 * step + 99);
+            }
+            file.range("PP:0F0", 100 * step + 10, 100 * step + 20);
+            if (step != lost) {
+                file.range("PP:0B0", 100 * step + 30, 100 * step + 50);
+            }
+        }
+        std::string texts;
+        for (const DiagnosticRecord& each : opened(file).diagnostics) {
+            texts += each.text;
+        }
+        return texts;
+    };
+    EXPECT_EQ(told(-1, false), "");
+    EXPECT_EQ(told(2, false), "") << "the last step's, as where a file was cut off";
+    EXPECT_EQ(told(1, true), "");
+    EXPECT_THAT(told(1, false),
+                AllOf(HasSubstr("1 task starts after tasks of a later step, such as step 1 backward (0, 0)"),
+                      HasSubstr("name the steps by a task rule")));
+}
+
 TEST_F(TaskRecognition, LeavesTrainingWithoutAPipelineAlone) {
     const OpenedTrace trace =
         opened(RankFile(0, 2).range("ProfilerStep#1", 0, 100).range("Optimizer.step#SGD.step", 60, 70));
