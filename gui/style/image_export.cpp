@@ -12,6 +12,7 @@
 #include <QRegularExpression>
 #include <QScopeGuard>
 #include <QSvgGenerator>
+#include <QUuid>
 #include <QWidget>
 
 namespace pipescope {
@@ -29,6 +30,10 @@ void drawPdf(QWidget& widget, QBuffer& buffer) {
     writer.setTitle(widget.windowTitle());
     writer.setPageSize(QPageSize(QSizeF(widget.size()) * 72 / kPdfResolution, QPageSize::Point));
     writer.setPageMargins(QMarginsF());
+#if QT_VERSION >= QT_VERSION_CHECK(6, 8, 0)
+    // Otherwise a random number, and the same picture would have other bytes.
+    writer.setDocumentId(QUuid::createUuidV5(QUuid(), widget.windowTitle()));
+#endif
     render(widget, writer);
 }
 
@@ -44,15 +49,20 @@ QByteArray inPixels(QByteArray svg, const QSize& size) {
         QStringLiteral("<svg width=\"%1\" height=\"%2\"").arg(size.width()).arg(size.height()).toLatin1());
 }
 
-/// Replaces the creation time that Qt writes into every PDF. The replacement has the same length, so the
-/// cross-reference table stays valid.
-QByteArray withoutDate(QByteArray pdf) {
-    static const QRegularExpression kDate(QStringLiteral("/CreationDate \\(D:(\\d{14}[^)]*)\\)"));
-    const QRegularExpressionMatch found = kDate.match(QString::fromLatin1(pdf));
-    if (found.hasMatch()) {
-        const qsizetype length = found.capturedLength(1);
-        pdf.replace(found.capturedStart(1), length,
-                    QByteArrayLiteral("20000101000000").leftJustified(length, 'Z', true));
+/// Replaces the times that Qt writes into every PDF: in its dictionary, and from Qt 6.8 on in its metadata too. Each
+/// replacement has the same length, so the cross-reference table stays valid.
+QByteArray withoutDates(QByteArray pdf) {
+    static const QRegularExpression kDates(
+        QStringLiteral("/(?:CreationDate|ModDate) \\(D:(\\d{14}[^)]*)\\)"
+                       "|xmp:(?:CreateDate|ModifyDate|MetadataDate)=\"(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d)"));
+    QRegularExpressionMatchIterator dates = kDates.globalMatch(QString::fromLatin1(pdf));
+    while (dates.hasNext()) {
+        const QRegularExpressionMatch date = dates.next();
+        const int group = date.lastCapturedIndex();
+        const qsizetype length = date.capturedLength(group);
+        pdf.replace(date.capturedStart(group), length,
+                    group == 1 ? QByteArrayLiteral("20000101000000").leftJustified(length, 'Z', true)
+                               : QByteArrayLiteral("2000-01-01T00:00:00"));
     }
     return pdf;
 }
@@ -99,7 +109,7 @@ QByteArray drawImage(QWidget& widget, ImageFormat format) {
             render(widget, generator);
             return wellFormed(inPixels(buffer.data(), widget.size()));
         }
-        case ImageFormat::pdf: drawPdf(widget, buffer); return withoutDate(buffer.data());
+        case ImageFormat::pdf: drawPdf(widget, buffer); return withoutDates(buffer.data());
     }
     return buffer.data();
 }
