@@ -34,6 +34,7 @@ class Step:
     wall_step_ns: int | None = None  #: of the whole step of the training loop
     training_loss: float | None = None
     warmup: bool = False
+    whole: bool = True  #: False: tasks were not recorded, or recorded twice, so times and bubble are wrong
 
     @property
     def step_ns(self) -> int:

@@ -1,7 +1,9 @@
 """Timeline, Schedule and Trace."""
 
+import contextlib
 import copy
 import pickle
+import sqlite3
 import xml.etree.ElementTree
 
 import numpy
@@ -159,6 +161,16 @@ def test_opens_a_trace(run, profile):
     assert trace.measured.step(1) != trace.measured.step(2)
     assert trace._repr_html_().startswith("<svg")
     assert pickle.loads(pickle.dumps(trace)).measured == trace.measured
+
+
+def test_says_which_steps_are_whole(tmp_path, profile):
+    path = make_run(tmp_path / "damaged.sqlite", profile, **OPTIONS, devices=["cpu", "cpu"])
+    assert all(step.whole for step in pipescope.Trace.open(path).steps)
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind = 'backward' AND partition = 0 AND microBatch = 0")
+    trace = pipescope.Trace.open(path)
+    assert [step.whole for step in trace.steps] == [True, False, True]
+    assert trace.compare().steps == (0, 2)
 
 
 def test_compares_a_run_with_its_simulation(run):

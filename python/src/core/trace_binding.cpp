@@ -62,6 +62,7 @@ Json arguments_json(const PipelineOptions& options) {
 }
 
 Json steps_json(const RecordedRun& run, const OpenedTrace& trace) {
+    const RunCheck check = check_run(run, trace.measured);
     Json steps = Json::array();
     for (const std::int32_t number : steps_of(trace.measured)) {
         if (number < 0) {
@@ -71,7 +72,8 @@ Json steps_json(const RecordedRun& run, const OpenedTrace& trace) {
         Json step{{"step", number},
                   {"start_ns", statistics.start.count()},
                   {"end_ns", statistics.end.count()},
-                  {"bubble_fraction", statistics.bubble_fraction}};
+                  {"bubble_fraction", statistics.bubble_fraction},
+                  {"whole", !check.faults.contains(number)}};
         if (const StepRecord* record = run.record_of(number)) {
             step["wall_step_ns"] = (record->wall_end - record->wall_start).count();
             step["training_loss"] = record->training_loss;
