@@ -41,9 +41,18 @@ std::optional<std::int64_t> step_of_name(const std::string& name) {
     return step && *step >= 0 && name_of_step(*step) == name ? step : std::nullopt;
 }
 
+/// Throws for a link, which could lead to a file of another save, or out of all.
+void require_own_file(const fs::path& path) {
+    std::error_code ignored;
+    if (fs::is_symlink(fs::symlink_status(path, ignored))) {
+        throw SaveError(path.string() + " is a link; a save consists of files of its own; copy the file itself");
+    }
+}
+
 /// Reads a small file with `parse`, and names the file in its errors.
 template <class Parse>
 auto parse_file(const fs::path& path, Parse parse) {
+    require_own_file(path);
     const std::string text =
         read_text_as<SaveError>(path, {"a file of a save", "copy the whole save again", TextFile::Kind::file});
     try {
@@ -75,6 +84,36 @@ std::optional<FileChecksums> checksums_of(const std::optional<SaveChecksums>& al
     return found->second;
 }
 
+std::string missing_in_index(const fs::path& index, const std::string& tensor, const std::string& file) {
+    return index.string() + " does not name the tensor " + shown(tensor) + ", which " + file +
+           " holds; an index names every tensor of a save; it was changed since it was saved";
+}
+
+/// Reads the index. Throws if it lacks a tensor of the files that have checksums, which would be left as it is.
+TensorIndex read_index(const fs::path& step, TensorKind kind, const std::optional<SaveChecksums>& checksums) {
+    const fs::path path = step / name_of_index(kind);
+    TensorIndex index = parse_file(path, parse_tensor_index);
+    if (!checksums) {
+        return index;
+    }
+    for (const auto& [file, of_file] : *checksums) {
+        if (!file.starts_with(std::string(to_string(kind)) + "-")) {
+            continue;
+        }
+        for (const auto& [tensor, checksum] : of_file.tensors) {
+            const auto named = index.files.find(tensor);
+            if (named == index.files.end()) {
+                throw SaveError(missing_in_index(path, tensor, file));
+            }
+            if (named->second != file) {
+                throw SaveError(path.string() + " names the file " + shown(named->second) + " for the tensor " +
+                                shown(tensor) + ", which " + file + " holds; it was changed since it was saved");
+            }
+        }
+    }
+    return index;
+}
+
 /// True for the number of updates in a parameter's state of Adam.
 bool is_count(TensorKind kind, const StoredTensor& tensor) {
     return kind == TensorKind::optimizer && tensor.name.ends_with(".step") && tensor.dtype == "I64" &&
@@ -92,29 +131,40 @@ void require_count(const SafetensorsFile& file, const StoredTensor& tensor, std:
 
 /// Reads all tensors of one kind.
 void check_tensors(const fs::path& step, TensorKind kind, const TrainingRecord& record, SavedStepCheck& check) {
+    const TensorIndex index = read_index(step, kind, record.checksums);
     std::map<std::string, std::set<std::string>> names;  // by file
-    for (const auto& [name, file] : parse_file(step / name_of_index(kind), parse_tensor_index)) {
+    for (const auto& [name, file] : index.files) {
         names[file].insert(name);
     }
+    std::uint64_t bytes = 0;
     for (auto& [name, indexed] : names) {
+        require_own_file(step / name);
         const SafetensorsFile file(step / name, checksums_of(record.checksums, step / name));
         for (const StoredTensor& tensor : file.header().tensors) {
             if (is_count(kind, tensor)) {
                 std::int64_t count = 0;
-                const auto bytes = std::as_writable_bytes(std::span(&count, 1));
-                file.read(tensor, bytes);
-                require_count(file, tensor, bytes);
+                const auto into = std::as_writable_bytes(std::span(&count, 1));
+                file.read(tensor, into);
+                require_count(file, tensor, into);
             } else {
                 file.check(tensor);
             }
-            indexed.erase(tensor.name);
+            if (indexed.erase(tensor.name) == 0) {
+                throw SaveError(missing_in_index(step / name_of_index(kind), tensor.name, name));
+            }
             ++check.tensors;
-            check.bytes += tensor.end - tensor.begin;
+            bytes += tensor.end - tensor.begin;
         }
         if (!indexed.empty()) {
             throw no_such_tensor(file, *indexed.begin());
         }
     }
+    if (index.total_bytes && *index.total_bytes != bytes) {
+        throw SaveError((step / name_of_index(kind)).string() + ": \"total_size\" is " +
+                        std::to_string(*index.total_bytes) + ", and its tensors have " + std::to_string(bytes) +
+                        " bytes; the index was changed since it was saved");
+    }
+    check.bytes += bytes;
 }
 
 /// How to go on without this step.
@@ -188,13 +238,13 @@ std::vector<fs::path> saved_steps(const fs::path& folder) {
     return paths;
 }
 
-std::map<std::string, std::string> parse_tensor_index(std::string_view text) {
+TensorIndex parse_tensor_index(std::string_view text) {
     const nlohmann::json object = parse_strict_json(text);
     const nlohmann::json& map = member(object, "weight_map");
     if (!map.is_object()) {
         throw SaveError("\"weight_map\" is " + shown(map) + "; it must map names of tensors to files");
     }
-    std::map<std::string, std::string> files;
+    TensorIndex index;
     for (const auto& [name, file] : map.items()) {
         const std::string plain = file.is_string() ? file.get<std::string>() : "";
         if (plain.empty() || plain.starts_with('.') ||
@@ -202,9 +252,18 @@ std::map<std::string, std::string> parse_tensor_index(std::string_view text) {
             throw SaveError("the file of the tensor " + shown(name) + " is " + shown(file) +
                             "; it must be the name of a file in the index's folder");
         }
-        files.emplace(name, plain);
+        index.files.emplace(name, plain);
     }
-    return files;
+    if (object.contains("metadata")) {
+        const nlohmann::json& metadata = member(object, "metadata");
+        if (!metadata.is_object()) {
+            throw SaveError("\"metadata\" is " + shown(metadata) + "; it must be an object");
+        }
+        if (metadata.contains("total_size")) {
+            index.total_bytes = unsigned_member(metadata, "total_size");
+        }
+    }
+    return index;
 }
 
 TrainingRecord load_training_record(const fs::path& step) {
@@ -234,7 +293,7 @@ SavedTensors::SavedTensors(fs::path step, TensorKind kind) : SavedTensors(step, 
 SavedTensors::SavedTensors(fs::path step, TensorKind kind, const TrainingRecord& record)
     : step_(std::move(step)),
       kind_(kind),
-      files_(with_way_out(step_, [&] { return parse_file(step_ / name_of_index(kind), parse_tensor_index); })),
+      files_(with_way_out(step_, [&] { return read_index(step_, kind, record.checksums).files; })),
       checksums_(record.checksums) {}
 
 SavedTensors::OpenFile::OpenFile(const fs::path& path, std::optional<FileChecksums> checksums)
@@ -253,7 +312,14 @@ SavedTensors::OpenFile& SavedTensors::file_of(const std::string& name) {
     with_way_out(step_, [&] {
         if (!file) {
             const fs::path path = step_ / found->second;
-            file = std::make_unique<OpenFile>(path, checksums_of(checksums_, path));
+            require_own_file(path);
+            auto opened = std::make_unique<OpenFile>(path, checksums_of(checksums_, path));
+            for (const auto& [tensor, stored] : opened->tensors) {
+                if (!files_.contains(tensor)) {
+                    throw SaveError(missing_in_index(step_ / name_of_index(kind_), tensor, found->second));
+                }
+            }
+            file = std::move(opened);
         }
         if (!file->tensors.contains(name)) {
             throw no_such_tensor(file->file, name);

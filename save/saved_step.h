@@ -34,8 +34,13 @@ inline constexpr const char* kTrainingFile = "training.json";
 /// The saved steps in a folder, oldest first. A folder that does not exist has none.
 std::vector<std::filesystem::path> saved_steps(const std::filesystem::path& folder);
 
-/// The file of each tensor. An index is data of others: throws unless each file is a plain name.
-std::map<std::string, std::string> parse_tensor_index(std::string_view text);
+/// What an index says of the tensors of one kind.
+struct TensorIndex {
+    std::map<std::string, std::string> files;  ///< by name of tensor
+    std::optional<std::uint64_t> total_bytes;  ///< of all tensors; other writers may leave it out
+};
+/// An index is data of others: throws unless each file is a plain name.
+TensorIndex parse_tensor_index(std::string_view text);
 
 TrainingRecord load_training_record(const std::filesystem::path& step);
 SaveChecksums load_save_checksums(const std::filesystem::path& file);
@@ -51,7 +56,7 @@ struct SavedStepCheck {
 SavedStepCheck check_saved_step(const std::filesystem::path& step);
 
 /// One kind of tensors of a saved step. Opens only the files that hold the tensors asked for. Tensors and headers that
-/// are read are compared with their checksums, if the step has any.
+/// are read are compared with their checksums, if the step has any; the index, with the tensors that have some.
 /// Threading: one thread at a time.
 class SavedTensors {
 public:

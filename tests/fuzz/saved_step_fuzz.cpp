@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 std::abort();
             }
         } else {
-            for (const auto& [name, file] : parse_tensor_index(text)) {
+            for (const auto& [name, file] : parse_tensor_index(text).files) {
                 if (std::filesystem::path(file).filename() != file || file == "." || file == "..") {
                     std::abort();
                 }

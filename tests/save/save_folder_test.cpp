@@ -256,10 +256,15 @@ TEST(SavedStep, DamagedIsRefusedWithItsFile) {
     with(map, R"({"weight_map": []})", index, "\"weight_map\" is []");
     with(map, R"({"weight_map": {"a": "../other"}})", index, "name of a file in the index");
     with(map, R"({"weight_map": {"a": 1}})", index, "name of a file in the index");
-    with(map, R"({"weight_map": {"a": "x"}})", tensor, "x has no checksums in training.json");
+    const std::string own = R"("a": "model-00001-of-00001.safetensors")";
     with(
-        map, R"({"weight_map": {"b": "model-00001-of-00001.safetensors"}})",
+        map, R"({"weight_map": {)" + own + R"(, "b": "x"}})", [&] { SavedTensors(step, TensorKind::model).find("b"); },
+        "x has no checksums in training.json");
+    with(
+        map, R"({"weight_map": {)" + own + R"(, "b": "model-00001-of-00001.safetensors"}})",
         [&] { SavedTensors(step, TensorKind::model).find("b"); }, "which the index names");
+    with(map, R"({"weight_map": {)" + own + R"(}, "metadata": {"total_size": -5}})", index, "\"total_size\" is -5");
+    with(map, R"({"weight_map": {)" + own + R"(}, "metadata": []})", tensor, "an object");
     const fs::path model = step / "model-00001-of-00001.safetensors";
     with(model, read_text(model).substr(0, 20), tensor, "its first 8 bytes say");
     SavedTensors undamaged(step, TensorKind::model);
@@ -337,6 +342,63 @@ TEST(SavedStep, NamesTheDamagedTensorAndTheNewestWholeSave) {
             EXPECT_THAT(error_of_reading(step), HasSubstr("no other save in " + folder.path().string() + " is whole"));
         });
     });
+}
+
+TEST(SavedStep, IsRefusedIfItsIndexLostATensor) {
+    const TemporaryFolder folder;
+    SaveFolder saves(folder.path());
+    saves.save({.step = 1}, tensors("a", 1));
+    const fs::path step =
+        saves.save({.step = 2}, {{number("a", 1), number("b", 2)}, {number("random_state_0", 3)}, {}});
+    const std::string record = read_text(step / "training.json");
+    for (const bool has_checksums : {true, false}) {
+        write_text(step / "training.json", has_checksums ? record : to_json(TrainingRecord{{.step = 2}, std::nullopt}));
+        const auto refused = [&](TensorKind kind, const std::string& tensor, bool on_reading) {
+            const fs::path path = step / name_of_index(kind);
+            const std::string before = read_text(path);
+            auto index = nlohmann::json::parse(before);
+            index.at("weight_map").erase(tensor);
+            write_text(path, index.dump());
+            EXPECT_NE(check_saved_step(step).fault, "") << tensor;
+            if (on_reading) {
+                EXPECT_THAT(thrown<SaveError>([&] {
+                                SavedTensors saved(step, kind);
+                                value_of(saved, "a");
+                            }),
+                            AllOf(HasSubstr(path.string() + " does not name the tensor \"" + tensor + "\""),
+                                  HasSubstr(std::string(to_string(kind)) + "-00001-of-00001.safetensors holds"),
+                                  HasSubstr("the newest save that is whole is " + (folder / "step-000001").string())));
+            }
+            write_text(path, before);
+        };
+        refused(TensorKind::model, "b", true);
+        refused(TensorKind::optimizer, "random_state_0", has_checksums);
+    }
+}
+
+TEST(SavedStep, IsRefusedIfItsIndexCountsOtherBytes) {
+    const TemporaryFolder folder;
+    const fs::path step = SaveFolder(folder.path()).save({.step = 1}, tensors("a", 1));
+    const fs::path path = step / name_of_index(TensorKind::model);
+    auto index = nlohmann::json::parse(read_text(path));
+    index.at("metadata").at("total_size") = 9;
+    write_text(path, index.dump());
+    EXPECT_THAT(check_saved_step(step).fault, HasSubstr("\"total_size\" is 9, and its tensors have 8 bytes"));
+}
+
+TEST(SavedStep, ReadsNoFileThroughALink) {
+    const TemporaryFolder folder;
+    const fs::path step = SaveFolder(folder / "saves").save({.step = 1}, tensors("a", 1));
+    for (const char* name : {"model-00001-of-00001.safetensors", "model.safetensors.index.json", "training.json"}) {
+        fs::rename(step / name, folder / name);
+        fs::create_symlink(folder / name, step / name);
+        const auto says = HasSubstr((step / name).string() + " is a link");
+        EXPECT_THAT(error_of_reading(step), says);
+        EXPECT_THAT(check_saved_step(step).fault, says);
+        fs::remove(step / name);
+        fs::rename(folder / name, step / name);
+    }
+    EXPECT_EQ(error_of_reading(step), "");
 }
 
 TEST(SavedStep, RefusesTensorsThatChangedPlaces) {
