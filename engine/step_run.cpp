@@ -418,8 +418,9 @@ bool StepRun::run_lane(LaneId lane, Part part) {
     // The cache of cast weights is process-wide and cleared when the caller leaves autocast. A cast made under no_grad
     // would lose the weight's gradient, and one made by a late recompute would outlive the next optimizer step.
     at::autocast::set_autocast_cache_enabled(false);
+    const bool is_profiled = may_be_profiled();
     for (const TaskIndex task : graph_->lane_order(lane)) {
-        if (belongs_to(part, graph_->tasks()[task].key.kind) && !(gate_.wait(task) && run_task(task))) {
+        if (belongs_to(part, graph_->tasks()[task].key.kind) && !(gate_.wait(task) && run_task(task, is_profiled))) {
             return false;
         }
     }
@@ -427,7 +428,7 @@ bool StepRun::run_lane(LaneId lane, Part part) {
 }
 
 /// Runs a task, then the copies of its results. Returns false if one of them threw; then the run is over.
-bool StepRun::run_task(TaskIndex task) {
+bool StepRun::run_task(TaskIndex task, bool is_profiled) {
     const AtWork at_work(AtWork::Thread::lane);
     const TaskKey key = key_of(task);
     const LaneId lane = graph_->tasks()[task].lane;
@@ -448,7 +449,7 @@ bool StepRun::run_task(TaskIndex task) {
             channels_->processes().note(key);
         }
         span.emplace(key, lane, key.kind == TaskKind::forward && is_checkpointed(cell_of(key).i), pipeline_->observer(),
-                     splits_ && key.kind == TaskKind::backward && graph_->is_split(task));
+                     splits_ && key.kind == TaskKind::backward && graph_->is_split(task), is_profiled);
         compute(task, key);
         span.reset();
         if (streams_) {
@@ -464,7 +465,7 @@ bool StepRun::run_task(TaskIndex task) {
                 const TaskRange range(key_of(dependent));
             } else {
                 current = dependent;
-                span.emplace(key_of(dependent), copy.lane, false, pipeline_->observer());
+                span.emplace(key_of(dependent), copy.lane, false, pipeline_->observer(), false, is_profiled);
                 run_copy(dependent);
                 span.reset();
             }

@@ -115,7 +115,7 @@ private:
 
     bool run_lane(LaneId lane, Part part);
     void update_lane(LaneId lane, const std::function<void()>& update);
-    bool run_task(TaskIndex task);
+    bool run_task(TaskIndex task, bool is_profiled);
     void fail(TaskIndex task, LaneId lane);
     void compute(TaskIndex task, const TaskKey& key);
     void run_forward(Cell at);

@@ -33,6 +33,10 @@ std::string profiler_name(const TaskKey& key, bool is_split) {
     return "PP:" + std::to_string(partition) + kind + (key.micro_batch < 0 ? "" : std::to_string(key.micro_batch));
 }
 
+bool may_be_profiled() {
+    return at::hasCallbacks();
+}
+
 void* ProfilerRange::begin(const TaskKey& key, bool is_split) {
     std::optional<at::StepCallbacks> callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
     if (!callbacks) {

@@ -10,14 +10,15 @@ namespace pipescope {
 /// be null).
 class TaskSpan {
 public:
-    /// `is_split`: a backward whose gradients of weights are a task of their own.
+    /// `is_split`: a backward whose gradients of weights are a task of their own. `is_profiled`: may_be_profiled(),
+    /// if it is known.
     TaskSpan(const TaskKey& key, LaneId lane, bool is_checkpointed_forward, TaskObserver* observer,
-             bool is_split = false)
+             bool is_split = false, bool is_profiled = true)
         : key_(key),
           lane_(lane),
           observer_(observer),
           range_(key),
-          profiler_range_(key, is_split),
+          profiler_range_(key, is_split, is_profiled),
           scope_(key, lane, is_checkpointed_forward) {
         if (observer_ != nullptr) {
             observer_->task_started(key_, lane_);
