@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 extern char** environ;
@@ -76,6 +78,22 @@ std::optional<fs::path> program_beside(const std::string& name) {
     return program;
 }
 
+namespace {
+/// Where LibTorch is loaded into less, it ends the process without a word about the cause. Its largest library has
+/// more.
+constexpr std::uint64_t kLeastAddresses = 420'000'000;
+
+void refuse_too_few_addresses(const std::string& command) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < kLeastAddresses) {
+        throw Error(
+            fmt::format("the limit of memory (ulimit -v) is {} MB; '{}' needs LibTorch, which takes more than {} MB of "
+                        "addresses to be loaded; raise the limit",
+                        limit.rlim_cur / 1'000'000, command, kLeastAddresses / 1'000'000));
+    }
+}
+}  // namespace
+
 fs::path torch_program_for(const std::string& command) {
     const auto program = program_beside("pipescope-torch");
     if (!program) {
@@ -84,6 +102,7 @@ fs::path torch_program_for(const std::string& command) {
                         "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder",
                         command));
     }
+    refuse_too_few_addresses(command);
     return *program;
 }
 

@@ -9,7 +9,8 @@ namespace pipescope {
 /// The program of that name in the folder of this executable; empty if it does not exist.
 std::optional<std::filesystem::path> program_beside(const std::string& name);
 
-/// pipescope-torch, which has the command. Throws Error if it is not beside this executable.
+/// pipescope-torch, which has the command. Throws Error if it is not beside this executable, or cannot be loaded within
+/// this process's limit of memory.
 std::filesystem::path torch_program_for(const std::string& command);
 
 /// argv for exec. The pointers refer to `texts`, which must outlive them.

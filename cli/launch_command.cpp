@@ -112,13 +112,8 @@ void check(const LaunchFlags& flags) {
 class PrefixedErrors {
 public:
     PrefixedErrors(int pipe, int rank)
-        : thread_(start_thread("the messages of a process", [=] { return std::thread([=] { copy(pipe, rank); }); })) {}
-    PrefixedErrors(PrefixedErrors&&) = default;
-    ~PrefixedErrors() {
-        if (thread_.joinable()) {
-            thread_.join();
-        }
-    }
+        : thread_(start_thread(
+              "the messages of a process", [=] { copy(pipe, rank); }, [=] { give_up(pipe, rank); })) {}
 
 private:
     static void copy(int pipe, int rank) {
@@ -143,7 +138,14 @@ private:
         ::close(pipe);
     }
 
-    std::thread thread_;
+    /// The process that writes must not wait for a reader.
+    static void give_up(int pipe, int rank) {
+        ::close(pipe);
+        std::fprintf(stderr, "pipescope: further messages of rank %d are lost, since there is no memory; free some\n",
+                     rank);
+    }
+
+    std::jthread thread_;  // joins
 };
 
 /// A process that stops the others if the launcher is killed, and removes their temporary files: nobody else could tell

@@ -16,6 +16,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <limits>
@@ -282,6 +283,24 @@ int Program::run(int argc, const char* const* argv) {
         return report(ExitCode::failure,
                       "an exception that is not a std::exception ended the command; a layer threw it");
     }
+}
+
+int run_main(int (*program)(int argc, const char* const* argv), int argc, const char* const* argv) noexcept {
+    const auto say = [](const char* words) { std::fputs(words, stderr); };  // stderr has no buffer to allocate
+    try {
+        return program(argc, argv);
+    } catch (const std::bad_alloc&) {
+        say("pipescope: there is no memory, not even for a message about it; raise the limit (ulimit -v, or that of "
+            "the "
+            "container; LibTorch alone takes half a gigabyte of addresses), or free memory\n");
+    } catch (const std::exception& error) {
+        say("pipescope: ");
+        say(error.what());
+        say("\n");
+    } catch (...) {
+        say("pipescope: an unknown exception ended the program; try again\n");
+    }
+    return to_int(ExitCode::failure);
 }
 
 int Program::parse_and_act() {

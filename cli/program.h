@@ -46,6 +46,10 @@ private:
     std::map<std::string, std::function<void()>> hidden_;
 };
 
+/// The rest of main(): calls the program, which returns an exit code. Where an exception leaves it, as one does if
+/// there is no memory for a message, says so without memory and returns 1.
+int run_main(int (*program)(int argc, const char* const* argv), int argc, const char* const* argv) noexcept;
+
 /// Adds an option as --help shows it: `type` stands for its value; an empty group is that of general options.
 template <class Value>
 CLI::Option* add_option(CLI::App& command, const std::string& names, Value& value, const std::string& help,

@@ -352,6 +352,15 @@ void StepRun::renew_torn_lanes() {
 // ---- A lane's thread ----
 
 void StepRun::run_step(LaneId lane, StepRun* before, const std::function<void(LaneId)>& update) {
+    try {
+        run_and_update(lane, before, update);
+    } catch (...) {  // between two tasks
+        fail(graph_->lane_order(lane).front(), lane);
+    }
+    gate_.leave(lane);
+}
+
+void StepRun::run_and_update(LaneId lane, StepRun* before, const std::function<void(LaneId)>& update) {
     if (before != nullptr && before->stopped()) {
         gate_.stop();  // the other lanes would wait for this one
     }
@@ -373,7 +382,6 @@ void StepRun::run_step(LaneId lane, StepRun* before, const std::function<void(La
             update(lane);
         });
     }
-    gate_.leave(lane);
 }
 
 /// Runs the lane's hooks and its optimizer, for which the other lanes need not have ended this step.
@@ -484,16 +492,21 @@ bool StepRun::run_task(TaskIndex task, bool is_profiled) {
 /// Ends the run with the exception that is being handled, which the task has thrown on a lane. If it only says that the
 /// group of processes has ended, another exception is why, perhaps a later task's of this process.
 void StepRun::fail(TaskIndex task, LaneId lane) {
-    if (pipeline_->options().on_exception) {
-        pipeline_->options().on_exception();
-    }
-    if (channels_ == nullptr || !(is_process_error() && channels_->processes().failure())) {
-        const Failure failure = pipeline_->failure_at(key_of(task), lane);
-        failure_.add(task, std::current_exception(), failure);
-        if (channels_ != nullptr) {
-            channels_->processes().fail_by_exception(", lane " + std::to_string(lane.value()) + ", " +
-                                                     to_string(key_of(task)) + ", layer " + failure.layer_name);
+    const std::exception_ptr thrown = std::current_exception();
+    try {
+        if (pipeline_->options().on_exception) {
+            pipeline_->options().on_exception();
         }
+        if (channels_ == nullptr || !(is_process_error() && channels_->processes().failure())) {
+            const Failure failure = pipeline_->failure_at(key_of(task), lane);
+            failure_.add(task, thrown, failure);
+            if (channels_ != nullptr) {
+                channels_->processes().fail_by_exception(", lane " + std::to_string(lane.value()) + ", " +
+                                                         to_string(key_of(task)) + ", layer " + failure.layer_name);
+            }
+        }
+    } catch (...) {  // there is no memory for words about it
+        failure_.add(task, thrown, {key_of(task), lane, LayerId{}, {}});
     }
     gate_.stop();
 }

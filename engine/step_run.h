@@ -114,6 +114,7 @@ private:
     [[noreturn]] void rethrow_first_failure();
 
     bool run_lane(LaneId lane, Part part);
+    void run_and_update(LaneId lane, StepRun* before, const std::function<void(LaneId)>& update);
     void update_lane(LaneId lane, const std::function<void()>& update);
     bool run_task(TaskIndex task, bool is_profiled);
     void fail(TaskIndex task, LaneId lane);

@@ -25,24 +25,26 @@ void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>&
     std::size_t first_failed = count;
     std::exception_ptr failure;
     std::atomic<std::size_t> next = 0;
+    const auto fail_at = [&](std::size_t place) {  // with what is being handled
+        const std::scoped_lock lock(mutex);
+        if (place <= first_failed) {
+            first_failed = place;
+            failure = std::current_exception();
+        }
+        stop_ = true;
+    };
     const auto run_some = [&] {
         const StopCheck check([this] { return !stop_; });
         for (std::size_t k = next++; k < count; k = next++) {
-            std::exception_ptr thrown;
             try {
                 if (!stop_) {
                     work(k);
                 }
             } catch (const ComputationStopped&) {
             } catch (...) {
-                thrown = std::current_exception();
-                stop_ = true;
+                fail_at(k);
             }
             const std::scoped_lock lock(mutex);
-            if (thrown && k < first_failed) {
-                first_failed = k;
-                failure = thrown;
-            }
             --left;
             changed.notify_one();
         }
@@ -51,11 +53,11 @@ void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>&
         std::vector<std::jthread> workers;
         try {
             while (workers.size() < std::min<std::size_t>(threads_, count)) {
-                workers.push_back(start_thread("the plan", [&] { return std::jthread(run_some); }));
+                workers.push_back(start_thread("the plan", run_some, [&] { fail_at(count); }));
             }
             std::unique_lock lock(mutex);
             constexpr std::chrono::milliseconds kBetweenReports{20};
-            while (!changed.wait_for(lock, kBetweenReports, [&] { return left == 0; })) {
+            while (!changed.wait_for(lock, kBetweenReports, [&] { return left == 0 || stop_; })) {
                 lock.unlock();
                 check_stop();
                 report(done_ + share * std::clamp(share_done(), 0.0, 1.0));

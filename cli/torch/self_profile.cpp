@@ -70,22 +70,20 @@ void ProfileInTurns::take_turn() {
     std::unique_lock lock(mutex_);
     profiles_ = !is_over_;
     if (!profile_.valid()) {
-        profile_ = start_thread("the profiler", [this] {
-            return std::async(std::launch::async, [this] {
-                const auto end = [this] {
-                    const std::lock_guard at_end(mutex_);
-                    is_over_ = true;
-                    changed_.notify_all();
-                };
-                try {
-                    Profile profile = profile_model(model_, options_);
-                    end();
-                    return profile;
-                } catch (...) {
-                    end();
-                    throw;
-                }
-            });
+        profile_ = start_work("the profiler", [this] {
+            const auto end = [this] {
+                const std::lock_guard at_end(mutex_);
+                is_over_ = true;
+                changed_.notify_all();
+            };
+            try {
+                Profile profile = profile_model(model_, options_);
+                end();
+                return profile;
+            } catch (...) {
+                end();
+                throw;
+            }
         });
     }
     changed_.notify_all();

@@ -3,7 +3,7 @@
 #include "engine/engine_error.h"
 #include "engine/lanes/process_end.h"
 
-#include <latch>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -13,34 +13,23 @@ thread_local const Lanes* lanes_of_this_thread = nullptr;
 }  // namespace
 
 Lanes::Lanes(const std::vector<LaneId>& lanes, std::function<void()> at_start) : at_start_(std::move(at_start)) {
-    std::latch started(static_cast<std::ptrdiff_t>(lanes.size()));
-    try {
-        for (const LaneId lane : lanes) {
-            workers_[lane] = make_worker(lane, started);
-        }
-    } catch (...) {
-        started.count_down(static_cast<std::ptrdiff_t>(lanes.size() - workers_.size()));
-        started.wait();  // the others count there
-        throw;
+    for (const LaneId lane : lanes) {
+        workers_[lane] = make_worker(lane);
     }
-    started.wait();
     prepare_process_end();
 }
 
-std::unique_ptr<Worker> Lanes::make_worker(LaneId lane, std::latch& started) {
-    return std::make_unique<Worker>("lane " + std::to_string(lane.value()), [this, &started] {
+std::unique_ptr<Worker> Lanes::make_worker(LaneId lane) {
+    return std::make_unique<Worker>("lane " + std::to_string(lane.value()), [this] {
         lanes_of_this_thread = this;
         at_start_();
-        started.count_down();
     });
 }
 
 void Lanes::renew(LaneId lane) {
     const std::lock_guard lock(turn_);
-    std::latch started(1);
     workers_[lane]->end_thread();
-    workers_[lane] = make_worker(lane, started);
-    started.wait();
+    workers_[lane] = make_worker(lane);
 }
 
 void Lanes::run(const std::function<void(LaneId)>& job, const std::function<void()>& while_waiting) {
@@ -50,8 +39,11 @@ void Lanes::run(const std::function<void(LaneId)>& job, const std::function<void
 }
 
 /// Holds the lock while it notifies: the waiting thread destroys this as soon as it wakes.
-void Lanes::Jobs::Ended::count_down() {
+void Lanes::Jobs::Ended::count_down(std::exception_ptr thrown) {
     const std::lock_guard lock(mutex_);
+    if (thrown && !thrown_) {
+        thrown_ = std::move(thrown);
+    }
     if (--lanes_ == 0) {
         all_ended_.notify_one();
     }
@@ -78,7 +70,11 @@ Lanes::Jobs::Jobs(Lanes& lanes) : lanes_(lanes), turn_(lanes.take_turn()) {}
 
 Lanes::Jobs::~Jobs() {
     while (!jobs_.empty()) {
-        wait_for_oldest();
+        try {
+            wait_for_oldest();
+        } catch (...) {
+            // Nobody asks for it.
+        }
     }
 }
 
@@ -87,8 +83,13 @@ void Lanes::Jobs::post(std::function<void(LaneId)> job) {
     for (const auto& [lane, worker] : lanes_.workers_) {
         worker->post([&posted, lane = lane, in_exit = is_thread_in_exit()] {
             const OnBehalf of_exit(in_exit);
-            posted.run(lane);
-            posted.ended.count_down();
+            std::exception_ptr thrown;
+            try {
+                posted.run(lane);
+            } catch (...) {
+                thrown = std::current_exception();
+            }
+            posted.ended.count_down(std::move(thrown));
         });
     }
 }
@@ -99,7 +100,11 @@ void Lanes::Jobs::wait_for_oldest(const std::function<void()>& while_waiting) {
         jobs_.front().ended.wait(while_waiting);
         prepare_process_end();
     }
+    const std::exception_ptr thrown = jobs_.front().ended.thrown();
     jobs_.pop_front();
+    if (thrown) {
+        std::rethrow_exception(thrown);
+    }
 }
 
 std::unique_lock<std::mutex> Lanes::take_turn() {

@@ -7,8 +7,8 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
-#include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,9 +36,10 @@ public:
         Jobs(const Jobs&) = delete;
         Jobs& operator=(const Jobs&) = delete;
 
-        /// Calls `job` once on every lane, in parallel. It must not throw.
+        /// Calls `job` once on every lane, in parallel.
         void post(std::function<void(LaneId)> job);
-        /// Returns once the oldest job that was not waited for has ended on all lanes. Precondition: there is one.
+        /// Returns once the oldest job that was not waited for has ended on all lanes; throws what it threw first on
+        /// one of them. Precondition: there is one.
         /// Meanwhile calls `while_waiting`, unless it is empty, every kPatience; it must not throw.
         void wait_for_oldest(const std::function<void()>& while_waiting = {});
 
@@ -49,13 +50,16 @@ public:
         class Ended {
         public:
             explicit Ended(std::size_t lanes) : lanes_(lanes) {}
-            void count_down();
+            void count_down(std::exception_ptr thrown);
             void wait(const std::function<void()>& while_waiting);
+            /// Once wait() has returned.
+            const std::exception_ptr& thrown() const noexcept { return thrown_; }
 
         private:
             std::mutex mutex_;
             std::condition_variable all_ended_;
             std::size_t lanes_;  // guarded by mutex_
+            std::exception_ptr thrown_;
         };
         struct Job {
             Job(std::function<void(LaneId)> job, std::size_t lanes) : run(std::move(job)), ended(lanes) {}
@@ -67,7 +71,7 @@ public:
         std::deque<Job> jobs_;  // posted and not waited for
     };
 
-    /// Calls `job` once on every lane in parallel and returns when the last has ended. `job` must not throw.
+    /// Calls `job` once on every lane in parallel and returns when the last has ended. Throws what `job` does.
     /// `while_waiting`: as for Jobs::wait_for_oldest().
     void run(const std::function<void(LaneId)>& job, const std::function<void()>& while_waiting = {});
     /// Gives the lane a new thread; returns when it has started. Call from outside the lanes.
@@ -76,7 +80,7 @@ public:
     bool are_here() const { return workers_.empty() || workers_.begin()->second->is_here(); }
 
 private:
-    std::unique_ptr<Worker> make_worker(LaneId lane, std::latch& started);
+    std::unique_ptr<Worker> make_worker(LaneId lane);
     std::unique_lock<std::mutex> take_turn();
 
     std::function<void()> at_start_;

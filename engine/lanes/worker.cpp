@@ -9,6 +9,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <latch>
 #include <utility>
 #include <vector>
 
@@ -17,6 +21,19 @@ namespace {
 constexpr std::chrono::seconds kPatienceInExit{1};
 
 std::atomic<bool> keeps_threads = false;
+
+/// With the exception that is being handled, which a job has thrown that nobody waits for.
+[[noreturn]] void end_for_failed_job() {
+    try {
+        throw;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "pipescope: a thread of the engine cannot go on (%s)", error.what());
+    } catch (...) {
+        std::fprintf(stderr, "pipescope: a thread of the engine cannot go on");
+    }
+    std::fprintf(stderr, "; the process ends; if it lacks memory, use fewer lanes or smaller micro-batches\n");
+    std::_Exit(1);
+}
 }  // namespace
 
 /// Threads without a worker.
@@ -43,30 +60,50 @@ void Worker::keep_threads() {
     keeps_threads = true;
 }
 
-Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()) {
-    Job begin = [name, at_start = std::move(at_start)] {
-        pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-        name_thread_for_profilers(name);
-        at_start();
-    };
+/// A kept thread, or a new one.
+std::unique_ptr<Worker::Running> Worker::running(const std::string& name) {
     if (keeps_threads) {
         const std::lock_guard lock(kept().mutex);
         if (!kept().threads.empty()) {
-            running_ = std::move(kept().threads.back());
+            std::unique_ptr<Running> found = std::move(kept().threads.back());
             kept().threads.pop_back();
+            return found;
         }
     }
-    if (running_) {
-        post(std::move(begin));
-        return;
-    }
-    running_ = std::make_unique<Running>();
-    running_->thread = start_thread("'" + name + "'", [&] {
-        return std::thread([running = running_.get(), begin = std::move(begin)] {
-            begin();
-            running->run();
+    auto made = std::make_unique<Running>();
+    made->thread = start_thread(
+        "'" + name + "'", [running = made.get()] { running->run(); }, &end_for_failed_job);
+    return made;
+}
+
+Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()), running_(running(name)) {
+    try {
+        run_first([&] {
+            pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+            name_thread_for_profilers(name);
+            at_start();
         });
+    } catch (...) {
+        running_->end();
+        throw;
+    }
+}
+
+void Worker::run_first(const Job& job) {
+    std::exception_ptr failure;
+    std::latch done(1);
+    post([&] {
+        try {
+            job();
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        done.count_down();
     });
+    done.wait();
+    if (failure) {
+        std::rethrow_exception(failure);
+    }
 }
 
 Worker::~Worker() {
@@ -90,10 +127,18 @@ Worker::~Worker() {
             kept().threads.push_back(std::move(running_));
             return;
         }
-        running_->ending = true;
     }
-    running_->posted.notify_one();
-    running_->thread.join();
+    running_->end();
+}
+
+/// Joins the thread.
+void Worker::Running::end() {
+    {
+        const std::lock_guard lock(mutex);
+        ending = true;
+    }
+    posted.notify_one();
+    thread.join();
 }
 
 bool Worker::is_here() const {

@@ -12,7 +12,8 @@
 
 namespace pipescope {
 /// A named thread that runs posted jobs one at a time, in order.
-/// Threading: call post() from any thread, but not during destruction. Jobs must not throw.
+/// Threading: call post() from any thread, but not during destruction. Jobs must not throw: one that does ends the
+/// process, with a message.
 /// Ownership: the destructor runs the jobs still queued, then joins, or keeps the thread (keep_threads()). Exceptions,
 /// in which it leaves everything as it is: in a forked process, which has no such thread, and for a worker that was
 /// stopped within a job when the process ended.
@@ -21,7 +22,7 @@ public:
     using Job = std::function<void()>;
 
     /// `name` appears in debuggers and profilers; the system keeps its first 15 characters. `at_start` runs first on
-    /// the new thread.
+    /// the new thread. Returns once it has; throws what it throws.
     Worker(const std::string& name, Job at_start);
     ~Worker();
     Worker(const Worker&) = delete;
@@ -45,12 +46,15 @@ private:
         std::deque<Job> jobs;  // guarded by mutex
         bool ending = false;   // guarded by mutex
         bool is_busy = false;  // guarded by mutex
-        std::thread thread = {};
+        std::jthread thread = {};
 
         void run();
+        void end();
     };
     struct Kept;
     static Kept& kept();
+    static std::unique_ptr<Running> running(const std::string& name);
+    void run_first(const Job& job);
 
     const pid_t process_;
     std::unique_ptr<Running> running_;

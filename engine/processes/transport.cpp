@@ -62,7 +62,7 @@ c10::intrusive_ptr<c10d::Store> connected_store(const std::string& host, const c
             return c10::make_intrusive<c10d::TCPStore>(host, options);
         });
     auto store = connecting.get_future();
-    start_thread("the connection to a store", [&] { return std::thread(std::move(connecting)); }).detach();
+    start_thread("the connection to a store", std::move(connecting), [] {}).detach();
     if (store.wait_for(patience + kToConnect) == std::future_status::timeout) {
         throw ConnectionLost("it accepts connections and answers none");
     }

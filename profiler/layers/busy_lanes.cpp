@@ -16,7 +16,8 @@ BusyLanes::BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& si
     }
     try {
         for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-            threads_.push_back(start_thread("a busy lane", [&] { return std::jthread([this, lane] { work(lane); }); }));
+            threads_.push_back(start_thread(
+                "a busy lane", [this, lane] { work(lane); }, [this, lane] { fail(lane); }));
         }
     } catch (...) {
         end();  // the threads that run
@@ -50,28 +51,31 @@ void BusyLanes::work(std::size_t lane) {
         const MeasuredSize& size = sizes_[index];
         const std::stop_token stop = pass_.get_token();
         lock.unlock();
-        std::exception_ptr failure;
         Pass pass{std::chrono::steady_clock::now(), {}, index, 0};
-        try {
-            pass.ns = lanes_[lane].chain->run(size.start, size.target, size.segments, stop).total();
-        } catch (...) {
-            failure = std::current_exception();
-        }
+        pass.ns = lanes_[lane].chain->run(size.start, size.target, size.segments, stop).total();
         pass.end = std::chrono::steady_clock::now();
         lock.lock();
-        if (!failure && !stop.stop_requested()) {
+        if (!stop.stop_requested()) {
             lanes_[lane].passes.push_back(pass);
         }
-        lanes_[lane].runs = false;
-        if (others_stopped()) {
-            drained_.request_stop();
-        }
-        changed_.notify_all();
-        if (failure) {
-            failure_ = failure;
-            return;
-        }
+        leave_pass(lane);
     }
+}
+
+/// Under mutex_.
+void BusyLanes::leave_pass(std::size_t lane) {
+    lanes_[lane].runs = false;
+    if (others_stopped()) {
+        drained_.request_stop();
+    }
+    changed_.notify_all();
+}
+
+/// Keeps what the lane's thread has thrown, with which it ends.
+void BusyLanes::fail(std::size_t lane) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    leave_pass(lane);
 }
 
 void BusyLanes::set_size(std::size_t index) {

@@ -63,6 +63,8 @@ private:
     };
 
     void work(std::size_t lane);
+    void leave_pass(std::size_t lane);
+    void fail(std::size_t lane);
     void end();
     bool others_stopped() const;  // under mutex_
 

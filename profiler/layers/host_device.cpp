@@ -65,8 +65,7 @@ DeviceType calibrate(const std::string& dtype) {
 DeviceType calibrated_host(const std::string& dtype) {
     const int threads_here = at::get_num_threads();
     // A thread of its own, so that the setting of one intra-op thread stays there.
-    DeviceType device =
-        start_thread("the calibration", [&] { return std::async(std::launch::async, &calibrate, dtype); }).get();
+    DeviceType device = start_work("the calibration", [&] { return calibrate(dtype); }).get();
     at::set_num_threads(threads_here);
     return device;
 }

@@ -213,8 +213,7 @@ Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
     std::atomic<double> done{0};
     std::atomic<bool> given_up{false};
     ModelMeasurement measurement(model, options, device, done, given_up);
-    std::future<Profile> profile =
-        start_thread("the profiler", [&] { return std::async(std::launch::async, [&] { return measurement.run(); }); });
+    std::future<Profile> profile = start_work("the profiler", [&] { return measurement.run(); });
     while (profile.wait_for(kProgressPeriod) != std::future_status::ready) {
         if (options.progress) {
             try {

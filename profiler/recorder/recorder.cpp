@@ -70,6 +70,7 @@ struct Recorder::Impl {
     bool in_forked_child() const { return getpid() != owner_pid; }
 
     void drain_thread();
+    void fail();
     /// Waits for the next period, a flush or the end. Returns the number of the last requested flush.
     std::uint64_t wait_for_work();
     void write_pass();
@@ -111,7 +112,7 @@ struct Recorder::Impl {
     std::exception_ptr failure;
 
     std::mutex stop_mutex;
-    std::thread thread;
+    std::jthread thread;
 };
 
 Recorder::Impl::Impl(RecorderOptions given)
@@ -130,7 +131,8 @@ Recorder::Impl::Impl(RecorderOptions given)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-        thread = start_thread("the recording", [this] { return std::thread([this] { drain_thread(); }); });
+        thread = start_thread(
+            "the recording", [this] { drain_thread(); }, [this] { fail(); });
     } catch (...) {
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
         throw;
@@ -179,15 +181,23 @@ void Recorder::Impl::drain_thread() {
                 write_pass();
             }
         } catch (...) {
-            // Training continues; stop() reports the error. Stops recording into rings that are no longer drained.
-            recording.stop();
-            const std::scoped_lock lock(mutex);
-            failure = std::current_exception();
+            fail();
         }
         const std::scoped_lock lock(mutex);
         flush_done = flush;
         flushed.notify_all();
     }
+}
+
+/// Keeps what the drain thread has thrown. Training continues; stop() reports the error. Stops recording into rings
+/// that are no longer drained.
+void Recorder::Impl::fail() {
+    {
+        const std::scoped_lock lock(mutex);
+        failure = std::current_exception();
+    }
+    flushed.notify_all();
+    recording.stop();
 }
 
 std::uint64_t Recorder::Impl::wait_for_work() {

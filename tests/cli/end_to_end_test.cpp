@@ -70,6 +70,18 @@ TEST_F(EndToEnd, AsksForASmallerBatchWhereMemoryIsTooSmall) {
     }
 }
 
+TEST_F(EndToEnd, SaysThatLibTorchDoesNotFitTheLimitOfMemory) {
+    for (const char* limit : {"200000", "400000"}) {  // in KiB
+        const CommandResult result =
+            user.types_to_shell(std::string("ulimit -v ") + limit + "\n'" + PIPESCOPE_BIN_FOLDER +
+                                "/pipescope' run mlp --balance 2,2 >.stdout 2>.stderr");
+        EXPECT_EQ(result.code, 1) << limit;
+        EXPECT_THAT(result.err, testing::MatchesRegex("pipescope: the limit of memory .ulimit -v. is [0-9]+ MB; 'run' "
+                                                      "needs LibTorch, which takes more than 420 MB .*; raise the "
+                                                      "limit\n"));
+    }
+}
+
 TEST_F(EndToEnd, RefusesWrongCountsBeforeAnyWork) {
     EXPECT_THAT(refused(2, "demo --batch 0"), HasSubstr("batch is 0"));
     EXPECT_THAT(refused(2, "demo -m 0"), HasSubstr("chunks is 0"));

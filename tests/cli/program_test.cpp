@@ -85,6 +85,19 @@ TEST(Program, SaysWhatToDoAboutTooLittleMemory) {
     EXPECT_EQ(said([]() -> ExitCode { throw std::runtime_error("it broke"); }), "pipescope: it broke\n");
 }
 
+TEST(Program, SaysThatThereIsNoMemoryWithoutMemory) {
+    const auto said = [](int (*program)(int, const char* const*)) {
+        ::testing::internal::CaptureStderr();
+        EXPECT_EQ(run_main(program, 0, nullptr), 1);
+        return ::testing::internal::GetCapturedStderr();
+    };
+    EXPECT_THAT(said([](int, const char* const*) -> int { throw std::bad_alloc(); }),
+                HasSubstr("there is no memory, not even for a message about it; raise the limit"));
+    EXPECT_EQ(said([](int, const char* const*) -> int { throw std::runtime_error("it broke"); }),
+              "pipescope: it broke\n");
+    EXPECT_EQ(run_main([](int argc, const char* const*) { return argc; }, 3, nullptr), 3);
+}
+
 TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
     for (const auto& arguments :
          std::vector<std::vector<const char*>>{{"play"}, {"work", "--fast"}, {"help", "play"}}) {

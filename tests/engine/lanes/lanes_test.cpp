@@ -16,6 +16,7 @@
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <thread>
@@ -45,6 +46,42 @@ TEST(Worker, FinishesWhatIsQueuedBeforeItEnds) {
         }
     }
     EXPECT_EQ(ran, 10);
+}
+
+TEST(Worker, ThrowsWhatItsStartThrows) {
+    EXPECT_THROW(Worker("worker", [] { throw std::bad_alloc(); }), std::bad_alloc);
+}
+
+TEST(Worker, EndsTheProcessWithAMessageIfAJobThrows) {
+    const auto fails = [] {
+        Worker worker("worker", [] {});
+        worker.post([] { throw std::bad_alloc(); });
+    };
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(fails(), ::testing::ExitedWithCode(1), "a thread of the engine cannot go on .*bad_alloc");
+}
+
+TEST(Lanes, ThrowWhatTheirStartOrAJobThrows) {
+    const std::vector<LaneId> ids = first_lanes(3);
+    std::atomic<int> starts = 0;
+    const auto start = [&] {
+        if (++starts == 2) {
+            throw std::bad_alloc();
+        }
+    };
+    EXPECT_THROW(Lanes(ids, start), std::bad_alloc);
+    Lanes lanes(ids, [] {});
+    std::atomic<int> others = 0;
+    const auto job = [&](LaneId lane) {
+        if (lane == LaneId{1}) {
+            throw std::bad_alloc();
+        }
+        ++others;
+    };
+    EXPECT_THROW(lanes.run(job), std::bad_alloc);
+    EXPECT_EQ(others, 2);
+    lanes.run([&](LaneId) { ++others; });
+    EXPECT_EQ(others, 5);
 }
 
 // In a process of its own, since threads are kept from then on.
