@@ -195,6 +195,22 @@ def test_a_forked_child_may_free_models_and_not_run_them():
     """, "child 7")
 
 
+def test_a_forked_child_runs_a_model_after_its_parent_has_profiled():
+    check("""
+        pipescope.profile(mlp(), x, samples=[2], time_limit_s=0.3)  # on threads that have ended, and held Python's lock
+        codes = set()
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                for _ in range(2):
+                    pipeline().step(x, x, mse)
+                os._exit(7)
+            codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        pipeline().step(x, x, mse)
+        print("children", codes)
+    """, "children {7}")
+
+
 def test_a_fork_frees_the_models_of_other_threads():
     check("""
         local = threading.local()

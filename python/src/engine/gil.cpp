@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -10,12 +12,22 @@ namespace pipescope::python {
 namespace {
 /// Thread states of threads that have ended. Never destroyed, since threads may end after the statics.
 struct LeftBehind {
+    const pid_t process = ::getpid();
     std::mutex mutex;
-    std::vector<PyThreadState*> states;
+    std::vector<PyThreadState*> states = {};
 };
+
+/// Those of this process: in a forked child, Python has freed them, and another thread may have held the lock.
 LeftBehind& left_behind() {
-    static auto* const one = new LeftBehind;
-    return *one;
+    static std::atomic<LeftBehind*> current = nullptr;
+    LeftBehind* found = current.load();
+    while (found == nullptr || found->process != ::getpid()) {
+        auto made = std::make_unique<LeftBehind>();
+        if (current.compare_exchange_strong(found, made.get())) {
+            found = made.release();
+        }
+    }
+    return *found;
 }
 
 struct OwnThreadState {
