@@ -17,22 +17,28 @@ constexpr std::int64_t kLikelyMicroBatches[] = {8, 32};
 constexpr double kMostBytes = double{1 << 28};
 constexpr int kRepeats = 5;
 
-/// Repeats the micro-batch's tensors up to the size of the batch; the last copy may be partial.
-Tensors repeated(const Tensors& micro_batch, std::int64_t batch) {
+std::int64_t dimension_of(const ModelEnd& end, std::size_t output) {
+    return output < end.output_dimensions.size() ? end.output_dimensions[output] : 0;
+}
+
+/// Repeats the micro-batch's outputs up to the size of the batch; the last copy may be partial.
+Tensors repeated(const ModelEnd& end, std::int64_t batch) {
     Tensors joined;
-    for (const at::Tensor& tensor : micro_batch) {
-        const std::int64_t samples = tensor.size(0);
+    for (std::size_t k = 0; k < end.output.size(); ++k) {
+        const at::Tensor& tensor = end.output[k];
+        const std::int64_t dimension = dimension_of(end, k);
+        const std::int64_t samples = tensor.size(dimension);
         std::vector<at::Tensor> parts(static_cast<std::size_t>(batch / samples), tensor.detach());
         if (batch % samples > 0) {
-            parts.push_back(tensor.detach().narrow(0, 0, batch % samples));
+            parts.push_back(tensor.detach().narrow(dimension, 0, batch % samples));
         }
-        joined.push_back(at::cat(parts).set_requires_grad(tensor.requires_grad()));
+        joined.push_back(at::cat(parts, dimension).set_requires_grad(tensor.requires_grad()));
     }
     return joined;
 }
 
 std::vector<std::int64_t> likely_sizes(const ModelEnd& end) {
-    const std::int64_t samples = end.output.at(0).size(0);
+    const std::int64_t samples = end.output.at(0).size(dimension_of(end, 0));
     const double bytes = std::max(input_bytes(end.input), input_bytes(end.output));
     std::vector<std::int64_t> sizes;
     for (const std::int64_t count : kLikelyMicroBatches) {
@@ -50,7 +56,7 @@ BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, 
     }
     BatchLoss loss;
     for (const std::int64_t size : sizes) {
-        const Tensors output = repeated(end.output, size);
+        const Tensors output = repeated(end, size);
         Tensors target = end.model.make_batch(size, seed).target;
         for (at::Tensor& tensor : target) {
             tensor = tensor.to(end.chain.device());

@@ -14,6 +14,7 @@ struct ModelEnd {
     const ModelSpec& model;
     const Tensors& input;
     const Tensors& output;
+    const std::vector<std::int64_t>& output_dimensions;  ///< as in ProfileOptions
 };
 
 /// Times the loss at whole mini-batch sizes without running the model at such a size. A mini-batch's output is the

@@ -168,6 +168,7 @@ private:
         PartOptions options;
         options.device = device_;
         options.batches = options_.batches;
+        options.output_dimensions = options_.output_dimensions;
         options.lanes = profile.co_running_lanes;
         options.time_limit_s = options_.time_limit_s / static_cast<double>(count);
         options.target_error = options_.target_cv;

@@ -13,6 +13,8 @@ struct ProfileOptions {
     std::vector<std::int64_t> samples = {1, 2, 4};  ///< micro-batch sizes, ascending
     /// Additional mini-batch sizes at which to measure the loss, ascending; empty: a few likely ones.
     std::vector<std::int64_t> batches;
+    /// By output, the dimension of the samples; 0 for further ones.
+    std::vector<std::int64_t> output_dimensions = {};
     std::string device = "cpu";  ///< or an accelerator such as "cuda:0"
     /// Number of busy lanes, the measured one included; the profile includes how much they slow each other down.
     /// Limited to the machine's cores, since the simulator models lanes that take turns on a core. Always 1 on an

@@ -34,7 +34,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
     const double steps = static_cast<double>(options.samples.size() * chain.size());
     double done = 0;
     for (const std::int64_t size : options.samples) {
-        const Batch batch = meta_batch(model, size);
+        const Batch batch = options.makes_meta_batches ? model.make_batch(size, 0) : meta_batch(model, size);
         LayerWalk walk({batch.input, {}});
         std::vector<Activation> before;
         for (std::size_t layer = 0; layer < chain.size(); ++layer) {

@@ -14,6 +14,7 @@ struct MetaProfileOptions {
     std::vector<std::int64_t> samples = {1, 2, 4};  ///< micro-batch sizes, ascending
     std::function<void(double done)> progress;      ///< 0..1; may be empty
     bool tf32 = false;                              ///< products of float32 tensors run in TF32
+    bool makes_meta_batches = false;                ///< the model's make_batch() does, of any size
 };
 
 /// Profiles the model without its memory, on torch's meta device. Shapes, parameters, saved bytes and flops are those

@@ -123,8 +123,9 @@ private:
     /// all lanes busy.
     void measure_batch_loss(BusyLanes& busy) {
         let_busy(busy, 0);
-        loss_batch_ = time_batch_loss({chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors},
-                                      options_.batches, options_.seed);
+        loss_batch_ = time_batch_loss(
+            {chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors, options_.output_dimensions},
+            options_.batches, options_.seed);
         let_busy(busy, busy.count());
         const PerLane slowdown = slowdown_.slowdown();
         for (double& ns : loss_batch_.ns) {

@@ -24,8 +24,9 @@ struct PartOptions {
     int lanes = 1;                                ///< number of busy lanes, the measured one included
     /// Additional mini-batch sizes at which to measure the loss, ascending; empty: a few that steps are likely to have.
     std::vector<std::int64_t> batches;
-    std::vector<std::size_t> partition_ends;  ///< as in ProfileOptions
-    double time_limit_s = 30;                 ///< exceeded only if one pass over the part takes longer
+    std::vector<std::int64_t> output_dimensions;  ///< as in ProfileOptions, as the next
+    std::vector<std::size_t> partition_ends;
+    double time_limit_s = 30;  ///< exceeded only if one pass over the part takes longer
     double target_error = 0.02;
     std::uint64_t seed = 0;
     bool tapes = false;

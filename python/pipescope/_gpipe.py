@@ -241,15 +241,18 @@ class GPipe(Layered):
             for name in [] if is_here else names[first:end]:
                 del self._modules[name]
 
-    def _balance_by(self, input: Tensors) -> None:
+    def _balance_by(self, input: Tensors, keywords: Mapping[str, Any]) -> None:
         """Measures the layers on a micro-batch of the input, and finds the schedule's balance on the devices."""
-        _check(input)
-        first = input if isinstance(input, Tensor) else input[0]
-        rows = int(first.shape[0]) if first.dim() > 0 else 0
+        _check(input, keywords)
+        split = self._options["split"]
+        tensors, names, _ = _mini_batch.inputs_of(input, keywords)
+        rows = _mini_batch.samples_of(tensors, names, split)
         chunks = max(1, min(rows, self._options["chunks"]))
         samples = max(1, rows // chunks)
         search = self._balance_search(chunks, samples)
-        profile = measured_profile(self._layers, input, samples=[samples], time_limit_s=5.0, tapes=False)
+        profile = measured_profile(
+            self._layers, input, samples=[samples], time_limit_s=5.0, tapes=False, inputs=keywords, split=split
+        )
         balance = list(search(profile))
         placement = self._options["placement"]
         if placement and len(placement) != len(balance):
@@ -316,13 +319,8 @@ class GPipe(Layered):
         if self._model is None:
             if self._options["balance"] is not None:
                 self._build()
-            elif keywords or self._options["split"]:
-                raise BalanceError(
-                    "balance is not given, and inputs go by keyword or split says how they are cut, which the measurement of the "
-                    "layers cannot follow; give a balance, such as profile(...).balance(...) finds"
-                )
             else:
-                self._balance_by(input)
+                self._balance_by(input, keywords)
         return self._model
 
     @property
@@ -518,7 +516,8 @@ class GPipe(Layered):
         first = next(batches, None)
         if first is None:
             return
-        model = self._model_for(first[0] if isinstance(first, (tuple, list)) else first)
+        input, _, keywords = _mini_batch_of(first)
+        model = self._model_for(input, keywords)
         self._staggering = threading.get_ident()
         try:
             model.train_staggered(map(self._prepared, itertools.repeat(model), itertools.chain([first], batches)), loss, update,
@@ -528,12 +527,7 @@ class GPipe(Layered):
 
     def _prepared(self, model: Any, batch: Any) -> tuple[Any, ...]:
         """A mini-batch of train_staggered(), as the engine takes it."""
-        if not isinstance(batch, (tuple, list)) or not (len(batch) == 2 or len(batch) == 3 and isinstance(batch[2], Mapping)):
-            raise TypeError(
-                f"a mini-batch is a {type(batch).__name__}; train_staggered() takes pairs of an input and a target, and perhaps "
-                "a dict of inputs by keyword behind them; give (input, target)"
-            )
-        input, target, keywords = batch[0], batch[1], batch[2] if len(batch) == 3 else {}
+        input, target, keywords = _mini_batch_of(batch)
         _check(input, keywords)
         return self._prepare(model, input, keywords, target)[0]
 
@@ -679,6 +673,16 @@ class GPipe(Layered):
         if "device" in kwargs or "tensor" in kwargs or (args and not isinstance(args[0], torch.dtype)):
             self._refuse_move()
         return super().to(*args, **kwargs)
+
+
+def _mini_batch_of(batch: Any) -> tuple[Any, Any, Mapping[str, Any]]:
+    """(input, target, inputs by keyword) of a mini-batch of train_staggered()."""
+    if not isinstance(batch, (tuple, list)) or not (len(batch) == 2 or len(batch) == 3 and isinstance(batch[2], Mapping)):
+        raise TypeError(
+            f"a mini-batch is a {type(batch).__name__}; train_staggered() takes pairs of an input and a target, and perhaps "
+            "a dict of inputs by keyword behind them; give (input, target)"
+        )
+    return batch[0], batch[1], batch[2] if len(batch) == 3 else {}
 
 
 def _check(input: Any, keywords: Mapping[str, Any] = {}) -> None:

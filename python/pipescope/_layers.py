@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 import torch
 from torch import Tensor, nn
 
-from pipescope._samples import warn_of_mixed_samples
+from pipescope._samples import sample_of, warn_of_mixed_samples
 from pipescope._structure import tensors_in
 from pipescope.errors import UsageError
 from pipescope.skip import skippable_in, verify_skippables
@@ -80,7 +80,7 @@ def cut(model: nn.Module, *names: str, sample: Any = None) -> "OrderedDict[str, 
         )
     if sample is not None:
         _check_chain(model, layers, sample)
-        warn_of_mixed_samples(layers.values(), sample)
+        warn_of_mixed_samples(layers.values(), sample_of(sample, {}, {}))
     return layers
 
 

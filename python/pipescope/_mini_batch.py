@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pipescope.errors import EngineError, UsageError
 
-__all__ = ["Call", "Split", "flatten_target", "inputs_of", "make_call", "samples_of", "split_of"]
+__all__ = ["Call", "Rule", "Split", "flatten_target", "inputs_of", "make_call", "output_dimensions", "samples_of", "split_of"]
 
 # A dimension; None: each micro-batch gets the whole tensor; a function (whole, first, end) -> tensor makes its part.
 Rule = Union[int, None, Callable[[Tensor, int, int], Tensor]]
@@ -61,6 +61,11 @@ def split_of(split: Optional[Mapping[Any, Any]]) -> dict[Any, Any]:
 
 def _dimensions(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def output_dimensions(split: Mapping[Any, Any]) -> tuple[int, ...]:
+    """Those along which the outputs are joined; of further outputs it is the first one."""
+    return _dimensions(split["output"]) if "output" in split else ()
 
 
 class Call:
@@ -262,7 +267,7 @@ def make_call(
 ) -> tuple[Any, Optional[Call], Split]:
     """(the target's tensors for the engine, the call if it needs one, how it is cut). ``always``: it needs one."""
     input_rules = tuple(split.get(name, 0) for name in names)
-    output = _dimensions(split["output"]) if "output" in split else ()
+    output = output_dimensions(split)
     has_keywords = bool(others) or any(isinstance(name, str) for name in names)
     if not has_keywords and not always and _is_plain(target) and "target" not in split:
         return target, None, Split(_shortened(input_rules), (), output)

@@ -6,19 +6,19 @@ import contextlib
 import copy
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from pipescope import _fx_tracing
+from pipescope import _fx_tracing, _mini_batch
 from pipescope._layers import Device, check_loss, described_layers, device_name, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._recording import refuse_beside_a_recording
-from pipescope._samples import SizesChecked, copy_of, rows_of, warn_of_mixed_samples
+from pipescope._samples import SizesChecked, copy_of, sample_of, target_sample, warn_of_mixed_samples
 from pipescope._structure import tensors_in
 from pipescope._torch import engine
 from pipescope.errors import UsageError
@@ -42,6 +42,8 @@ def profile(
     one_layer_at_a_time: bool = False,
     tapes: bool = True,
     estimate_for: Optional[str] = None,
+    inputs: Optional[Mapping[str, Any]] = None,
+    split: Optional[Mapping[Any, Any]] = None,
 ) -> Profile:
     """Measures what every layer costs: times, bytes, flops. Returns a Profile to balance, simulate and plan with.
 
@@ -61,12 +63,14 @@ def profile(
         time_limit_s, target_cv, one_layer_at_a_time, tapes: as in ``pipescope-torch profile``.
         estimate_for: a device of the catalogue, such as "H100". The layers then run on torch's meta device, without
             values and almost without memory, and times are estimated for that device. The module may be on "meta" too.
+        inputs: what the first layer gets by keyword, such as ``{"mask": mask}``.
+        split: as for GPipe: where the samples of inputs, target and outputs are, if not in the first dimension.
 
     The first call makes torch's host allocator count its bytes, for the rest of the process, and memory that the process
     has freed stays with it.
 
     Warns if a sample's output depends on the other samples, as it does where the first dimension is the sequence: a
-    pipeline that cuts the mini-batch then computes something else.
+    pipeline that cuts the mini-batch then computes something else, unless ``split`` says where the samples are.
 
     Raises UsageError for wrong options, and for outputs whose samples are not in the first dimension; and a layer's
     exception unchanged. Threading: while no model of the process trains.
@@ -75,9 +79,12 @@ def profile(
     layers = named_layers(module)
     described = described_layers(layers)
     on_meta = estimate_for is not None
-    for what, value in (("sample", sample), ("target", target)):
+    inputs, split = inputs or {}, _mini_batch.split_of(split)
+    for what, value in (("sample", (sample, inputs) if inputs else sample), ("target", target)):
         if value is not None or what == "sample":
             _check_tensors(what, value)
+    own = sample_of(sample, inputs, split)
+    of_loss = own.first_cut() if target is None else target_sample(target, split)
     if loss is None:
         if target is not None:
             raise UsageError("a target is given without a loss; give the loss too")
@@ -95,15 +102,22 @@ def profile(
         _refuse_what_cannot_be_measured(described)
 
     def copy_layer(index: int) -> nn.Module:
-        return on_meta_device[index] if on_meta else copy_of(modules[index]).train()
+        layer = on_meta_device[index] if on_meta else copy_of(modules[index]).train()
+        return layer if index > 0 or own.call is None else _Called(layer, own.call)
+
+    if on_meta:
+        own, of_loss = own.on("meta"), of_loss.on("meta")
+    sizes = _sizes(samples, modules)
 
     def make_batch(count: int) -> tuple[Any, Any]:
-        return rows_of(sample, count), rows_of(tensors_in(sample)[0] if target is None else target, count)
+        # Of a larger mini-batch only the loss is measured, with repeated outputs.
+        return own.part(min(count, max(sizes, default=count))), of_loss.part(count)
 
     where = device_name(device)
     options = {
-        "samples": _sizes(samples, modules),
+        "samples": sizes,
         "batches": [whole(each, "batches") for each in batches],
+        "output_dimensions": list(_mini_batch.output_dimensions(split)),
         "device": where,
         "co_running_lanes": co_running_lanes,
         "time_limit_s": time_limit_s,
@@ -115,9 +129,21 @@ def profile(
     title = name if name is not None else type(module).__name__
     with _same_random_numbers():
         if not on_meta:
-            warn_of_mixed_samples(modules, sample, where)
-        loss = SizesChecked(loss)
+            warn_of_mixed_samples(modules, own, where, _mini_batch.output_dimensions(split))
+        if "output" not in split:
+            loss = SizesChecked(loss)
         return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
+
+
+class _Called(nn.Module):
+    """The first layer, as a call of the pipeline with such inputs runs it."""
+
+    def __init__(self, layer: nn.Module, call: _mini_batch.Call) -> None:
+        super().__init__()
+        self.layer, self._call = layer, call
+
+    def forward(self, tensors: tuple[Tensor, ...]) -> Any:
+        return self._call.run_first_layer(self.layer, tensors)
 
 
 @contextlib.contextmanager

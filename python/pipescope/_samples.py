@@ -4,37 +4,94 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.utils import _pytree
 
+from pipescope._mini_batch import Call, Rule, flatten_target, inputs_of, samples_of
 from pipescope._structure import tensors_in
 from pipescope.errors import UsageError
 from pipescope.skip import skips_on
 
-__all__ = ["SizesChecked", "copy_of", "rows_of", "warn_of_mixed_samples"]
+__all__ = ["Sample", "SizesChecked", "copy_of", "sample_of", "target_sample", "warn_of_mixed_samples"]
 
 _MOST_DIFFERENCE = 0.02  # float16 and other orders of summation stay below
 
 
-def rows_of(value: Any, count: int) -> Any:
-    """That many rows of each tensor, again from the start if there are too few."""
+class Sample:
+    """A value with samples, of which others with any number of samples are made: again from the start if it has too few."""
 
-    def rows(tensor: Any) -> Any:
-        if not isinstance(tensor, Tensor):
-            return tensor
-        if tensor.dim() == 0 or tensor.shape[0] == 0:
-            raise UsageError(
-                f"a sample has the shape {tuple(tensor.shape)}; its first dimension is the samples; give at least 1"
-            )
+    def __init__(self, tensors: Sequence[Tensor], rules: Sequence[Rule], rebuild: Callable[[Iterator[Tensor]], Any]) -> None:
+        self._tensors, self._rules, self._rebuild = tensors, rules, rebuild
+        self.call: Optional[Call] = None  #: how the first layer gets it, if that is not its one argument
+        self.samples = next(
+            (int(each.shape[rule]) for each, rule in zip(tensors, rules) if isinstance(rule, int) and _is_cut(each, rule)), 0
+        )
+
+    def part(self, count: int, first: int = 0) -> Any:
+        return self._rebuild(iter([self._part(*each, first, count) for each in zip(self._tensors, self._rules)]))
+
+    def first_cut(self) -> Sample:
+        """One that is the first tensor that holds samples, or the first of all."""
+        pairs = list(zip(self._tensors, self._rules))
+        tensor, rule = next((pair for pair in pairs if isinstance(pair[1], int)), pairs[0])
+        return Sample([tensor], [rule], next)
+
+    def on(self, device: str) -> Sample:
+        moved = Sample([each.to(device, copy=True) for each in self._tensors], self._rules, self._rebuild)
+        moved.call = self.call
+        return moved
+
+    def _part(self, tensor: Tensor, rule: Rule, first: int, count: int) -> Tensor:
+        if rule is None:
+            return tensor.detach()
+        if not isinstance(rule, int):
+            if first + count > self.samples:
+                raise UsageError(
+                    f"{count} samples are measured, and a function of split makes an input of the sample's {self.samples}; it "
+                    "cannot repeat them; give a sample with more, or smaller sizes in samples"
+                )
+            return rule(tensor.detach(), first, first + count)
+        if not _is_cut(tensor, rule) or tensor.shape[rule] == 0:
+            where = "its first dimension is the samples" if rule == 0 else f"split says that dimension {rule} is the samples"
+            raise UsageError(f"a sample has the shape {tuple(tensor.shape)}; {where}; give at least 1")
         if tensor.is_meta:
-            return torch.empty((count, *tensor.shape[1:]), dtype=tensor.dtype, device="meta")
-        return tensor.detach()[torch.arange(count, device=tensor.device) % tensor.shape[0]]
+            shape = list(tensor.shape)
+            shape[rule] = count
+            return torch.empty(shape, dtype=tensor.dtype, device="meta")
+        return tensor.detach().index_select(rule, torch.arange(first, first + count, device=tensor.device) % tensor.shape[rule])
 
-    return tree_map(rows, value)
+
+def _is_cut(tensor: Tensor, rule: Rule) -> bool:
+    return isinstance(rule, int) and -tensor.dim() <= rule < tensor.dim()
+
+
+def sample_of(value: Any, inputs: Mapping[str, Any], split: Mapping[Any, Any]) -> Sample:
+    """An input of a model, with those by keyword. The first layer gets it through the Sample's call, if it has one."""
+    if not inputs and not split:
+        return _plain(value)
+    tensors, names, others = inputs_of(value, inputs)
+    samples_of(tensors, names, split)  # refuses what a pipeline does
+    sample = Sample(tensors, [split.get(name, 0) for name in names], tuple)
+    sample.call = Call(type(value), tuple(name for name in names if isinstance(name, str)), others, None)
+    return sample
+
+
+def target_sample(value: Any, split: Mapping[Any, Any]) -> Sample:
+    return Sample(*flatten_target(value, split["target"], True)) if "target" in split else _plain(value)
+
+
+def _plain(value: Any) -> Sample:
+    leaves, tree = _pytree.tree_flatten(value)
+    tensors = [each for each in leaves if isinstance(each, Tensor)]
+
+    def rebuild(parts: Iterator[Tensor]) -> Any:
+        return _pytree.tree_unflatten([next(parts) if isinstance(each, Tensor) else each for each in leaves], tree)
+
+    return Sample(tensors, [0] * len(tensors), rebuild)
 
 
 def copy_of(module: nn.Module) -> nn.Module:
@@ -66,7 +123,7 @@ class SizesChecked:
                 raise UsageError(
                     f"an output has the shape {tuple(before)} for {first[0]} samples and {tuple(now)} for {samples}; its "
                     f"samples are in dimension {follows[0]}, and a pipeline joins micro-batches in the first one; use "
-                    "batch_first=True, or transpose the output in the last layer"
+                    "batch_first=True, transpose the output in the last layer, or name the dimension in split['output']"
                 )
         value = self._loss(output, target)
         if isinstance(value, Tensor) and value.numel() != 1:
@@ -76,14 +133,17 @@ class SizesChecked:
         return value
 
 
-def warn_of_mixed_samples(modules: Iterable[nn.Module], sample: Any, device: str = "cpu") -> None:
+def warn_of_mixed_samples(
+    modules: Iterable[nn.Module], sample: Sample, device: str = "cpu", output: Sequence[int] = ()
+) -> None:
     """Warns if the outputs of two samples together are not those of each alone. Runs copies of the layers, in eval mode
-    and without gradients. Says nothing about layers that fail, or that return something else each time."""
+    and without gradients. Says nothing about layers that fail, or that return something else each time. ``output``: the
+    dimensions of the outputs' samples, where they are not the first ones."""
     try:
-        pair = rows_of(sample, 2)
-        alone = [rows_of(pair, 1), tree_map(lambda each: each[1:] if isinstance(each, Tensor) else each, pair)]
-        together, again, *alone = _outputs(modules, [pair, pair, *alone], device)
-        worst = max((_difference(*each) for each in zip(together, *alone)), default=0.0)
+        sample = sample.on(device)
+        together, again, *alone = _outputs(modules, sample, [(2, 0), (2, 0), (1, 0), (1, 1)], device)
+        dimensions = [*output, *[0] * len(together)]
+        worst = max((_difference(*each) for each in zip(together, *alone, dimensions)), default=0.0)
         if worst <= _MOST_DIFFERENCE or any(not torch.equal(one, other) for one, other in zip(together, again)):
             return
     except Exception:  # the caller runs the layers too, and meets it there
@@ -91,28 +151,35 @@ def warn_of_mixed_samples(modules: Iterable[nn.Module], sample: Any, device: str
     warnings.warn(
         f"a sample's output depends on the other samples of its mini-batch, by {worst:.2g} of the largest output; a pipeline "
         "cuts mini-batches along the first dimension, so it computes something else than the whole model. If that is the "
-        "sequence, use batch_first=True, or transpose in the first layer and the last one",
+        "sequence, use batch_first=True, or say where the samples are, as by split={0: 1, 'target': 1, 'output': 1}",
         stacklevel=3,
     )
 
 
-def _outputs(modules: Iterable[nn.Module], values: list[Any], device: str) -> list[list[Tensor]]:
-    """The outputs for each of the inputs."""
-    shelves: list[dict[Any, Any]] = [{} for _ in values]
-    values = [tree_map(lambda each: each.to(device, copy=True) if isinstance(each, Tensor) else each, value) for value in values]
+def _outputs(
+    modules: Iterable[nn.Module], sample: Sample, parts: Sequence[tuple[int, int]], device: str
+) -> list[list[Tensor]]:
+    """The outputs for each of the parts (count, first) of the sample."""
+    shelves: list[dict[Any, Any]] = [{} for _ in parts]
+    values = [sample.part(*each) for each in parts]
     with torch.no_grad():
-        for module in modules:
-            layer = copy_of(module).to(device).eval()
+        for number, module in enumerate(modules):
+            layer: Any = copy_of(module).to(device).eval()
             for k, shelf in enumerate(shelves):
                 with skips_on(shelf):
-                    values[k] = layer(values[k])
+                    if number == 0 and sample.call is not None:
+                        values[k] = sample.call.run_first_layer(layer, values[k])
+                    else:
+                        values[k] = layer(values[k])
     return [tensors_in(value) for value in values]
 
 
-def _difference(together: Tensor, first: Tensor, second: Tensor) -> float:
+def _difference(together: Tensor, first: Tensor, second: Tensor, dimension: int) -> float:
     """The largest difference, as a share of the largest value. 0: not comparable."""
-    if together.dim() == 0 or together.shape[0] != first.shape[0] + second.shape[0] or not together.is_floating_point():
+    if not _is_cut(together, dimension) or not together.is_floating_point():
         return 0.0
-    alone = torch.cat([first, second]).double()
+    if together.shape[dimension] != first.shape[dimension] + second.shape[dimension]:
+        return 0.0
+    alone = torch.cat([first, second], dimension).double()
     largest = float(alone.abs().max())
     return float((together.double() - alone).abs().max()) / largest if largest > 0 else 0.0

@@ -195,8 +195,6 @@ def test_inputs_that_do_not_fit_are_refused_with_the_way_out():
         pipeline_of(masked_layers(), split={"maks": None})
     with pytest.raises(pipescope.UsageError, match=r"split\['mask'\] is 'whole'"):
         pipeline_of(masked_layers(), split={"mask": "whole"})
-    with pytest.raises(pipescope.BalanceError, match="by keyword"):
-        pipescope.GPipe(masked_layers(), devices=["cpu"] * 2)(x, mask=mask)
 
 
 # ---- Targets ----

@@ -194,7 +194,7 @@ def test_a_model_whose_first_dimension_is_the_sequence_is_told_so(kind):
         return [nn.Linear(8, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)]
 
     x = torch.randn(4, 5, 8)
-    with pytest.warns(UserWarning, match="use batch_first=True"):
+    with pytest.warns(UserWarning, match="use batch_first=True, or say where the samples are, as by split="):
         pipescope.profile(layers_of(False), x, samples=[2], time_limit_s=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -213,6 +213,59 @@ def test_outputs_whose_samples_are_not_in_the_first_dimension_are_refused(estima
     with pytest.raises(pipescope.UsageError, match=r"shape \(5, 1, 8\) for 1 samples.*batch_first=True"):
         pipescope.profile([nn.Linear(8, 8), Transposes()], torch.randn(4, 5, 8), samples=[1, 2], time_limit_s=0.5,
                           estimate_for=estimate_for)
+
+
+class Attends(nn.Module):
+    """The sequence first: x has the shape (places, samples, 8), mask (places, places), offsets (samples,)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.MultiheadAttention(8, 2)
+
+    def forward(self, x, mask=None, offsets=None, scale=1.0):
+        assert mask.shape == (5, 5) and offsets.shape == (x.shape[1],), (mask.shape, offsets.shape, x.shape)
+        return self.inner(x + offsets[:, None], x, x, attn_mask=mask)[0] * scale
+
+
+@pytest.mark.parametrize("estimate_for", [None, "H100"])
+def test_a_profile_cuts_the_inputs_by_keyword_as_split_says(estimate_for):
+    layers = [Attends(), nn.Linear(8, 8)]
+    x, mask, offsets = torch.randn(5, 4, 8), torch.zeros(5, 5), torch.zeros(4)
+    inputs = {"mask": mask, "offsets": offsets, "scale": 2.0}
+    split = {0: 1, "mask": None, "output": 1, "target": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        profile = pipescope.profile(layers, x, x, mse, samples=[2, 3], time_limit_s=0.5, inputs=inputs, split=split,
+                                    estimate_for=estimate_for)
+    assert [layer.name for layer in profile.layers] == ["Attends", "Linear"]
+    assert profile.layers[1].output_bytes == (5 * 2 * 8 * 4, 5 * 3 * 8 * 4)
+    assert profile.layers[0].parameter_bytes == sum(each.nbytes for each in layers[0].parameters())
+    made = {**split, "offsets": lambda whole, first, end: whole[first:end]}
+    assert pipescope.profile(layers, x, x, mse, samples=[4], time_limit_s=0.5, inputs=inputs, split=made).samples == (4,)
+    with pytest.raises(pipescope.UsageError, match="5 samples are measured, and a function of split"):
+        pipescope.profile(layers, x, x, mse, samples=[5], time_limit_s=0.5, inputs=inputs, split=made)
+
+
+@pytest.mark.parametrize("call", ["step", "forward", "train_staggered"])
+def test_a_balance_is_found_with_inputs_by_keyword_and_split(call):
+    torch.manual_seed(0)
+    layers = [Attends(), nn.Linear(8, 8), nn.Linear(8, 8)]
+    x, y, mask, offsets = torch.randn(5, 4, 8), torch.randn(5, 4, 8), torch.zeros(5, 5), torch.randn(4)
+    inputs = {"mask": mask, "offsets": offsets}
+    mse(layers[2](layers[1](layers[0](x, **inputs))), y).backward()
+    expected = [each.grad for layer in layers for each in layer.parameters()]
+    for layer in layers:
+        layer.zero_grad()
+    model = pipescope.GPipe(layers, devices=["cpu"] * 2, chunks=2, split={0: 1, "mask": None, "output": 1, "target": 1})
+    if call == "step":
+        model.step(x, y, mse, **inputs)
+    elif call == "forward":
+        mse(model(x, **inputs), y).backward()
+    else:
+        model.train_staggered([(x, y, inputs)], mse, lambda lane: None)
+    assert len(model.balance) == 2
+    found = [each.grad for layer in layers for each in layer.parameters()]
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(found, expected, strict=True))
 
 
 def test_a_profile_of_layers_that_pass_on_dicts_and_none():

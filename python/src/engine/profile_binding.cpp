@@ -72,13 +72,14 @@ std::string profile(const std::string& name, const py::list& layers, const py::f
         const WithoutGil gil;
         tracking_allocator::install();
         return to_json(profile_on_meta(
-            spec, {.samples = samples, .progress = progress},
+            spec, {.samples = samples, .progress = progress, .makes_meta_batches = true},
             [&](const std::string& /*dtype*/) { return find_device(device_catalogue(), device_type); }));
     }
     ProfileOptions options;
     options.samples = samples;
     options.device = device;
     options.batches = given["batches"].cast<std::vector<std::int64_t>>();
+    options.output_dimensions = given["output_dimensions"].cast<std::vector<std::int64_t>>();
     options.co_running_lanes = given["co_running_lanes"].cast<int>();
     options.time_limit_s = given["time_limit_s"].cast<double>();
     options.target_cv = given["target_cv"].cast<double>();
