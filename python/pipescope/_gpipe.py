@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from pipescope import _core, _fx_tracing, _mini_batch
-from pipescope._layers import Device, Layered, Tensors, check_loss, device_names, named_layers, whole
+from pipescope._layers import Device, Layered, Tensors, check_loss, device_names, listed, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._profiler import profile as measured_profile
@@ -156,13 +156,14 @@ class GPipe(Layered):
             except ValueError:
                 raise BalanceError(f"balance is '{balance}'; it is a list of layers per partition; write it as '2,2'") from None
         if balance is not None:
-            balance = [whole(size, "balance") for size in balance]
-        chunks = whole(chunks, "chunks")
+            balance = [whole(size, "balance") for size in listed(balance, "balance", "[2, 2]")]
+        chunks = whole(chunks, "chunks", -(2**63), 2**63 - 1)
         if chunks > engine.most_micro_batches:
             raise UsageError(
                 f"chunks is {chunks}; a mini-batch has at most {engine.most_micro_batches} micro-batches; use fewer"
             )
-        order, lane_of = _schedule_option(schedule), [int(lane) for lane in placement]
+        order = _schedule_option(schedule)
+        lane_of = [whole(lane, "placement") for lane in listed(placement, "placement", "[0, 1, 0, 1]")]
         lanes = _lanes_of(order, lane_of, None if balance is None else len(balance))
         self._options: dict[str, Any] = {
             "balance": balance,
@@ -174,16 +175,18 @@ class GPipe(Layered):
             "schedule": order,
             "deferred_batch_norm": bool(deferred_batch_norm),
             "driver": str(driver),
-            "seed": int(seed),
+            "seed": whole(seed, "seed", 0, 2**64 - 1),
             "placement": lane_of,
             "reduction": str(reduction),
             "weight": weight,
             "split": _mini_batch.split_of(split),
-            "host_cores": int(host_cores),
+            "host_cores": whole(host_cores, "host_cores"),
             "processes": processes,
-            "replicas": int(replicas),
+            "replicas": whole(replicas, "replicas"),
             "device_messages": str(device_messages),
         }
+        if processes is not None and not isinstance(processes, engine.Processes):
+            raise TypeError(f"processes is a {type(processes).__name__}; it is what join_processes() returns; give that")
         if weight is not None and not callable(weight):
             raise TypeError(f"weight is a {type(weight).__name__}; it is called as weight(target); give a function")
         self._check_keywords()
@@ -360,7 +363,7 @@ class GPipe(Layered):
 
     @next_step.setter
     def next_step(self, step: int) -> None:
-        self._step = step
+        self._step = whole(step, "next_step")
         if self._model is not None:
             self._model.next_step = step
 
@@ -512,6 +515,8 @@ class GPipe(Layered):
             if not callable(each):
                 raise TypeError(f"{takes} is a {type(each).__name__}; train_staggered() calls it; give a function")
         self._check_call()
+        if not isinstance(batches, Iterable):
+            raise TypeError(f"batches is a {type(batches).__name__}; train_staggered() takes pairs of it; give a list or a loader")
         batches = iter(batches)
         first = next(batches, None)
         if first is None:
@@ -584,7 +589,10 @@ class GPipe(Layered):
         if self._recording is not None:
             raise UsageError("record() is called while the model is being recorded; leave that block first")
         with python_messages():
-            _core.check_optimizer(optimizer)
+            _core.check_optimizer(str(optimizer))
+        warmup = whole(warmup, "warmup")
+        if profile is not None and not isinstance(profile, Profile):
+            raise TypeError(f"profile is a {type(profile).__name__}; it is what profile() returns; give that, or None")
         if profile is not None and len(profile) != len(self):
             raise UsageError(f"the profile has {len(profile)} layers, and the model {len(self)}; profile this model")
         recording = Recording(path, profile, optimizer, warmup, force)

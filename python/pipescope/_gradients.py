@@ -10,6 +10,7 @@ from torch.amp import GradScaler as _TorchScaler  # type: ignore[attr-defined]
 from torch.amp.grad_scaler import OptState
 
 from pipescope._gpipe import GPipe
+from pipescope._layers import real
 from pipescope._scaled_loss import ScaledLoss
 
 __all__ = ["GradScaler", "clip_grad_norm_"]
@@ -29,9 +30,10 @@ def clip_grad_norm_(
     """
     if not isinstance(model, GPipe):
         raise TypeError(f"clip_grad_norm_() is given a {type(model).__name__}; it takes a pipescope.GPipe")
+    max_norm, norm_type = real(max_norm, "max_norm"), real(norm_type, "norm_type")
     if not model._is_in_processes:
         return nn.utils.clip_grad_norm_(model.parameters(), max_norm, norm_type, error_if_nonfinite)
-    norm: Tensor = model._model.clip_grad_norm_(float(max_norm), float(norm_type), bool(error_if_nonfinite))
+    norm: Tensor = model._model.clip_grad_norm_(max_norm, norm_type, bool(error_if_nonfinite))
     return norm
 
 

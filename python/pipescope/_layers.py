@@ -229,7 +229,7 @@ def device_name(device: Device) -> str:
 def device_names(devices: Iterable[Device]) -> list[str]:
     if isinstance(devices, (str, int, torch.device)):
         raise UsageError(f"devices is {devices!r}; each lane has one; write it as a list, such as [{devices!r}] * 2")
-    return [device_name(each) for each in devices]
+    return [device_name(each) for each in listed(devices, "devices", "['cpu', 'cpu']")]
 
 
 def check_loss(loss: Any) -> None:
@@ -239,9 +239,26 @@ def check_loss(loss: Any) -> None:
         raise TypeError(f"the loss function is a {type(loss).__name__}; it is called as loss(output, target); give a function")
 
 
-def whole(value: Any, name: str) -> int:
-    """The whole number that an option is."""
+def whole(value: Any, name: str, least: int = -(2**31), most: int = 2**31 - 1) -> int:
+    """The whole number that an option is. The engine refuses what is too small or too large for its purpose."""
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}; it is a whole number; write it as 4") from None
+    if not least <= number <= most:
+        raise UsageError(f"{name} is {number}; the engine counts from {least} to {most}; use a number between them")
+    return number
+
+
+def real(value: Any, name: str) -> float:
+    """The number that an option is."""
+    if isinstance(value, str) or not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}; it is a number; write it as 0.5")
+    return float(value)
+
+
+def listed(value: Any, name: str, example: str) -> list[Any]:
+    """The list that an option is."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} is {value!r}; it is a list; write it as {example}")
+    return list(value)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from pipescope import _fx_tracing, _mini_batch
-from pipescope._layers import Device, check_loss, described_layers, device_name, named_layers, whole
+from pipescope._layers import Device, check_loss, described_layers, device_name, listed, named_layers, real, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._recording import refuse_beside_a_recording
@@ -116,12 +116,12 @@ def profile(
     where = device_name(device)
     options = {
         "samples": sizes,
-        "batches": [whole(each, "batches") for each in batches],
+        "batches": [whole(each, "batches") for each in listed(batches, "batches", "[32, 64]")],
         "output_dimensions": list(_mini_batch.output_dimensions(split)),
         "device": where,
-        "co_running_lanes": co_running_lanes,
-        "time_limit_s": time_limit_s,
-        "target_cv": target_cv,
+        "co_running_lanes": whole(co_running_lanes, "co_running_lanes"),
+        "time_limit_s": real(time_limit_s, "time_limit_s"),
+        "target_cv": real(target_cv, "target_cv"),
         "one_layer_at_a_time": one_layer_at_a_time,
         "tapes": tapes,
         "estimate_for": estimate_for,

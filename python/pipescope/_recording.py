@@ -12,7 +12,7 @@ import torch
 from pipescope._core import __version__
 from pipescope._profile import Profile
 from pipescope._torch import engine
-from pipescope._words import python_messages
+from pipescope._words import encoded, python_messages
 from pipescope.errors import UsageError
 
 __all__ = ["Recording", "refuse_beside_a_recording"]
@@ -43,7 +43,7 @@ class Recording:
     begins."""
 
     def __init__(self, path: Any, profile: Optional[Profile], optimizer: str, warmup: int, force: bool) -> None:
-        self._path = os.fspath(path)
+        self._path = encoded(path)
         self._force = force
         self._trace: Any = None
         self.process = os.getpid()

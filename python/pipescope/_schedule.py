@@ -56,14 +56,15 @@ class Schedule:
     def load(cls, path: Path) -> Schedule:
         """A schedule from a CSV file. Its name must end in .csv."""
         schedule = object.__new__(cls)
+        file = encoded(path)
         with python_messages():
-            schedule._take(os.path.basename(os.fspath(path)), _core.schedule(encoded(path), []))
+            schedule._take(os.path.basename(os.fsdecode(file)), _core.schedule(file, []))
         return schedule
 
     @staticmethod
     def names(runnable: bool = False) -> tuple[str, ...]:
         """The names of all schedules; with `runnable`, of those that GPipe runs, and not only the simulator."""
-        return tuple(_core.schedule_names(runnable))
+        return tuple(_core.schedule_names(bool(runnable)))
 
     def to_csv(self) -> str:
         """The table as CSV, one row for each lane."""

@@ -14,7 +14,7 @@ from pipescope._profile import Profile
 from pipescope._results import Comparison, RunsComparison, built
 from pipescope._schedule import Schedule
 from pipescope._timeline import Lane, MemorySamples, Timeline
-from pipescope._words import Path, encoded, python_messages
+from pipescope._words import Path, encoded, encoded_all, python_messages, text_of
 from pipescope.errors import TraceFormatError, UsageError
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class Trace:
         """Opens a trace of PipeScope, of PyTorch's profiler, of nsys, or another one that the viewer opens; several
         files, or a folder of them, as one run's ranks. `task_rules` finds tasks in traces of other programs
         (docs/task-rules.md). Raises TraceFormatError for a file that is no trace."""
-        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        paths = encoded_all(path)
         if not paths:
             raise UsageError("path is an empty list; name one trace or more")
         rules = b"" if task_rules is None else encoded(task_rules)
         with python_messages():
-            text, files, profile, measured, simulated, memory = _core.open_trace([encoded(each) for each in paths], rules)
+            text, files, profile, measured, simulated, memory = _core.open_trace(paths, rules)
         facts: dict[str, Any] = json.loads(text)
         trace = object.__new__(cls)
         if facts["origin"] == "a profile":
@@ -145,7 +145,9 @@ class Trace:
         """Measures a profile from the recorded tasks, as profile --from-trace does. `steps`: default all without
         warm-up. `micro_batch_size`: samples of a micro-batch in another program's trace; default as its messages show
         it, or 1. Raises TraceFormatError for a trace without whole steps."""
-        numbers = "" if steps is None else ",".join(str(int(each)) for each in steps)
+        numbers = text_of("steps", steps)
+        if micro_batch_size is not None and not (isinstance(micro_batch_size, int) and abs(micro_batch_size) < 2**63):
+            raise UsageError(f"micro_batch_size is {micro_batch_size!r}; it is a number of samples; write it as 4")
         with python_messages():
             profile, facts = _core.profile_of_run(self._paths(), self._rules_text(), numbers, micro_batch_size)
         found: dict[str, Any] = json.loads(facts)
@@ -161,7 +163,7 @@ class Trace:
         return pandas.concat(parts, ignore_index=True) if parts else self.measured.to_pandas()
 
     def _paths(self) -> list[bytes]:
-        return [encoded(each) for each in self.files]
+        return encoded_all(self.files)
 
     def _rules_text(self) -> bytes:
         rules: bytes = self.__dict__["_rules"]

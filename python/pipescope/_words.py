@@ -64,10 +64,25 @@ def words_of(options: Mapping[str, Any]) -> list[bytes]:
 
 def encoded(path: Path | bytes) -> bytes:
     """The name of a file as the system has it."""
-    name = os.fsencode(path)
+    try:
+        name = os.fsencode(path)
+    except (TypeError, UnicodeEncodeError):
+        raise UsageError(f"{path!r} is no name; names are texts or paths; write it as 'run.sqlite'") from None
     if b"\0" in name:
         raise UsageError(f"{os.fsdecode(name)!r} is no name of a file, since it has a NUL character; correct it")
     return name
+
+
+def encoded_all(paths: Path | Iterable[Path]) -> list[bytes]:
+    """Those of one file or several."""
+    if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
+        return [encoded(paths)]
+    return [encoded(each) for each in paths]
+
+
+def text_of(name: str, value: Any) -> str:
+    """The text of one option; empty for None."""
+    return "" if value is None else _text(name, value)
 
 
 #: What Python has instead of the commands that messages name.

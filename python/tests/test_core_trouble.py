@@ -271,3 +271,25 @@ def test_messages_name_functions_and_options_of_python():
     assert "GPipe.record(" in in_python("holds no profile; record it with 'pipescope run --trace'")
     assert in_python("'pipescope schedule NAME -m 4 --lanes 2' writes one").startswith("'pipescope schedule NAME -m 4 --lanes 2'")
     assert "Profile.balance()" in in_python("change it, or let 'pipescope balance' find one")
+
+
+def test_wrong_types_are_usage_errors(run, tmp_path, noisy):
+    trace = pipescope.Trace.open(run)
+    for call, message in (
+        (lambda: pipescope.Trace.open(None), "None is no name"),
+        (lambda: pipescope.Trace.open([run, 3]), "3 is no name"),
+        (lambda: pipescope.Trace.open(run, task_rules=3), "3 is no name"),
+        (lambda: trace.compare(3), "3 is no name"),
+        (lambda: trace.measured_run(steps=["a"]), "steps"),
+        (lambda: trace.measured_run(steps=object()), "steps is a object"),
+        (lambda: trace.measured_run(micro_batch_size="a"), "micro_batch_size is 'a'"),
+        (lambda: pipescope.Profile.load(None), "None is no name"),
+        (lambda: pipescope.Schedule.load(3), "3 is no name"),
+        (lambda: pipescope.Schedule(None, lanes=2, chunks=2), "None is no name"),
+        (lambda: noisy.save(3), "3 is no name"),
+    ):
+        with pytest.raises(pipescope.UsageError, match=message):
+            call()
+    with pytest.raises(pipescope.UsageError, match="empty list"):
+        pipescope.Trace.open([])
+    assert pipescope.Trace.open(pathlib.Path(run)).measured_run(steps=[1]).profile.samples

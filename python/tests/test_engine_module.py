@@ -844,3 +844,26 @@ def test_devices_and_functions_that_are_none_are_refused():
     for update, done, name in [(3, print, r"update\(lane\)"), (print, 3, r"done\(loss\)")]:
         with pytest.raises(TypeError, match=name):
             pipeline_of(mlp()).train_staggered(batches, mse, update, done)
+
+
+def test_options_of_wrong_types_say_what_they_are():
+    layers, x, mse = [nn.Linear(4, 4), nn.Linear(4, 4)], torch.randn(4, 4), nn.functional.mse_loss
+    for name, value in (
+        ("balance", 3), ("devices", 1.5), ("seed", "zz"), ("seed", -1), ("seed", 2**64), ("placement", 3), ("placement", ["a"]),
+        ("host_cores", None), ("host_cores", 2**40), ("replicas", 1.5), ("processes", 3), ("chunks", 2**40),
+    ):
+        with pytest.raises((TypeError, pipescope.UsageError), match=rf"{name} is .*; "):
+            pipescope.GPipe(layers, **{"balance": [1, 1], "devices": ["cpu"] * 2, "chunks": 2, name: value})
+    model = pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2, seed=2**64 - 1)
+    for name, call in (
+        ("batches", lambda: model.train_staggered(3, mse, lambda lane: None)),
+        ("next_step", lambda: setattr(model, "next_step", None)),
+        ("max_norm", lambda: pipescope.clip_grad_norm_(model, "1")),
+        ("time_limit_s", lambda: pipescope.profile(layers, x, time_limit_s=None)),
+        ("co_running_lanes", lambda: pipescope.profile(layers, x, co_running_lanes=1.5)),
+        ("batches", lambda: pipescope.profile(layers, x, batches=3)),
+        ("profile", lambda: model.record("unused.sqlite", profile=3).__enter__()),
+        ("warmup", lambda: model.record("unused.sqlite", warmup=None).__enter__()),
+    ):
+        with pytest.raises((TypeError, pipescope.UsageError), match=rf"{name} is .*; "):
+            call()
