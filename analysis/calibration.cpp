@@ -29,7 +29,7 @@ constexpr double kSettled = 1e-9;
 /// Work done by one lane of a device while it is busy: the integral of its speed, which depends on how many lanes are.
 class DeviceWorkClock {
 public:
-    /// `slices` are of all lanes of the device. `speeds` as by speeds_when_busy().
+    /// `slices` are of all lanes of the device. `speeds`: with one lane busy, two, ...
     DeviceWorkClock(const std::vector<Slice>& slices, const std::vector<double>& speeds) {
         std::vector<std::pair<std::int64_t, int>> changes;
         for (const Slice& slice : slices) {
@@ -150,7 +150,9 @@ RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
     found.options = &run.options;
     found.size = nearest_size(earlier, run.options);
     for (const auto& [first, own] : slices) {
-        const DeviceWorkClock clock(own, speeds_when_busy(earlier, run.options, LaneId{first}));
+        std::vector<double> speeds = speeds_when_busy(earlier, run.options, LaneId{first});
+        std::ranges::for_each(speeds, [&](double& speed) { speed *= speed_alone(earlier); });  // of the profile's times
+        const DeviceWorkClock clock(own, speeds);
         for (const Slice& slice : own) {
             if (!steps.contains(slice.key.step)) {
                 continue;
@@ -192,6 +194,7 @@ public:
     RunFactors(const Profile& profile, const RunWork& run)
         : run_(run),
           costs_(profile, *run.options),
+          alone_(speed_alone(profile)),
           kept_forwards_differ_(std::ranges::any_of(
               profile.layers, [](const LayerProfile& layer) { return !layer.graph_forward_ns.empty(); })) {}
 
@@ -239,7 +242,7 @@ private:
                 const LaneId lane = run_.lanes.at(at->first);
                 work.measured += at->second.work;
                 work.predicted +=
-                    at->second.count *
+                    at->second.count * alone_ *
                     static_cast<double>(costs_.duration({TaskKey{0, kind, partition, micro_batch, -1}, lane, lane}));
             }
         }
@@ -250,6 +253,7 @@ private:
 
     const RunWork& run_;
     TaskCosts costs_;
+    double alone_;
     bool kept_forwards_differ_;
 };
 

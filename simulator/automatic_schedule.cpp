@@ -346,7 +346,7 @@ private:
 
 /// The costs for a bound: those of the smallest micro-batch, on lanes that run as fast as they ever do, and with the
 /// part of a loss of the whole mini-batch if that is shorter.
-ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
+ScheduleCosts least_costs(const PipelineOptions& options, const TaskCosts& costs) {
     const std::vector<std::int64_t>& sizes = costs.micro_batches();
     const int m = static_cast<int>(sizes.size());
     ScheduleCosts least = costs_of(options, costs, m - 1);
@@ -365,20 +365,7 @@ ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options
         };
         const std::int64_t of_other = shortest(other) - (is_last ? loss_ns(0) : 0);
         each.forward += is_last ? std::min<std::int64_t>(0, loss_ns(-1) / m - loss_ns(m - 1)) : 0;
-        const double speed = std::max(1.0, speed_alone(profile, options, each.lane));
-        const auto fastest = [speed](std::int64_t ns) {
-            return static_cast<std::int64_t>(std::floor(static_cast<double>(ns) / speed));
-        };
-        const std::int64_t kept_forward = fastest(each.forward + each.kept_more);
-        for (std::int64_t* const ns : {&each.forward, &each.recompute, &each.backward, &each.backward_weight}) {
-            *ns = fastest(*ns);
-        }
-        each.kept_more = kept_forward - each.forward;
-        each.larger = num_larger * std::max<std::int64_t>(0, fastest(of_other) - shortest(each));
-    }
-    for (std::size_t lane = 0; lane < least.updates.size(); ++lane) {
-        const double speed = std::max(1.0, speed_alone(profile, options, LaneId{static_cast<std::int64_t>(lane)}));
-        least.updates[lane] = static_cast<std::int64_t>(std::floor(static_cast<double>(least.updates[lane]) / speed));
+        each.larger = num_larger * std::max<std::int64_t>(0, of_other - shortest(each));
     }
     return least;
 }
@@ -426,7 +413,7 @@ std::vector<Bytes> least_held(const Profile& profile, const PipelineOptions& opt
 
 /// Below the step of every order that keeps the options' memory limits.
 Nanoseconds bound_of(const Profile& profile, const PipelineOptions& options, const TaskCosts& task_costs) {
-    ScheduleCosts costs = least_costs(profile, options, task_costs);
+    ScheduleCosts costs = least_costs(options, task_costs);
     costs.limits = memory_limits_of(options.hardware, costs.num_lanes());
     if (!costs.limits.empty()) {
         const std::vector<Bytes> constant = constant_bytes(profile, options, costs);

@@ -150,10 +150,17 @@ void launch_tasks(const Profile& profile, const PipelineOptions& options, const 
 
 double co_running_speed(const Profile& profile, int busy, int capacity, bool on_host) {
     const bool is_profiled_kind = on_host == (profile.device == kHost);
-    const PerLane slowdown = is_profiled_kind ? profile.co_running_slowdown : PerLane{};
-    const int profiled = is_profiled_kind ? profile.co_running_lanes : 1;
-    const int profiled_capacity = profile.host_cores > 0 && on_host ? profile.host_cores : profiled;
-    return absolute_speed(slowdown, busy, capacity) / absolute_speed(slowdown, profiled, profiled_capacity);
+    return absolute_speed(is_profiled_kind ? profile.co_running_slowdown : PerLane{}, busy, capacity);
+}
+
+double speed_alone(const Profile& profile) {
+    const int profiled = profile.co_running_lanes;
+    const int capacity = profile.host_cores > 0 && profile.device == kHost ? profile.host_cores : profiled;
+    return 1 / absolute_speed(profile.co_running_slowdown, profiled, capacity);
+}
+
+double loss_time_alone(const Profile& profile, std::int64_t samples) {
+    return loss_time(profile, static_cast<double>(samples)).value / speed_alone(profile);
 }
 
 std::vector<double> speeds_when_busy(const Profile& profile, const PipelineOptions& options, LaneId lane) {
@@ -191,9 +198,5 @@ std::optional<CoresInTurn> cores_in_turn(const PipelineOptions& options) {
         }
     }
     return turns.cores == on_host ? std::nullopt : std::optional(std::move(turns));
-}
-
-double speed_alone(const Profile& profile, const PipelineOptions& options, LaneId lane) {
-    return co_running_speed(profile, 1, capacity_at(options, lane), runs_on_host(options.hardware, lane));
 }
 }  // namespace pipescope

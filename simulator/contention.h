@@ -4,6 +4,7 @@
 #include "simulator/event_engine.h"
 #include "simulator/pipeline_options.h"
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -18,15 +19,23 @@ namespace pipescope {
 //     v(k) = v(L) min(1, max(L, C) / k)       beyond the L that were: an accelerator is shared evenly
 //
 // On the host at most C lanes are busy: a lane waits for a core and keeps it for a whole task, as in the engine
-// (CoreScheduler). The profile's times were measured with c = co_running_lanes busy, so a task runs v(k) / v(c) times
-// as fast as they say. It is slower if more lanes work on an accelerator. It is faster if lanes wait that were busy
-// during profiling, as in a pipeline's bubble. S applies to the profiled kind of device and to all of its layers alike.
+// (CoreScheduler). The profile's times were measured with c = co_running_lanes busy on the profiled device, so a lane
+// alone runs 1 / v(c) times as fast as they say, on whatever device. at_size() and TaskCosts have times alone, and k
+// busy lanes run v(k) times as fast. S applies to the profiled kind of device, the host or an accelerator, and to all
+// of its layers alike.
 
-/// v(k) / v(c) for k lanes busy on a device of this capacity. `on_host`: the device is the host, where at most
-/// `capacity` lanes are busy. If more lanes than that were profiled, they shared the cores evenly.
+/// v(k) for k lanes busy on a device of this capacity: at most 1, and 1 alone. `on_host`: the device is the host, where
+/// at most `capacity` lanes are busy.
 double co_running_speed(const Profile& profile, int busy, int capacity, bool on_host);
 
-/// v(k) / v(c) on the lane's device with k = 1, 2, .. busy lanes, up to the most that work there at once; at least one.
+/// 1 / v(c): how many times as fast as the profile says its layers run while no other lane does; at least 1. If more
+/// lanes were profiled than the host has cores, they shared these evenly.
+double speed_alone(const Profile& profile);
+
+/// loss_time() while no other lane runs.
+double loss_time_alone(const Profile& profile, std::int64_t samples);
+
+/// v(k) on the lane's device with k = 1, 2, .. busy lanes, up to the most that work there at once; at least one.
 std::vector<double> speeds_when_busy(const Profile& profile, const PipelineOptions& options, LaneId lane);
 
 /// The resources that tasks share under these options; empty if every task runs as if alone, so that TaskClock is
@@ -41,7 +50,4 @@ struct CoresInTurn {
     std::vector<bool> takes_turns;  ///< by lane
 };
 std::optional<CoresInTurn> cores_in_turn(const PipelineOptions& options);
-
-/// Speed of a lane relative to the profile's times while no other lane runs.
-double speed_alone(const Profile& profile, const PipelineOptions& options, LaneId lane);
 }  // namespace pipescope

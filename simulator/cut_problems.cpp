@@ -89,7 +89,9 @@ PartitionProblem CutProblems::whatever_waits() const {
 }
 
 bool CutProblems::cost_is_a_bound() const {
-    // Everything ignored here (shared links, recompute that waits, replicas) only makes a step longer.
+    // Everything ignored here (shared links, recompute that waits, replicas) only makes a step longer. So do lanes that
+    // slow each other down, but then the best cut is often far above the bound, and a search by simulation finds it
+    // sooner.
     const bool is_known_order = options_.schedule == Schedule::gpipe && options_.update == Update::synchronous &&
                                 options_.backward_order == BackwardOrder::last_first && options_.most_in_flight == 0;
     return is_known_order && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
@@ -136,8 +138,8 @@ bool CutProblems::is_free(int boundary) const {
     return share_device(options_.hardware, LaneId{boundary}, LaneId{boundary + 1}, partitions_);
 }
 std::int64_t CutProblems::loss_ns() const {
-    const double loss = loss_time(profile_, static_cast<double>(replica_batch(options_))).value;
-    return rounded_time(loss, speed_of(options_.hardware, LaneId{partitions_ - 1}));
+    return rounded_time(loss_time_alone(profile_, replica_batch(options_)),
+                        speed_of(options_.hardware, LaneId{partitions_ - 1}));
 }
 
 PartitionProblem CutProblems::with_limits(PartitionProblem problem, std::vector<Bytes> limits) const {
@@ -203,9 +205,7 @@ std::int64_t CutProblems::work_bound() const {
     }
     double fastest = 0;
     for (int lane = 0; lane < partitions_; ++lane) {
-        // A lane that was slowed down by others in the profile may run alone here.
-        const double alone = std::max(1.0, speed_alone(profile_, options_, LaneId{lane}));
-        fastest = std::max(fastest, speed_of(options_.hardware, LaneId{lane}) * alone);
+        fastest = std::max(fastest, speed_of(options_.hardware, LaneId{lane}));
     }
     // Two roundings a micro-batch, half a nanosecond each.
     return std::max<std::int64_t>(

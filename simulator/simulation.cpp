@@ -329,16 +329,6 @@ SteadyWindow range_of(const Timeline& timeline) {
     return range;
 }
 
-/// Time of the same layers on the fastest lane alone, without slowdown by other lanes.
-double serial_time(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
-    LaneId fastest{0};
-    for (int lane = 1; lane < num_lanes(options); ++lane) {
-        fastest =
-            speed_of(options.hardware, LaneId{lane}) > speed_of(options.hardware, fastest) ? LaneId{lane} : fastest;
-    }
-    return costs.serial_time() / speed_alone(profile, options, fastest);
-}
-
 /// The step as first start to last end of the tasks that count, or the period of a steady state.
 StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
     if (steady) {
@@ -557,7 +547,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
         period = window->period();
         simulation.timeline = cut_to(simulation.timeline, *window, m);
     }
-    fill_in_statistics(simulation, serial_time(profile, options, costs), period);
+    fill_in_statistics(simulation, costs.serial_time(), period);
     if (detail.noise) {
         std::vector<std::int64_t> durations = durations_for_noise(options, graph, times);
         run->blocking.merge(durations);

@@ -1,5 +1,7 @@
 #include "simulator/sized_profile.h"
 
+#include "simulator/contention.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -13,17 +15,19 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
         sized.extrapolated = sized.extrapolated || result.extrapolated;
         return result.value;
     };
+    const double alone = speed_alone(profile);
+    const auto read_time = [&](const PerSize& values) { return read(values) / alone; };
     const auto read_bytes = [&](const PerSize& values) { return rounded_bytes(read(values)); };
     sized.input = read_bytes(profile.input_bytes);
     for (const LayerProfile& layer : profile.layers) {
-        sized.forward.push_back(read(layer.forward_ns));
+        sized.forward.push_back(read_time(layer.forward_ns));
         sized.kept_forward.push_back(layer.graph_forward_ns.empty() ? sized.forward.back()
-                                                                    : read(layer.graph_forward_ns));
-        sized.recompute.push_back(read(layer.recompute_ns.empty() ? layer.forward_ns : layer.recompute_ns));
-        sized.backward.push_back(read(layer.backward_ns));
+                                                                    : read_time(layer.graph_forward_ns));
+        sized.recompute.push_back(read_time(layer.recompute_ns.empty() ? layer.forward_ns : layer.recompute_ns));
+        sized.backward.push_back(read_time(layer.backward_ns));
         const Interpolated weights = backward_weight_time(profile, layer, static_cast<double>(samples));
         sized.extrapolated = sized.extrapolated || weights.extrapolated;
-        sized.backward_weight.push_back(weights.value);
+        sized.backward_weight.push_back(weights.value / alone);
         sized.output.push_back(read_bytes(layer.output_bytes));
         sized.saved.push_back(read_bytes(layer.saved_bytes));
         sized.transient.push_back(read_bytes(layer.transient_bytes));

@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/schedules.h"
+#include "simulator/contention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,8 +42,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     if (sizes_.back() != sizes_.front()) {
         sized_.push_back(at_size(profile, sizes_.back()));
     }
-    const auto batch = static_cast<double>(replica_batch(options));
-    const double loss = loss_time(profile, batch).value;
+    const double loss = loss_time_alone(profile, replica_batch(options));
     double fastest = 0;
     for (int lane = 0; lane < num_lanes(options); ++lane) {
         fastest = std::max(fastest, speed_of(options.hardware, LaneId{lane}));
@@ -59,12 +59,11 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     const LaneId last = options.placement.empty()
                             ? LaneId{static_cast<std::int64_t>(options.balance.num_partitions()) - 1}
                             : options.placement.back();
-    const auto loss_of = [&](std::int64_t samples) { return loss_time(profile, static_cast<double>(samples)).value; };
-    loss_ns_ = rounded_time(loss_of(replica_batch(options)), speed_of(options.hardware, last));
+    loss_ns_ = rounded_time(loss, speed_of(options.hardware, last));
     optimizer_ = optimizer_times(profile);
     for (const SizedProfile& at : sized_) {
         times_.push_back(partition_times(profile, at));
-        times_.back().loss = rounded_time(loss_of(at.samples), speed_of(options.hardware, last));
+        times_.back().loss = rounded_time(loss_time_alone(profile, at.samples), speed_of(options.hardware, last));
     }
     const std::size_t m = sizes_.size();
     for (std::size_t i = m; i < m * static_cast<std::size_t>(mini_batches); ++i) {
@@ -130,7 +129,7 @@ std::vector<std::int64_t> TaskCosts::optimizer_times(const Profile& profile) con
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const PartitionId partition{j};
         ns[lane_of(options_.placement, partition).index()] +=
-            optimizer_time(profile, options_.balance.layers_of(partition));
+            optimizer_time(profile, options_.balance.layers_of(partition)) / speed_alone(profile);
     }
     std::vector<std::int64_t> times;
     for (std::size_t lane = 0; lane < ns.size(); ++lane) {

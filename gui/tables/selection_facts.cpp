@@ -7,6 +7,7 @@
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
 #include "schedule/schedules.h"
+#include "simulator/contention.h"
 #include "simulator/sized_profile.h"
 #include "trace/range_tracks.h"
 
@@ -207,7 +208,7 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
     const SizedProfile sized = at_size(*profile, sizes[microBatch]);
     const bool keepsGraph =
         !is_checkpointed(options->checkpoint, MicroBatchId{microBatch}, static_cast<int>(sizes.size()));
-    const double speed = speed_of(options->hardware, slice.lane);
+    const double speed = speed_of(options->hardware, slice.lane) / speed_alone(*profile);  // of the profile's times
     const auto timeOf = [&](std::size_t layer) {
         const double weight = splits_backward(options->schedule) ? sized.backward_weight[layer] : 0;
         switch (key.kind) {

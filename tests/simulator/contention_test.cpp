@@ -1,4 +1,5 @@
 #include "simulator/contention.h"
+#include "simulator/balance_search.h"
 #include "simulator/pipeline_graph.h"
 #include "simulator/port_shares.h"
 #include "simulator/simulation.h"
@@ -37,9 +38,10 @@ TEST(CoRunningSpeed, FollowsTheSlowdownThatWasMeasured) {
     profile.co_running_lanes = 2;
     profile.host_cores = 2;
     profile.co_running_slowdown = {1, 1.25};
-    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 2, true), 1);
-    EXPECT_DOUBLE_EQ(co_running_speed(profile, 1, 2, true), 1.25) << "a lane whose neighbour waits is quicker";
-    EXPECT_DOUBLE_EQ(co_running_speed(profile, 1, 1, false), 1) << "what the host's lanes do says nothing of a device";
+    EXPECT_DOUBLE_EQ(speed_alone(profile), 1.25) << "a lane whose neighbour waits is quicker";
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 1, 2, true), 1);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 2, true), 1 / 1.25);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 2, false), 1) << "what the host's lanes do says nothing of a device";
 }
 
 TEST(CoRunningSpeed, UndoesAProfileTakenWithMoreLanesThanCores) {
@@ -47,8 +49,12 @@ TEST(CoRunningSpeed, UndoesAProfileTakenWithMoreLanesThanCores) {
     profile.co_running_lanes = 4;
     profile.host_cores = 2;
     profile.co_running_slowdown = {1, 1, 1.5, 2};
-    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 2, true), 2);
-    EXPECT_DOUBLE_EQ(co_running_speed(profile, 1, 2, true), 2);
+    EXPECT_DOUBLE_EQ(speed_alone(profile), 2);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 2, true), 1);
+    profile.co_running_slowdown.clear();
+    EXPECT_DOUBLE_EQ(speed_alone(profile), 2) << "four lanes shared two cores evenly";
+    profile.device = "cuda:0";
+    EXPECT_DOUBLE_EQ(speed_alone(profile), 1) << "cores are the host's";
 }
 
 TEST(Contention, LeavesLanesAloneThatHaveACoreEach) {
@@ -107,6 +113,47 @@ TEST(Contention, SpeedsUpALaneWhoseNeighbourWaits) {
     EXPECT_EQ(simulate(profile, lanes_on_host(2, 1, 2)).step_time.count(), 6000 / 1.5);
     const Simulation one = simulate(profile, lanes_on_host(2, 1, 2));
     EXPECT_NEAR(one.speedup, 1, 1e-9) << "one lane alone would be as quick";
+}
+
+TEST(Contention, TakesTimesOfLanesThatSlowedEachOtherDownBackToThoseAlone) {
+    Profile slowed = uniform_profile(4);
+    slowed.co_running_lanes = 2;
+    slowed.host_cores = 2;
+    slowed.co_running_slowdown = {1, 2};
+    slowed.loss_ns = {400};
+    slowed.optimizer_ns = 800;
+    for (LayerProfile& layer : slowed.layers) {
+        layer.parameter_bytes = layer.gradient_bytes = 64;
+    }
+    Profile alone = slowed;
+    alone.co_running_lanes = 1;
+    for (LayerProfile& layer : alone.layers) {
+        layer.forward_ns = {500};
+        layer.backward_ns = {1000};
+    }
+    alone.loss_ns = {200};
+    alone.optimizer_ns = 400;
+    PipelineOptions options = lanes_on_host(4, 8, 2);
+    const auto expect_equal = [&](const std::string& of) {
+        const Simulation expected = simulate(alone, options);
+        const Simulation found = simulate(slowed, options);
+        EXPECT_EQ(found.step_time, expected.step_time) << of;
+        EXPECT_DOUBLE_EQ(found.speedup, expected.speedup) << of;
+        EXPECT_EQ(find_balance(slowed, options, 4, BalanceAlgorithm::optimal).lower_bound_ns,
+                  find_balance(alone, options, 4, BalanceAlgorithm::optimal).lower_bound_ns)
+            << of;
+    };
+    expect_equal("lanes on the host");
+    options.hardware.devices = {"gpu", "gpu:1", "cpu", "cpu"};
+    expect_equal("some lanes on other devices");
+    options.hardware.devices.clear();
+    expect_equal("devices without names");
+    EXPECT_EQ(simulate(slowed, options).step_time.count(), (8 + 3) * 1500 + 8 * 200);
+    EXPECT_TRUE(find_balance(slowed, options, 4, BalanceAlgorithm::optimal).optimal);
+    options.hardware.devices.assign(4, "cpu");
+    options.hardware.processes = 4;
+    EXPECT_EQ(simulate(slowed, options).step_time.count(), (8 + 3) * 1500 + 8 * 200) << "hosts of their own";
+    expect_equal("hosts of their own");
 }
 
 TEST(Contention, BandsTheNoiseOfSharedCoresToo) {
