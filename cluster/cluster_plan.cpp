@@ -132,35 +132,23 @@ std::vector<Layout> smaller_layouts(const LanguageModel& model, const Layout& la
     return smaller;
 }
 
-/// Adds the bases of one size, without recompute, with ZeRO 0 and 1, or all stages with buckets, and their bounds.
-void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanRequest& request, StepBounds& bounds) {
+/// True if devices hold the same weights, so that ZeRO splits something.
+bool has_copies(const LanguageModel& model, const Layout& layout) {
+    return layout.weight_copies().ranks > 1 || (model.experts > 0 && layout.expert_copies().ranks > 1);
+}
+
+/// Calls `add` with each base of one size, without recompute and ZeRO.
+void for_each_base(const Size& size, const LanguageModel& model, const ClusterPlanRequest& request,
+                   std::int64_t largest_micro_batch, const std::function<void(const Layout& layout)>& add) {
     constexpr std::int64_t kMostTensor = 64;
-    constexpr std::int64_t kLargestMicroBatch = 16;
     constexpr std::int64_t kMostPartitions = 1024;
     int node = 0;
     for (const NodeGroup* group : size.groups) {
         node = std::gcd(node, group->devices_per_node);
     }
-    std::size_t base = 0;
-    const auto add = [&](const Layout& layout) {
-        check_stop();
-        for (PipelineParts& parts : parts_of(size, layout)) {
-            const double least = bounds.of(layout, parts);
-            size.layouts.push_back({layout, std::move(parts), least, base++});
-            // What ZeRO 2 and 3 move lies beside layers' work with buckets, so that they may be quicker than ZeRO 1.
-            const bool has_copies =
-                layout.weight_copies().ranks > 1 || (model.experts > 0 && layout.expert_copies().ranks > 1);
-            const int most_zero = !has_copies ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
-            for (int zero = 1; zero <= most_zero; ++zero) {
-                BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
-                with_zero.layout.zero = zero;
-                with_zero.least_ns = bounds.of(with_zero.layout, with_zero.parts);
-            }
-        }
-    };
     // Micro-batches, partitions a lane, devices for the experts, and schedules.
     const auto add_sizes = [&](Layout layout) {
-        for (const int samples : divisors(request.layout.batch / layout.data, kLargestMicroBatch)) {
+        for (const int samples : divisors(request.layout.batch / layout.data, largest_micro_batch)) {
             layout.micro_batch_size = samples;
             if (largest_layer_flops(model, layout) > kMostLayerFlops || layout.micro_batches() > kMostMicroBatches) {
                 continue;
@@ -208,6 +196,86 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     }
 }
 
+/// Adds the bases of one size, without recompute, with ZeRO 0 and 1, or all stages with buckets, and their bounds.
+void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanRequest& request, StepBounds& bounds) {
+    constexpr std::int64_t kLargestMicroBatch = 16;
+    std::size_t base = 0;
+    for_each_base(size, model, request, kLargestMicroBatch, [&](const Layout& layout) {
+        check_stop();
+        for (PipelineParts& parts : parts_of(size, layout)) {
+            const double least = bounds.of(layout, parts);
+            size.layouts.push_back({layout, std::move(parts), least, base++});
+            // What ZeRO 2 and 3 move lies beside layers' work with buckets, so that they may be quicker than ZeRO 1.
+            const int most_zero = !has_copies(model, layout) ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
+            for (int zero = 1; zero <= most_zero; ++zero) {
+                BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
+                with_zero.layout.zero = zero;
+                with_zero.least_ns = bounds.of(with_zero.layout, with_zero.parts);
+            }
+        }
+    });
+}
+
+/// Of the bases of one size, those with micro-batches of one sample and the fewest partitions a lane, each with full
+/// recompute and ZeRO 3, which a plan comes to if less does not fit.
+PlacedLayouts frugal_layouts(const Size& size, const LanguageModel& model, const ClusterPlanRequest& request) {
+    PlacedLayouts frugal;
+    for_each_base(size, model, request, 1, [&](const Layout& base) {
+        Layout layout = base;
+        layout.recompute = Recompute::full;
+        layout.zero = has_copies(model, layout) ? 3 : 0;
+        for (PipelineParts& parts : parts_of(size, layout)) {
+            frugal.emplace_back(layout, std::move(parts));
+        }
+    });
+    std::ranges::stable_sort(frugal, {}, [](const auto& each) { return each.first.interleave; });
+    return frugal;
+}
+
+/// What makes a layout fit where none does, each tried: more devices, gradients of 2 bytes, or both. Empty if nothing.
+std::string what_fits(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
+                      const std::vector<Size>& sizes) {
+    const int most = std::ranges::max(sizes, {}, &Size::devices).devices;
+    const auto fitting_devices = [&](const ClusterPlanRequest& with) {
+        return fewest_devices(
+            model, cluster,
+            [&](const NodeGroup& group, int devices) {
+                return group.device.flops_per_second.contains(with.layout.dtype)
+                           ? frugal_layouts({{&group}, devices}, model, with)
+                           : PlacedLayouts();
+            },
+            most);
+    };
+    const auto named = [](const LayoutStep& step) {
+        return "on " + counted(step.layout.devices(), "device", "devices") + " of type " + step.device + " (" +
+               to_string(step.layout) + ", recompute " + to_string(step.layout.recompute) + ", zero " +
+               std::to_string(step.layout.zero) + ")";
+    };
+    ClusterPlanRequest with_small_sums = request;
+    with_small_sums.layout.gradient_bytes = 2;
+    const bool has_large_sums = request.layout.gradient_bytes == 4;
+    const bool small_sums_fit =
+        has_large_sums && std::ranges::any_of(sizes, [&](const Size& size) {
+            const bool can_run = std::ranges::all_of(size.groups, [&](const NodeGroup* group) {
+                return group->device.flops_per_second.contains(request.layout.dtype);
+            });
+            return can_run && first_that_fits(model, cluster, frugal_layouts(size, model, with_small_sums));
+        });
+    std::string text;
+    if (const std::optional<LayoutStep> enough = fitting_devices(request)) {
+        text = named(*enough);
+    }
+    if (small_sums_fit) {
+        text += std::string(text.empty() ? "" : ", or ") + "with --gradient-bytes 2";
+    }
+    if (text.empty() && has_large_sums) {
+        if (const std::optional<LayoutStep> enough = fitting_devices(with_small_sums)) {
+            text = named(*enough) + " with --gradient-bytes 2";
+        }
+    }
+    return text;
+}
+
 /// A model to plan for, and how its layouts are found and simulated.
 struct PlannedModel {
     std::function<void(Size& size)> add_layouts;  ///< with their bounds
@@ -223,9 +291,8 @@ struct PlannedModel {
         simulate_on;
     const Cluster& cluster;
     std::int64_t blocks = 0;
-    bool sums_four_bytes = false;  ///< gradients of 2 bytes would take less
-    /// A layout on the fewest devices above that number on which one fits. May be empty.
-    std::function<std::optional<LayoutStep>(int above)> fewest_devices = {};
+    /// Where or with what a layout fits, if none of these sizes' does; an empty text if that is not known.
+    std::function<std::string(const std::vector<Size>& sizes)> what_fits;
 
     LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
         return simulate_on(cluster, layout, parts, detail);
@@ -580,17 +647,6 @@ std::string devices_text(const ClusterPlanRequest& request) {
     return text.empty() ? "1 device or more" : text + (text == "1" ? " device" : " devices");
 }
 
-/// What the remedy of a plan without a candidate calls more devices: "96 devices of type H100 (p1 d12 t8 v1 b1,
-/// recompute full, zero 3)".
-std::string more_devices(const PlannedModel& model, const std::vector<Size>& sizes) {
-    const int most = std::ranges::max(sizes, {}, &Size::devices).devices;
-    const std::optional<LayoutStep> enough = model.fewest_devices ? model.fewest_devices(most) : std::nullopt;
-    return enough ? counted(enough->layout.devices(), "device", "devices") + " of type " + enough->device + " (" +
-                        to_string(enough->layout) + ", recompute " + to_string(enough->layout.recompute) + ", zero " +
-                        std::to_string(enough->layout.zero) + ")"
-                  : "more devices";
-}
-
 ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                      std::vector<std::string> left_out) {
     if (request.layout.batch < 1) {
@@ -710,9 +766,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     }
     mark_pareto(plan.candidates);
     if (plan.candidates.empty() && !plan.cancelled) {
-        const std::string remedy =
-            "; " + more_devices(model, sizes) +
-            (model.sums_four_bytes ? ", or --gradient-bytes 2, take less on each" : " take less on each");
+        const std::string fits = model.what_fits(sizes);
+        const std::string remedy = fits.empty() ? "; use devices with more memory" : "; the model fits " + fits;
         plan.infeasible_because = least ? "no layout fits: the closest needs " + format_bytes(least->peak) +
                                               " on a device of " + format_bytes(least->limit) + remedy
                                   : least_sure
@@ -796,8 +851,7 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         },
         cluster,
         model.layers,
-        request.layout.gradient_bytes == 4,
-        [&](int above) { return fewest_devices(model, cluster, request.layout, above); }};
+        [&](const std::vector<Size>& sizes) { return what_fits(model, cluster, request, sizes); }};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 
@@ -836,7 +890,8 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
             return simulate_layout(profile, options, on, parts, layout, detail);
         },
         cluster,
-        static_cast<std::int64_t>(profile.layers.size())};
+        static_cast<std::int64_t>(profile.layers.size()),
+        [](const std::vector<Size>&) { return std::string(); }};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 }  // namespace pipescope

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 
 namespace pipescope {
 namespace {
@@ -27,55 +26,34 @@ std::optional<LayoutStep> fitting_step(const LanguageModel& model, const Cluster
         simulate_layout(model, cluster, parts, layout, {.noise = false, .memory = true, .memory_over_time = false});
     return step.simulation.feasible ? std::optional(std::move(step)) : std::nullopt;
 }
+}  // namespace
 
-/// The first layout on that many devices of the group that fits.
-std::optional<LayoutStep> fitting_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
-                                         Layout layout, int devices) {
-    for (const int pipeline : divisors(devices, model.layers)) {
-        for (const int tensor : divisors(devices / pipeline, group.devices_per_node)) {
-            for (const int context : contexts_of(model, devices / pipeline / tensor)) {
-                check_stop();
-                layout.pipeline = pipeline;
-                layout.tensor = tensor;
-                layout.context = context;
-                layout.data = devices / pipeline / tensor / context;
-                layout.sequence_parallel = tensor > 1;
-                layout.expert =
-                    static_cast<int>(std::gcd(std::max<std::int64_t>(1, model.experts), layout.stage_devices()));
-                layout.dispatch = layout.expert > 1 ? layout.dispatch : TokenDispatch::expert;
-                if (std::optional<LayoutStep> step =
-                        fitting_step(model, cluster, layout, PipelineParts{{&group, pipeline}})) {
-                    return step;
-                }
-            }
+std::optional<LayoutStep> first_that_fits(const LanguageModel& model, const Cluster& cluster,
+                                          const PlacedLayouts& layouts) {
+    for (const auto& [layout, parts] : layouts) {
+        check_stop();
+        if (std::optional<LayoutStep> step = fitting_step(model, cluster, layout, parts)) {
+            return step;
         }
     }
     return std::nullopt;
 }
-}  // namespace
 
-std::optional<LayoutStep> fewest_devices(const LanguageModel& model, const Cluster& cluster, const Layout& like,
-                                         int above) {
+std::optional<LayoutStep> fewest_devices(const LanguageModel& model, const Cluster& cluster,
+                                         const LayoutsOn& layouts_on, int above) {
     constexpr std::int64_t kMostTimes = 64;
     constexpr std::int64_t kMostDevices = 1 << 20;
     const auto most = static_cast<int>(std::min(kMostDevices, kMostTimes * above));
     std::optional<LayoutStep> fewest;
     for (std::size_t k = 0; k < cluster.groups.size(); ++k) {
-        if (!cluster.groups[k].device.flops_per_second.contains(like.dtype)) {
-            continue;
-        }
         Cluster larger = cluster;
         NodeGroup& group = larger.groups[k];
-        Layout layout = like;
-        layout.recompute = Recompute::full;
-        layout.zero = 3;
-        layout.micro_batch_size = 1;
         for (const int devices : device_numbers(above + 1, most, true)) {
             if (fewest && fewest->layout.devices() <= devices) {
                 break;
             }
             group.nodes = (devices + group.devices_per_node - 1) / group.devices_per_node;
-            if (std::optional<LayoutStep> step = fitting_layout(model, larger, group, layout, devices)) {
+            if (std::optional<LayoutStep> step = first_that_fits(model, larger, layouts_on(group, devices))) {
                 fewest = std::move(step);
                 break;
             }

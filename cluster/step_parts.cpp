@@ -171,6 +171,33 @@ std::string to_string(const StepParts& parts) {
     return text;
 }
 
+namespace {
+/// A remedy, and whether it is still to be had.
+struct Remedy {
+    bool is_open = true;
+    const char* text = "";
+};
+/// "a, b or c", of those that are open.
+std::string listed(const std::vector<Remedy>& remedies) {
+    std::vector<std::string> open;
+    for (const Remedy& each : remedies) {
+        if (each.is_open) {
+            open.emplace_back(each.text);
+        }
+    }
+    std::string text;
+    for (std::size_t k = 0; k < open.size(); ++k) {
+        text += (k == 0 ? "" : k + 1 == open.size() ? " or " : ", ") + open[k];
+    }
+    return text;
+}
+
+bool can_have_more_lanes(const LayoutStep& step) {
+    const std::size_t blocks = step.profile.layers.size() - (step.tokens > 0 ? 2 : 0);  // embedding and output layer
+    return static_cast<std::size_t>(step.layout.pipeline) < blocks;
+}
+}  // namespace
+
 std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluster, const LayoutSimulator& simulate) {
     const StepParts parts = step_parts(step);
     const Layout& layout = step.layout;
@@ -182,15 +209,29 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
     add("bubble", whole * (1 - parts.bubble()),
         "more micro-batches (now " + std::to_string(layout.micro_batches()) +
             "), more partitions per lane, fewer lanes or another schedule shrink it");
-    add("optimizer", whole - step.optimizer_ns, "ZeRO, more lanes or more tensor-parallel devices split the update");
+    const bool can_overlap = layout.pipeline > 1 && layout.sends != Sends::overlapped;
+    add("optimizer", whole - step.optimizer_ns,
+        listed({{layout.zero == 0 && layout.weight_copies().ranks > 1, "ZeRO"},
+                {can_have_more_lanes(step), "more lanes"},
+                {step.tokens > 0, "more tensor-parallel devices"},
+                {true, "faster memory"}}) +
+            " would shorten the update");
     add("links of a node", simulate(with_free_links(cluster, true, false), layout).step_ns(),
-        std::string("a faster link, fewer ") + (layout.expert > 1 ? "expert-parallel, " : "") +
-            (layout.context > 1 ? "context-parallel, " : "") + "tensor-parallel devices or overlapped sends help");
+        listed({{true, "a faster link"},
+                {layout.expert > 1, "fewer expert-parallel devices"},
+                {layout.context > 1, "fewer context-parallel devices"},
+                {layout.tensor > 1, "fewer tensor-parallel devices"},
+                {can_overlap, "overlapped sends"}}) +
+            " would help");
     add("links between nodes", simulate(with_free_links(cluster, false, true), layout).step_ns(),
-        std::string("faster ports") + (layout.micro_batch_size > 1 ? ", more micro-batches" : "") +
-            (layout.data > 1 ? ", fewer replicas" : "") + (layout.expert > 1 ? ", fewer expert-parallel devices" : "") +
-            (step.tokens > 0 && layout.gradient_bytes == 4 ? ", --gradient-bytes 2" : "") +
-            " or overlapped sends help");
+        listed(
+            {{true, "faster ports"},
+             {layout.micro_batch_size > 1, "more micro-batches"},
+             {layout.data > 1, "fewer replicas"},
+             {layout.expert > 1, "fewer expert-parallel devices"},
+             {step.tokens > 0 && layout.gradient_bytes == 4 && layout.weight_copies().ranks > 1, "--gradient-bytes 2"},
+             {can_overlap, "overlapped sends"}}) +
+            " would help");
     const bool has_several_types = !step.simulation.options.hardware.memory_limits.empty();
     if (layout.recompute != Recompute::none || has_several_types) {
         Layout without = layout;
@@ -227,8 +268,13 @@ std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>
     if (const std::vector<Shortfall> lanes = shortfalls(step.simulation); !lanes.empty()) {
         const Shortfall& worst = lanes.front();
         return "memory: lane " + std::to_string(worst.lane.value()) + "'s peak of " + format_bytes(worst.peak) +
-               " is above its limit of " + format_bytes(worst.limit) +
-               "; recompute, ZeRO, more lanes or more tensor-parallel devices hold less on each device";
+               " is above its limit of " + format_bytes(worst.limit) + "; " +
+               listed({{step.layout.recompute != Recompute::full, "recompute"},
+                       {step.tokens > 0 && step.layout.zero < 3 && step.layout.weight_copies().ranks > 1, "more ZeRO"},
+                       {can_have_more_lanes(step), "more lanes"},
+                       {step.tokens > 0, "more tensor-parallel devices"},
+                       {true, "devices with more memory"}}) +
+               " would help";
     }
     std::string text = "the device's own speed limits the step";
     if (!limits.empty() && limits.front().step_ns <= (1 - kWorthIt) * step.step_ns()) {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -597,6 +598,61 @@ TEST(ClusterPlan, RentsNoSpareThatCostsMoreThanItSaves) {
     EXPECT_LE(many.spare_nodes, spare_nodes(100, 1000, request.repair_hours));
 }
 
+// A number or an option that is named makes the same plan succeed.
+TEST(ClusterPlan, NamesWhatMakesAModelFit) {
+    int with_devices = 0;
+    int with_small_sums = 0;
+    const auto expect_success = [&](const LanguageModel& model, const Cluster& cluster,
+                                    const ClusterPlanRequest& request) {
+        const std::string because = plan_cluster(model, cluster, request).infeasible_because.value_or("");
+        ClusterPlanRequest with_small = request;
+        with_small.layout.gradient_bytes = 2;
+        const std::string before = "the model fits on ";
+        if (const std::size_t on = because.find(before); on != std::string::npos) {
+            const int devices = std::stoi(because.substr(on + before.size()));
+            EXPECT_GT(devices, 2) << because;
+            Cluster larger = cluster;
+            larger.groups.front().nodes = (devices + 3) / 4;
+            ClusterPlanRequest again = because.find(") with --gradient") == std::string::npos ? request : with_small;
+            again.devices = {{devices, devices}};
+            EXPECT_FALSE(plan_cluster(model, larger, again).candidates.empty()) << because;
+            ++with_devices;
+        }
+        const bool is_named = because.find("or with --gradient-bytes 2") != std::string::npos ||
+                              because.find("fits with --gradient-bytes 2") != std::string::npos;
+        EXPECT_EQ(is_named, !plan_cluster(model, cluster, with_small).candidates.empty()) << because;
+        with_small_sums += is_named ? 1 : 0;
+    };
+    for (const int heads : {4, 3}) {  // three heads: tensor-parallel devices do not divide a node of four
+        for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
+            const std::string size = "heads=" + std::to_string(heads) + ",hidden=" + std::to_string(16 * heads);
+            const LanguageModel model = parse_language_model("gpt:layers=4,sequence=16,vocabulary=128," + size);
+            Cluster cluster = plain_cluster(1);
+            ClusterPlanRequest request = request_of(16);
+            request.devices = {{2, 2}};
+            request.schedules = {schedule};
+            const auto fits = [&](Bytes memory) {
+                cluster.groups.front().device.memory_bytes = memory;
+                return !plan_cluster(model, cluster, request).candidates.empty();
+            };
+            Bytes least = 20'000;
+            while (!fits(2 * least)) {
+                least *= 2;
+            }
+            for (Bytes most = 2 * least; most - least > least / 50;) {
+                const Bytes middle = std::midpoint(least, most);
+                (fits(middle) ? most : least) = middle;
+            }
+            for (const double share : {1.0, 0.8, 0.6, 0.4}) {
+                cluster.groups.front().device.memory_bytes = std::llround(share * static_cast<double>(least));
+                expect_success(model, cluster, request);
+            }
+        }
+    }
+    EXPECT_GE(with_devices, 4);
+    EXPECT_GE(with_small_sums, 1);
+}
+
 TEST(ClusterPlan, SaysWhyNothingFits) {
     Cluster cluster = plain_cluster(1);
     cluster.groups.front().device.memory_bytes = 10'000;
@@ -898,11 +954,18 @@ TEST(StepLimits, NameWhatLimitsTheStep) {
         EXPECT_EQ(limits.front().name, "links between nodes");
         EXPECT_LT(limits.front().step_ns, 0.2 * step.step_ns());
         EXPECT_THAT(next_constraint(step, limits), HasSubstr("links between nodes: without it, the step would be "));
-        EXPECT_THAT(limits.front().remedy, HasSubstr("faster ports, --gradient-bytes 2 or"))
-            << "it has one replica, and micro-batches of one sample";
+        EXPECT_THAT(limits.front().remedy, HasSubstr("faster ports or overlapped sends"))
+            << "it has one replica, which sums no gradients, and micro-batches of one sample";
         Layout larger = layout;
         larger.micro_batch_size = 2;
-        EXPECT_THAT(limits_of(larger).second.front().remedy, HasSubstr("faster ports, more micro-batches, --gradient"));
+        EXPECT_THAT(limits_of(larger).second.front().remedy, HasSubstr("faster ports, more micro-batches or"));
+        larger.micro_batch_size = 1;
+        larger.tensor = 2;
+        larger.data = 2;
+        larger.sends = Sends::overlapped;
+        const auto all = limits_of(larger).second;
+        const auto between = std::ranges::find(all, "links between nodes", &StepLimit::name);
+        EXPECT_EQ(between->remedy, "faster ports, fewer replicas or --gradient-bytes 2 would help");
     }
     cluster.between_nodes.bytes_per_second = 1e18;
     cluster.groups.front().link.bytes_per_second = 2e3;
@@ -935,7 +998,10 @@ TEST(StepLimits, NameWhatLimitsTheStep) {
         EXPECT_NEAR(limit("memory", limits_of_tight)->step_ns, kept.step_ns(), 1);
         memory = highest_peak(step.simulation) / 2;
         const auto [large, limits_of_large] = limits_of(layout);
-        EXPECT_THAT(next_constraint(large, limits_of_large), HasSubstr("memory: lane "));
+        EXPECT_THAT(
+            next_constraint(large, limits_of_large),
+            AllOf(HasSubstr("memory: lane "), HasSubstr("; more lanes, more tensor-parallel devices or devices with")))
+            << "it recomputes everything, and has one replica";
         memory = Bytes{1} << 60;
     }
     layout.recompute = Recompute::none;
