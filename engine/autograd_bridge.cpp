@@ -6,14 +6,11 @@
 #include "engine/gradients/parameter_hooks.h"
 #include "engine/lanes/process_end.h"
 #include "engine/step_run.h"
+#include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/graph_task.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <utility>
 #include <vector>
@@ -93,7 +90,7 @@ private:
 /// Takes the output's gradients on the device's autograd thread, and passes the token's on.
 class OutputGate final : public Node {
 public:
-    OutputGate(std::shared_ptr<PipelineBackward> pipeline, torch::autograd::edge_list token)
+    OutputGate(NodePtr<PipelineBackward> pipeline, torch::autograd::edge_list token)
         : Node(std::move(token)), pipeline_(std::move(pipeline)) {
         tsan_release(this);
     }
@@ -111,7 +108,7 @@ public:
     std::string name() const override { return "PipelineOutput"; }
 
 private:
-    std::shared_ptr<PipelineBackward> pipeline_;
+    NodePtr<PipelineBackward> pipeline_;
 };
 }  // namespace
 
@@ -133,12 +130,12 @@ Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, std:
                                                    : torch::autograd::Edge());
         }
     }
-    const std::shared_ptr<PipelineBackward> pipeline(
-        new PipelineBackward(std::move(run), std::move(edges), std::move(parameters)), torch::autograd::deleteNode);
+    const NodePtr<PipelineBackward> pipeline =
+        make_node<PipelineBackward>(std::move(run), std::move(edges), std::move(parameters));
     const at::Tensor token = at::zeros({1});
     torch::autograd::set_history(token, pipeline);
-    const std::shared_ptr<Node> gate(new OutputGate(pipeline, {torch::autograd::impl::gradient_edge(token)}),
-                                     torch::autograd::deleteNode);
+    const NodePtr<> gate =
+        make_node<OutputGate>(pipeline, torch::autograd::edge_list{torch::autograd::impl::gradient_edge(token)});
     for (at::Tensor& tensor : output) {
         if (tensor.requires_grad()) {
             tensor = tensor.detach();  // a leaf that requires a gradient cannot get a history

@@ -3,9 +3,9 @@
 #include "engine/engine_error.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/partition.h"
+#include "engine/torch_internals.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <functional>

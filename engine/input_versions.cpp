@@ -3,10 +3,7 @@
 #include "engine/engine_error.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/mini_batch.h"
-
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
+#include "engine/torch_internals.h"
 
 #include <algorithm>
 #include <iterator>
@@ -188,8 +185,7 @@ void InputVersions::guard(const Tensors& input) const {
         if (each.changed && depends && (view == nullptr || view->get_creation_meta() == CreationMeta::DEFAULT)) {
             torch::autograd::Edge before_change =
                 tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge();
-            const std::shared_ptr<Node> node(new ChangedInput(each.place, std::move(before_change)),
-                                             torch::autograd::deleteNode);
+            const NodePtr<> node = make_node<ChangedInput>(each.place, std::move(before_change));
             node->add_input_metadata(tensor);
             torch::autograd::impl::rebase_history(tensor, {node, 0});
         }

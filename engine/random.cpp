@@ -2,12 +2,12 @@
 
 #include "engine/engine_error.h"
 #include "engine/layer_dispatch_key.h"
+#include "engine/torch_internals.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <algorithm>

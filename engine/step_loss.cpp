@@ -5,6 +5,7 @@
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/gradients/micro_batch_graph.h"
 #include "engine/mini_batch.h"
+#include "engine/torch_internals.h"
 #include "schedule/quantities.h"
 
 #include <ATen/TensorOperators.h>
@@ -13,9 +14,6 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/DispatchKeySet.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cmath>

@@ -73,6 +73,11 @@ OUTSIDE = {
 }
 # All of torch that a header may include: the tensor, and what it brings along anyway.
 LIGHT_HEADERS = {"ATen/core/Tensor.h", "c10/core/Device.h", "c10/core/DispatchKey.h", "c10/core/Stream.h"}
+# What torch changes from version to version, and the only files of the engine that may include it.
+INTERNALS = {
+    r"^torch/csrc/autograd/(?!autograd\.h$)": {"engine/torch_internals.h"},
+    r"^torch/csrc/distributed/": {"engine/processes/transport.cpp", "engine/processes/nccl/nccl_plugin.cpp"},
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -100,12 +105,19 @@ def faults_of(root, file):
                 yield f"{place}; {folder}/ may use only {', '.join(FOLDERS[folder]) or 'the standard library'}"
             elif target in TORCH_FOLDERS and folder == "cli" and not CLI_TORCH.match(path):
                 yield f"{place}; only cli/torch/ may use the torch half"
+            elif included == "engine/torch_internals.h" and file.suffix == ".h":
+                yield f"{place}; no header may, since it takes seconds to compile; include it in the .cpp"
             continue
         for name, (pattern, allowed) in OUTSIDE.items():
             if re.match(pattern, included) and folder not in allowed and folder.split("/")[0] not in allowed:
                 yield f"{place}; {folder}/ may not use {name}"
         if re.match(OUTSIDE["torch"][0], included):
-            if file.suffix == ".h" and included not in LIGHT_HEADERS and folder != "python/src/engine":
+            if path.startswith("engine/"):
+                for pattern, allowed in INTERNALS.items():
+                    if re.match(pattern, included) and path not in allowed:
+                        yield f"{place}; in engine/ only {' and '.join(sorted(allowed))} may"
+            is_light = included in LIGHT_HEADERS or path == "engine/torch_internals.h"
+            if file.suffix == ".h" and not is_light and folder != "python/src/engine":
                 light = " and ".join(sorted(LIGHT_HEADERS))
                 yield f"{place}; of torch a header includes at most {light}: each torch file costs seconds to compile"
             if folder == "cli" and not CLI_TORCH.match(path):

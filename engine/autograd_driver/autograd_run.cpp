@@ -10,6 +10,7 @@
 #include "engine/lanes/task_span.h"
 #include "engine/mini_batch.h"
 #include "engine/step_loss.h"
+#include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
 #include "schedule/clock_cycles.h"
 #include "schedule/micro_batches.h"
@@ -18,8 +19,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/edge.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,8 @@
 #include "engine/autograd_driver/backward_span.h"
 
 #include "engine/lanes/task_span.h"
+#include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
-
-#include <torch/csrc/autograd/engine.h>
 
 #include <atomic>
 #include <memory>

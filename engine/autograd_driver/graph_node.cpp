@@ -2,11 +2,8 @@
 
 #include "engine/gradients/gradient_needs.h"
 #include "engine/lanes/process_end.h"
+#include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
-
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <memory>
 #include <utility>
@@ -46,9 +43,7 @@ Tensors attach(GraphNode node, const Tensors& inputs, const Tensors& outputs, co
     for (const at::Tensor& input : inputs) {
         edges.push_back(needs_gradient(input) ? torch::autograd::impl::gradient_edge(input) : torch::autograd::Edge());
     }
-    // Uses autograd's deleter: freeing a long chain of nodes must not recurse.
-    const std::shared_ptr<torch::autograd::Node> made(new FunctionNode(std::move(node), std::move(edges)),
-                                                      torch::autograd::deleteNode);
+    const NodePtr<> made = make_node<FunctionNode>(std::move(node), std::move(edges));
     Tensors attached;
     for (std::size_t k = 0; k < outputs.size(); ++k) {
         attached.push_back(outputs[k].defined() ? outputs[k].detach() : at::Tensor());

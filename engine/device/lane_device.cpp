@@ -2,12 +2,12 @@
 
 #include "engine/cuda_runtime.h"
 #include "engine/engine_error.h"
+#include "engine/torch_internals.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_has_compatible_shallow_copy_type.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/csrc/autograd/variable.h>
 
 namespace pipescope {
 namespace {

@@ -1,13 +1,11 @@
 #include "engine/gradients/graph_walk.h"
 
 #include "engine/gradients/leaf_gradients.h"
+#include "engine/torch_internals.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -324,9 +322,9 @@ Tensors run_by_engine(Node& node, Tensors inputs) {
     }
     inputs.clear();
     own_leaf_gradient(node, gradients);
-    const std::shared_ptr<Collector> collector(new Collector(node.next_edges()), torch::autograd::deleteNode);
+    const NodePtr<Collector> collector = make_node<Collector>(node.next_edges());
     struct Detour {
-        Detour(Node& around, const std::shared_ptr<Collector>& to, std::uint32_t first)
+        Detour(Node& around, const NodePtr<Collector>& to, std::uint32_t first)
             : node(around), edges(around.next_edges()) {
             for (std::uint32_t k = first; k < edges.size(); ++k) {
                 if (edges[k].is_valid()) {
@@ -344,13 +342,12 @@ Tensors run_by_engine(Node& node, Tensors inputs) {
     const Detour detour(node, collector, 0);
     // A change of a view holds the node of that change, which leads to the same nodes but for the first.
     const auto* const change_of_view = dynamic_cast<const torch::autograd::CopySlices*>(&node);
-    const std::shared_ptr<Node> change = change_of_view != nullptr ? change_of_view->fn : nullptr;
+    const NodePtr<> change = change_of_view != nullptr ? change_of_view->fn : NodePtr<>();
     std::optional<Detour> within;
     if (change) {
         within.emplace(*change, collector, 1);
     }
-    torch::autograd::Engine::get_default_engine().execute(ends, gradients, /*keep_graph=*/false,
-                                                          /*create_graph=*/false, /*accumulate_grad=*/true);
+    run_engine(ends, gradients);
     return collector->take();
 }
 
@@ -384,7 +381,7 @@ private:
     WalkMemory memory_;
     Visits<SplitVisit> visits_{memory_};
     std::pmr::vector<SplitVisit*> found_{memory_.get()};  // a node behind those it leads to
-    std::vector<std::shared_ptr<Node>> cut_;              // nodes to which split nodes led
+    std::vector<NodePtr<>> cut_;                          // nodes to which split nodes led
     edge_list later_;
     Tensors later_gradients_;
 };
@@ -584,8 +581,7 @@ bool walk_backward(const edge_list& ends, Tensors& gradients) {
 void run_backward(const edge_list& ends, Tensors gradients) {
     if (!walk_backward(ends, gradients)) {
         own_leaf_gradients(ends, nullptr);
-        torch::autograd::Engine::get_default_engine().execute(ends, gradients, /*keep_graph=*/false,
-                                                              /*create_graph=*/false, /*accumulate_grad=*/true);
+        run_engine(ends, gradients);
     }
 }
 

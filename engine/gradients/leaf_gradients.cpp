@@ -1,13 +1,9 @@
 #include "engine/gradients/leaf_gradients.h"
 
+#include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/csrc/autograd/utils/grad_layout_contract.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <memory>

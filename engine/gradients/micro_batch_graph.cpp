@@ -4,11 +4,8 @@
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/graph_walk.h"
 #include "engine/in_place_checks.h"
+#include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
-
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <iterator>
@@ -70,48 +67,62 @@ struct RefuseGradients final : torch::autograd::FunctionPreHook {
 const bool catchers_may_be_walked = (allow_walk(typeid(GradientCatcher)), true);
 }  // namespace
 
+struct MicroBatchGraph::Ends {
+    struct Output {
+        NodePtr<> node;  // null if the output needs no gradient
+        std::uint32_t number;
+    };
+    NodePtr<GradientCatcher> inputs;  // null once its gradients were taken
+    std::vector<Output> outputs = {};
+};
+
+MicroBatchGraph::MicroBatchGraph() = default;
+MicroBatchGraph::~MicroBatchGraph() = default;
+MicroBatchGraph::MicroBatchGraph(MicroBatchGraph&&) noexcept = default;
+MicroBatchGraph& MicroBatchGraph::operator=(MicroBatchGraph&&) noexcept = default;
+
 Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from) {
     return open(inputs, from, {});
 }
 
 Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from, std::vector<torch::autograd::Edge> sources) {
-    catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(), torch::autograd::deleteNode);
+    ends_ = std::make_unique<Ends>(Ends{make_node<GradientCatcher>()});
+    const NodePtr<GradientCatcher>& catcher = ends_->inputs;
     for (torch::autograd::Edge& edge : sources) {
-        catcher_->add_next_edge(std::move(edge));  // before anything leads here, as torch demands
+        catcher->add_next_edge(std::move(edge));  // before anything leads here, as torch demands
     }
     Tensors opened;
     opened.reserve(inputs.size());
     for (const at::Tensor& input : inputs) {
         if (needs_gradient(input)) {
             opened.push_back(input.detach());
-            torch::autograd::set_history(opened.back(), catcher_);
+            torch::autograd::set_history(opened.back(), catcher);
         } else {
             opened.push_back(input);
-            catcher_->add_input_metadata(torch::autograd::Node::undefined_input());  // keeps positions
+            catcher->add_input_metadata(torch::autograd::Node::undefined_input());  // keeps positions
         }
     }
     if (from == InputsFrom::earlier_partition && std::ranges::count_if(inputs, needs_gradient) > 1) {
-        catcher_->add_tensor_pre_hook(std::make_unique<RefuseGradients>());
+        catcher->add_tensor_pre_hook(std::make_unique<RefuseGradients>());
     }
     return opened;
 }
 
 void MicroBatchGraph::close(const Tensors& outputs) {
-    ends_.clear();
-    if (catcher_) {
-        catcher_->next_edges().clear();
-    }
-    if (catcher_ && !catcher_->tensor_pre_hooks().empty()) {  // other hooks are a layer's own
-        std::erase_if(catcher_->tensor_pre_hooks(),
+    GradientCatcher& catcher = *ends_->inputs;
+    catcher.next_edges().clear();
+    if (!catcher.tensor_pre_hooks().empty()) {  // other hooks are a layer's own
+        std::erase_if(catcher.tensor_pre_hooks(),
                       [](const auto& hook) { return dynamic_cast<const RefuseGradients*>(hook.get()) != nullptr; });
     }
-    ends_.reserve(outputs.size());
+    ends_->outputs.clear();
+    ends_->outputs.reserve(outputs.size());
     for (const at::Tensor& output : outputs) {
         if (needs_gradient(output)) {
             torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(output);
-            ends_.push_back({std::move(edge.function), edge.input_nr});
+            ends_->outputs.push_back({std::move(edge.function), edge.input_nr});
         } else {
-            ends_.push_back({nullptr, 0});
+            ends_->outputs.push_back({{}, 0});
         }
     }
 }
@@ -121,21 +132,20 @@ template <class Run>
 Tensors MicroBatchGraph::backward_with(Tensors gradients, const Run& run) {
     torch::autograd::edge_list ends;
     torch::autograd::variable_list end_gradients;
-    for (std::size_t k = 0; k < ends_.size() && k < gradients.size(); ++k) {
-        if (ends_[k].node && gradients[k].defined()) {
-            ends.emplace_back(std::move(ends_[k].node), ends_[k].output);
+    std::vector<Ends::Output>& outputs = ends_->outputs;
+    for (std::size_t k = 0; k < outputs.size() && k < gradients.size(); ++k) {
+        if (outputs[k].node && gradients[k].defined()) {
+            ends.emplace_back(std::move(outputs[k].node), outputs[k].number);
             end_gradients.push_back(std::move(gradients[k]));
         }
     }
-    ends_.clear();
+    outputs.clear();
     gradients.clear();
-    if (catcher_) {
-        catcher_->await();
-    }
+    ends_->inputs->await();
     if (!ends.empty()) {
         run(ends, end_gradients);
     }
-    return catcher_ ? std::exchange(catcher_, nullptr)->take() : Tensors{};
+    return std::exchange(ends_->inputs, {})->take();
 }
 
 Tensors MicroBatchGraph::backward(Tensors gradients) {
@@ -146,9 +156,9 @@ Tensors MicroBatchGraph::backward(Tensors gradients) {
 
 Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes) {
     return backward_with(std::move(gradients), [&](torch::autograd::edge_list& ends, Tensors& of_ends) {
-        run_input_half(ends, of_ends, catcher_.get(), marks, notes);
+        run_input_half(ends, of_ends, ends_->inputs.get(), marks, notes);
         for (torch::autograd::Edge& end : ends) {
-            ends_.push_back({std::move(end.function), end.input_nr});
+            ends_->outputs.push_back({std::move(end.function), end.input_nr});
         }
         weight_gradients_ = std::move(of_ends);
         weight_versions_.clear();
@@ -159,15 +169,16 @@ Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& ma
 void MicroBatchGraph::backward_weights(std::uint64_t from) {
     torch::autograd::edge_list ends;
     Tensors gradients;
-    for (std::size_t k = 0; k < ends_.size(); ++k) {
-        if (ends_[k].node && ends_[k].node->sequence_nr() >= from) {
+    for (std::size_t k = 0; k < ends_->outputs.size(); ++k) {
+        auto& [node, number] = ends_->outputs[k];
+        if (node && node->sequence_nr() >= from) {
             if (version_of(weight_gradients_[k]) != weight_versions_[k]) {
-                throw EngineError("a gradient that " + ends_[k].node->name() +
+                throw EngineError("a gradient that " + node->name() +
                                   " keeps for the second half of its backward was changed in place after the first, as "
                                   "by a backward that fills one buffer each time; return a new tensor, as clone() "
                                   "makes one, or use a schedule that does not split the backward");
             }
-            ends.emplace_back(std::move(ends_[k].node), ends_[k].output);
+            ends.emplace_back(std::move(node), number);
             gradients.push_back(std::move(weight_gradients_[k]));
         }
     }

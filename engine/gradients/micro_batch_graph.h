@@ -8,13 +8,7 @@
 #include <memory>
 #include <vector>
 
-namespace torch::autograd {
-struct Node;
-}
-
 namespace pipescope {
-class GradientCatcher;
-
 enum class InputsFrom { caller, earlier_partition };
 inline InputsFrom inputs_from(PartitionId j) noexcept {
     return j.value() == 0 ? InputsFrom::caller : InputsFrom::earlier_partition;
@@ -27,6 +21,11 @@ inline InputsFrom inputs_from(PartitionId j) noexcept {
 /// of a node that catches their gradients, so a layer may also change them in place, as in the plain model.
 class MicroBatchGraph {
 public:
+    MicroBatchGraph();
+    ~MicroBatchGraph();
+    MicroBatchGraph(MicroBatchGraph&& other) noexcept;
+    MicroBatchGraph& operator=(MicroBatchGraph&& other) noexcept;
+
     /// Returns the inputs to compute from. Those that require a gradient become new tensors of the same storage, whose
     /// gradients backward() returns. Undefined ones stay undefined. Call with gradients on. Until close(), a gradient
     /// with respect to one of several inputs from an earlier partition throws EngineError: it would lack what reaches
@@ -55,16 +54,12 @@ public:
     const Tensors& weight_gradients() const { return weight_gradients_; }
 
 private:
-    struct End {
-        std::shared_ptr<torch::autograd::Node> node;  // null if the output needs no gradient
-        std::uint32_t output;
-    };
+    struct Ends;
     template <class Run>
     Tensors backward_with(Tensors gradients, const Run& run);
 
-    std::shared_ptr<GradientCatcher> catcher_;  // null until open()
-    std::vector<End> ends_;
-    Tensors weight_gradients_;  // between the halves: of ends_
+    std::unique_ptr<Ends> ends_;  // null until open(); apart, since autograd's nodes would bring their headers along
+    Tensors weight_gradients_;    // between the halves: of the graph's ends
     std::vector<std::uint32_t> weight_versions_;
 };
 }  // namespace pipescope

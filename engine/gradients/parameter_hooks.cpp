@@ -1,12 +1,7 @@
 #include "engine/gradients/parameter_hooks.h"
 
 #include "engine/gradients/leaf_gradients.h"
-
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
+#include "engine/torch_internals.h"
 
 #include <algorithm>
 #include <iterator>
@@ -63,7 +58,7 @@ struct SummedForHooks::Parameter {
     at::Tensor gradient_before;
     PreHooks hooks;
     std::unique_ptr<PostAccumulateGradHook> after_accumulation;
-    std::shared_ptr<torch::autograd::Node> accumulator;  // null if there is none; then it has no hook either
+    NodePtr<> accumulator;  // null if there is none; then it has no hook either
     PreHooks before_node;
     PostHooks after_node;
 };
@@ -126,8 +121,7 @@ void add_to_gradients(const std::vector<at::Tensor>& parameters, Tensors sums) {
         }
     }
     if (!edges.empty()) {
-        torch::autograd::Engine::get_default_engine().execute(edges, gradients, /*keep_graph=*/false,
-                                                              /*create_graph=*/false, /*accumulate_grad=*/true);
+        run_engine(edges, gradients);
     }
 }
 }  // namespace pipescope
