@@ -1,8 +1,10 @@
 # CUPTI's headers: CUPTI::headers. The library itself is loaded at run time, where there is a CUDA driver. Looked for in
-# the project's Python environment (packages nvidia-cuda-cupti, nvidia-cuda-runtime and nvidia-cuda-crt), then in a CUDA Toolkit. Set
-# CUPTI_INCLUDE_DIR to point elsewhere. Without them a recorder says in each trace that it was built without CUPTI.
+# the project's Python environment (packages nvidia-cuda-cupti, nvidia-cuda-runtime and nvidia-cuda-crt), then beside
+# LIBTORCH_ROOT, then in a CUDA Toolkit. Set CUPTI_INCLUDE_DIR to point elsewhere. Without them a recorder says in each
+# trace that it was built without CUPTI.
 
-file(GLOB pipescope_cupti_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include")
+file(GLOB pipescope_cupti_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include"
+     "${LIBTORCH_ROOT}/../nvidia/cu13/include")
 find_path(CUPTI_INCLUDE_DIR cupti.h
   HINTS ${pipescope_cupti_candidates}
   PATHS /usr/local/cuda/include /usr/local/cuda/extras/CUPTI/include /usr/local/cuda/targets/x86_64-linux/include)

@@ -1,7 +1,8 @@
-# The header-only NVTX 3: NVTX::nvtx3. Looked for in the project's Python environment (package nvidia-nvtx), then in a
-# CUDA Toolkit. Set NVTX_INCLUDE_DIR to point elsewhere.
+# The header-only NVTX 3: NVTX::nvtx3. Looked for in the project's Python environment (package nvidia-nvtx), then beside
+# LIBTORCH_ROOT, then in a CUDA Toolkit. Set NVTX_INCLUDE_DIR to point elsewhere.
 
-file(GLOB pipescope_nvtx_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/*/include")
+file(GLOB pipescope_nvtx_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/*/include"
+     "${LIBTORCH_ROOT}/../nvidia/*/include")
 find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h
   HINTS ${pipescope_nvtx_candidates}
   PATHS /usr/local/cuda/include /usr/local/cuda/targets/x86_64-linux/include)

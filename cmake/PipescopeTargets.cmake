@@ -36,10 +36,11 @@ function(pipescope_use_torch target)
   target_link_libraries(${target} PUBLIC LibTorch::torch)
 endfunction()
 
-# pipescope_test(<name> SOURCES .. LIBRARIES .. [TORCH] [TIMEOUT s]) makes the GoogleTest program <name>; every case is
-# a CTest of its own, under a time limit. With TORCH every suite is one, since each process takes 0.4 s to load torch.
+# pipescope_test(<name> SOURCES .. LIBRARIES .. [TORCH] [TIMEOUT s] [LABEL l]) makes the GoogleTest program <name>; every
+# case is a CTest of its own, under a time limit. With TORCH every suite is one, since each process takes 0.4 s to load
+# torch, and has the label torch: scripts/test-torch runs all that have it.
 function(pipescope_test name)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT;LABEL" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -51,7 +52,8 @@ function(pipescope_test name)
     set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 32)  # the compiler takes 3 GB for so many
     pipescope_discover_suites(${name} ${ARG_TIMEOUT})
   else()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABEL}")
   endif()
 endfunction()
 
@@ -66,7 +68,7 @@ if(EXISTS \"\${program}\")
   foreach(suite IN LISTS suites)
     string(STRIP \"\${suite}\" suite)
     add_test(\"\${suite}*\" \"\${program}\" \"--gtest_filter=\${suite}*\")
-    set_tests_properties(\"\${suite}*\" PROPERTIES TIMEOUT ${timeout} SKIP_REGULAR_EXPRESSION \"PASSED  . 0 tests\")
+    set_tests_properties(\"\${suite}*\" PROPERTIES LABELS torch TIMEOUT ${timeout} SKIP_REGULAR_EXPRESSION \"PASSED  . 0 tests\")
   endforeach()
 else()
   add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)
