@@ -115,11 +115,14 @@ void require_not_being_written(const fs::path& path) {
     }
 }
 
+/// Replaces a file, or a link, whose target stays.
 void replace_file(const fs::path& path) {
-    if (!fs::is_regular_file(path)) {
-        throw TraceError("cannot replace " + quoted(path) + ": it is not a regular file; use another name");
+    if (!fs::is_symlink(path)) {
+        if (!fs::is_regular_file(path)) {
+            throw TraceError("cannot replace " + quoted(path) + ": it is not a regular file; use another name");
+        }
+        require_not_being_written(path);
     }
-    require_not_being_written(path);
     const fs::path fresh = beside(path, "." + std::to_string(getpid()) + ".new");
     std::error_code ignored;
     fs::remove(fresh, ignored);  // left by a killed process that had our process id
@@ -194,15 +197,8 @@ fs::path create_trace_file(const fs::path& target, IfExists if_exists) {
     if (if_exists == IfExists::refuse) {
         refuse_existing(target);
     }
-    fs::path real = fs::weakly_canonical(target, ignored);  // keeps a symbolic link
-    if (real.empty()) {
-        real = target;
-    }
-    if (!fs::exists(real)) {
-        return create_trace_file(real, IfExists::refuse);  // the link was dangling
-    }
-    replace_file(real);
-    return real;
+    replace_file(target);
+    return target;
 }
 
 void make_plain_file(SQLite::Database& db) {

@@ -7,9 +7,9 @@
 #include <string>
 
 namespace pipescope {
-/// Creates the file of a new trace with its tables and format stamp, and returns its real path (symbolic links
-/// resolved). An existing file is refused unless IfExists::replace; then it stays until the new one is complete. Throws
-/// TraceError.
+/// Creates the file of a new trace with its tables and format stamp, and returns its path. An existing file, or a link,
+/// is refused unless IfExists::replace; then it stays until the new one is complete. What a link leads to is never
+/// changed. Throws TraceError.
 std::filesystem::path create_trace_file(const std::filesystem::path& target, IfExists if_exists);
 
 /// Merges the write-ahead log into the database and leaves WAL mode, so that a single file holds everything. If a

@@ -2,7 +2,13 @@
 
 #include "schedule/error.h"
 
+#include <QFileInfo>
 #include <QSaveFile>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
 
 namespace pipescope {
 namespace {
@@ -21,9 +27,24 @@ bool writeAll(QSaveFile& file, const QByteArray& bytes) {
 }  // namespace
 
 void saveFile(const QString& path, const QByteArray& bytes, const char* remedy) {
-    QSaveFile file(path);
+    const auto refuse = [&](const std::string& why) {
+        throw Error("cannot write '" + path.toStdString() + "': " + why + "; " + remedy);
+    };
+    // QSaveFile writes what a link leads to, which nobody named.
+    const bool isLink = QFileInfo(path).isSymLink();
+    const QString written = isLink ? path + QStringLiteral(".%1.partial").arg(getpid()) : path;
+    QSaveFile file(written);
     if (!file.open(QIODevice::WriteOnly) || !writeAll(file, bytes) || !file.commit()) {
-        throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() + "; " + remedy);
+        refuse(file.errorString().toStdString());
+    }
+    if (isLink) {
+        std::error_code failure;
+        std::filesystem::rename(written.toStdString(), path.toStdString(), failure);
+        if (failure) {
+            std::error_code ignored;
+            std::filesystem::remove(written.toStdString(), ignored);
+            refuse(failure.message());
+        }
     }
 }
 

@@ -254,13 +254,20 @@ TEST(TraceWriter, KeepsTheOldTraceWhereTheDiskIsFull) {
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // nothing half made is left
 }
 
-TEST(TraceWriter, WritesThroughASymbolicLink) {
+TEST(TraceWriter, ReplacesALinkAndKeepsItsTarget) {
     const TemporaryFolder folder;
     write_trace(folder / "real.sqlite", "old");
     std::filesystem::create_symlink("real.sqlite", folder / "link.sqlite");
-    { TraceWriter(folder / "link.sqlite", IfExists::replace).close(); }
-    EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.sqlite"));
-    EXPECT_FALSE(TraceReader(folder / "real.sqlite").run().contains("model"));
+    std::filesystem::create_symlink("nowhere.sqlite", folder / "dangling.sqlite");
+    for (const char* name : {"link.sqlite", "dangling.sqlite"}) {
+        EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / name, IfExists::refuse); }), HasSubstr("exists"));
+        EXPECT_TRUE(std::filesystem::is_symlink(folder / name));
+        { TraceWriter(folder / name, IfExists::replace).close(); }
+        EXPECT_FALSE(std::filesystem::is_symlink(folder / name));
+        EXPECT_FALSE(TraceReader(folder / name).run().contains("model"));
+    }
+    EXPECT_EQ(TraceReader(folder / "real.sqlite").run().at("model"), R"("old")");
+    EXPECT_FALSE(std::filesystem::exists(folder / "nowhere.sqlite"));
 }
 
 TEST(TraceWriter, NamesTheFolderThatDoesNotExist) {

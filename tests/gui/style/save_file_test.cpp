@@ -5,11 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <QDir>
 #include <QFile>
+#include <QFileInfo>
 #include <QTemporaryDir>
 #include <QXmlStreamReader>
 
 #include <csignal>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -52,6 +55,22 @@ TEST(SaveFile, SaysWhyADiskTakesNoMore) {
     QFile file(path);
     ASSERT_TRUE(file.open(QIODevice::ReadOnly));
     EXPECT_EQ(file.readAll(), "before") << "the file that it should replace stays";
+}
+
+TEST(SaveFile, ReplacesALinkAndKeepsItsTarget) {
+    const QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("page.html"));
+    const QString target = folder.filePath(QStringLiteral("target"));
+    saveFile(target, "precious");
+    ASSERT_TRUE(QFile::link(target, path));
+    saveFile(path, "page");
+    EXPECT_FALSE(QFileInfo(path).isSymLink());
+    for (const auto& [name, text] : {std::pair(target, "precious"), std::pair(path, "page")}) {
+        QFile file(name);
+        ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+        EXPECT_EQ(file.readAll(), text);
+    }
+    EXPECT_EQ(QDir(folder.path()).entryList(QDir::Files).size(), 2);
 }
 
 TEST(SaveFile, MarkupHoldsNoCharacterThatXmlForbids) {
