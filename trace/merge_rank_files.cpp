@@ -273,15 +273,17 @@ std::int64_t number_after(std::string_view word, std::string_view text) {
 class FreeNumbers {
 public:
     std::int64_t take(std::int64_t wanted) {
-        constexpr std::int64_t kHighest = 0xff'ffff;
-        for (std::int64_t other = kHighest; wanted < 0 || !used_.insert(wanted).second; --other) {
-            wanted = other;
+        while (wanted < 0 || !used_.insert(wanted).second) {
+            wanted = other_--;
         }
         return wanted;
     }
 
 private:
+    static constexpr std::int64_t kHighest = 0xff'ffff;
+
     std::set<std::int64_t> used_;
+    std::int64_t other_ = kHighest;  // those above are taken
 };
 
 /// Writes the ranges and counters of files, one after the other.

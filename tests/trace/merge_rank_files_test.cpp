@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
+#include <fstream>
 
 namespace pipescope {
 namespace {
@@ -289,6 +291,20 @@ const TraceRange* range_of(const OpenedTrace& trace, const std::string& group, c
         }
     }
     return nullptr;
+}
+
+TEST_F(MergeRankFiles, NumbersManyDevicesInLinearTime) {
+    constexpr int kDevices = 20'000;
+    std::string text = "[";
+    for (int k = 0; k < kDevices; ++k) {
+        text += fmt::format(R"j({}{{"ph":"X","cat":"kernel","name":"k","pid":"GPU {} (x)","tid":"stream 7")j",
+                            k == 0 ? "" : ",", k);
+        text += fmt::format(R"(,"ts":{},"dur":1}})", k);
+    }
+    std::ofstream(folder_ / "t.json") << text << "]";
+    const std::clock_t begin = std::clock();
+    merge({folder_ / "t.json"});
+    EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC) << "it takes two seconds, or far longer if it is quadratic";
 }
 
 // Each range leads back to its event, and so to all its arguments; arrows lead between the ranges of one file.
