@@ -79,7 +79,18 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const T
     options.find_tasks = false;
     RankPart part{path, open_trace(path, options), {}, RankClock()};
     const TraceOrigin origin = part.trace.origin;
-    if (origin == TraceOrigin::profile || origin == TraceOrigin::pipescope || origin == TraceOrigin::pipescope_chrome) {
+    const bool is_own = origin == TraceOrigin::pipescope || origin == TraceOrigin::pipescope_chrome;
+    if (alone && is_own) {
+        refuse(fmt::format(
+            "is {}; import makes traces for SQL of other programs' traces; 'pipescope view' and export take it as it "
+            "is{}",
+            to_string(origin),
+            origin == TraceOrigin::pipescope ? "" : "; for SQL, use the trace that it was exported from"));
+    }
+    if (alone && origin == TraceOrigin::profile) {
+        refuse("is a profile, not a trace; give a trace of another program");
+    }
+    if (origin == TraceOrigin::profile || is_own) {
         refuse(
             fmt::format("is {}, and the others are traces of another program; a timeline shows one run; leave it out",
                         to_string(origin)));

@@ -1,8 +1,10 @@
 #include "trace/merge_rank_files.h"
 
+#include "one_step_trace.h"
 #include "rank_files.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "trace/chrome_export.h"
 #include "trace/chrome_import.h"
 #include "trace/open_trace.h"
 #include "trace/process_json.h"
@@ -26,6 +28,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr std::int64_t kBase = 1'790'857'026'000'000'000;
 
@@ -305,6 +308,19 @@ TEST_F(MergeRankFiles, NumbersManyDevicesInLinearTime) {
     const std::clock_t begin = std::clock();
     merge({folder_ / "t.json"});
     EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC) << "it takes two seconds, or far longer if it is quadratic";
+}
+
+TEST_F(MergeRankFiles, SaysThatOwnTracesNeedNoImport) {
+    write_sample_trace(folder_ / "own.sqlite");
+    {
+        std::ofstream out(folder_ / "own.json");
+        export_chrome(open_trace(folder_ / "own.sqlite"), out);
+    }
+    for (const char* name : {"own.sqlite", "own.json"}) {
+        EXPECT_THAT(thrown<TraceFormatError>([&] { merge({folder_ / name}); }),
+                    AllOf(HasSubstr(name), HasSubstr("'pipescope view' and export take it as it is"),
+                          Not(HasSubstr("the others"))));
+    }
 }
 
 // Each range leads back to its event, and so to all its arguments; arrows lead between the ranges of one file.
