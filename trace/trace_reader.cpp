@@ -208,6 +208,10 @@ std::vector<LaneInfo> TraceReader::lanes() const {
         if (!listed.is_array()) {
             impl_->damaged("its list of lanes is no JSON array");
         }
+        if (listed.size() > static_cast<std::size_t>(kMostPartitions)) {
+            impl_->damaged(fmt::format("its list of lanes has {} entries; a trace has at most {} lanes", listed.size(),
+                                       kMostPartitions));
+        }
         for (const auto& lane : listed) {
             lanes.push_back({text_of(lane, "name"), text_of(lane, "device")});
         }

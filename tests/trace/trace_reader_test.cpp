@@ -191,6 +191,24 @@ TEST(TraceReader, RefusesWhatEndsBeforeItStarts) {
                 testing::HasSubstr("step 3 ends before it starts"));
 }
 
+TEST(TraceReader, RefusesMoreLanesThanATraceHas) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    std::string lanes = R"({"name": "", "device": ""})";
+    for (int lane = 1; lane < 1023; ++lane) {
+        lanes += R"(, {"name": "", "device": ""})";
+    }
+    const auto set = [&](const std::string& list) {
+        run_sql(folder / "t.sqlite",
+                "INSERT OR REPLACE INTO PIPESCOPE_RUN (key, value) VALUES ('lanes', '[" + list + "]')");
+    };
+    set(lanes);
+    EXPECT_EQ(TraceReader(folder / "t.sqlite").lanes().size(), 1023u);
+    set(lanes + R"(, {"name": "", "device": ""})");
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").lanes(); }),
+                HasSubstr("its list of lanes has 1024 entries; a trace has at most 1023 lanes"));
+}
+
 TEST(TraceReader, ATableThatIsMissingIsTheFilesFault) {
     const TemporaryFolder folder;
     TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
