@@ -16,6 +16,9 @@ constexpr std::size_t kLongestShown = 80;
 }  // namespace
 
 json parse_strict_json(std::string_view text) {
+    if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {  // the parser would end there
+        throw SaveError("it is no JSON: its byte " + std::to_string(zero + 1) + " is 0");
+    }
     std::vector<std::set<std::string>> keys;  // of each open object
     const auto check = [&keys](int depth, json::parse_event_t event, const json& parsed) {
         if (depth > kDeepest) {

@@ -23,7 +23,7 @@ struct TextFile {
 };
 
 /// The whole text. Throws Error, which starts with the path, for a folder or a device, and for a file that cannot be
-/// read, is empty or has more bytes; reads no more than these.
+/// read, is empty, has more bytes or one that is 0; reads no more than these.
 std::string read_text_file(const std::filesystem::path& path, const TextFile& file);
 
 /// Likewise, with an error of another type.

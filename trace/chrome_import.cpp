@@ -344,7 +344,7 @@ auto read(const std::filesystem::path& path, Read read_from, const ReadProgress&
     } catch (const json::exception& error) {
         throw TraceFormatError(quoted(path) + " is damaged: " + std::string(without_error_number(error.what())) +
                                "; download or export it again");
-    } catch (const JsonTokenTooLong& error) {
+    } catch (const UnreadableJson& error) {
         throw TraceFormatError(quoted(path) + " cannot be read: " + error.what());
     }
 }

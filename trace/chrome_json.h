@@ -98,7 +98,7 @@ public:
 /// Reads a Chrome trace as a stream, in either form: a list of events, or an object with "traceEvents". Stops early at
 /// a profile, which `format` of the result reports. The file may lack its end after an event: a killed program leaves
 /// none, and the format makes the "]" of a list optional. An incomplete last event is skipped. Reads faults that
-/// JsonMending mends. Memory: one event at a time; its texts are bounded (kMostJsonText). Throws JsonTokenTooLong, and
+/// JsonMending mends. Memory: one event at a time; its texts are bounded (kMostJsonText). Throws UnreadableJson, and
 /// nlohmann::json::exception with line and column for other invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
 /// Reads no further than to the events. Returns the fields before them.

@@ -26,7 +26,7 @@ bool is_exponent(char c) {
 }
 
 [[noreturn]] void refuse_token(const char* what, std::size_t most) {
-    throw JsonTokenTooLong(
+    throw UnreadableJson(
         fmt::format("it has a {} of over {}; names and arguments of events are shorter; leave the event out", what,
                     format_bytes(static_cast<Bytes>(most))));
 }
@@ -75,7 +75,8 @@ bool is_sequence(std::string_view bytes) {
 JsonMending::JsonMending(std::istream& in) : in_stream_(in) {
     for (std::size_t byte = 0; byte < plain_in_string_.size(); ++byte) {
         plain_in_string_[byte] = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
-        plain_outside_[byte] = std::string_view("\",-NIniEe").find(static_cast<char>(byte)) == std::string_view::npos;
+        plain_outside_[byte] =
+            byte != 0 && std::string_view("\",-NIniEe").find(static_cast<char>(byte)) == std::string_view::npos;
     }
 }
 
@@ -149,6 +150,9 @@ std::size_t JsonMending::mend_comma(std::size_t at, bool at_end) {
 std::size_t JsonMending::mend_word(std::size_t at, bool at_end) {
     constexpr std::size_t kLongest = 9;  // "-Infinity"
     const std::string_view rest = std::string_view(in_).substr(at, kLongest);
+    if (rest[0] == '\0') {
+        throw UnreadableJson("it has a byte 0 outside of texts, where parsers end; export it again");
+    }
     if (rest.size() < kLongest && !at_end) {
         return at;
     }

@@ -9,8 +9,8 @@
 #include <string>
 
 namespace pipescope {
-/// A text of a JSON file that is longer than kMostJsonText, or a number of over 64 KiB.
-class JsonTokenTooLong : public Error {
+/// A text of a JSON file that is longer than kMostJsonText, a number of over 64 KiB, or a byte 0 outside of texts.
+class UnreadableJson : public Error {
 public:
     using Error::Error;
 };
@@ -27,7 +27,7 @@ inline constexpr std::size_t kMostJsonText = std::size_t{16} << 20U;
 ///     a number beyond a double's, such as 1e309  -> null
 ///     a comma before ] or }                      -> nothing; up to 64 KiB of white space may be between them
 ///
-/// Everything else passes unchanged. Throws JsonTokenTooLong. Cost: O(bytes), about 1 ns a byte; memory: some pieces of
+/// Everything else passes unchanged. Throws UnreadableJson. Cost: O(bytes), about 1 ns a byte; memory: some pieces of
 /// 64 KiB. Errors of `in` pass too.
 class JsonMending : public std::streambuf {
 public:

@@ -132,6 +132,16 @@ struct TraceReader::Impl {
         throw TraceFormatError("trace " + quoted(path) + " is damaged: " + what + "; record it again");
     }
 
+    /// A parser ends at a byte 0, and what follows would count for nothing.
+    void require_json(const std::string& what, std::string_view text) const {
+        if (nests_too_deep(text)) {
+            damaged(fmt::format("{} nests deeper than {} levels", printable(what), kMostJsonNesting));
+        }
+        if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+            damaged(fmt::format("byte {} of {} is 0", zero + 1, printable(what)));
+        }
+    }
+
     std::filesystem::path path;
     ForeignDatabase db;
 };
@@ -183,10 +193,7 @@ void TraceReader::read_tracks(OpenedTrace& trace) const {
 std::map<std::string, std::string> TraceReader::run() const {
     std::map<std::string, std::string> values;
     impl_->for_each("SELECT key, value FROM PIPESCOPE_RUN", [&](const Rows& row) {
-        if (nests_too_deep(row.text(1))) {
-            impl_->damaged(fmt::format("the value of '{}' in PIPESCOPE_RUN nests deeper than {} levels",
-                                       printable(row.text(0)), kMostJsonNesting));
-        }
+        impl_->require_json(fmt::format("the value of '{}' in PIPESCOPE_RUN", row.text(0)), row.text(1));
         values.emplace(row.text(0), row.text(1));
     });
     return values;
@@ -195,6 +202,7 @@ std::map<std::string, std::string> TraceReader::run() const {
 std::vector<LaneInfo> TraceReader::lanes() const {
     std::vector<LaneInfo> lanes;
     impl_->for_each("SELECT value FROM PIPESCOPE_RUN WHERE key = 'lanes'", [&](const Rows& row) {
+        impl_->require_json("the value of 'lanes' in PIPESCOPE_RUN", row.text(0));
         const auto listed = nlohmann::json::parse(row.text(0), nullptr, /*allow_exceptions=*/false);
         const auto text_of = [&](const nlohmann::json& lane, const char* key) {
             const auto found = lane.is_object() ? lane.find(key) : lane.end();
@@ -221,7 +229,10 @@ std::vector<LaneInfo> TraceReader::lanes() const {
 
 std::optional<std::string> TraceReader::profile_json() const {
     std::optional<std::string> profile;
-    impl_->for_each("SELECT profile FROM PIPESCOPE_PROFILE LIMIT 1", [&](const Rows& row) { profile = row.text(0); });
+    impl_->for_each("SELECT profile FROM PIPESCOPE_PROFILE LIMIT 1", [&](const Rows& row) {
+        impl_->require_json("the stored profile", row.text(0));
+        profile = row.text(0);
+    });
     return profile;
 }
 

@@ -213,9 +213,9 @@ TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {
     EXPECT_THAT(refused("schedule empty.csv", 1), HasSubstr("empty.csv: is empty; a schedule's CSV file is not; "));
     EXPECT_EQ(user.types_to_shell("mkdir folder.csv").code, 0);
     EXPECT_THAT(refused("schedule folder.csv", 1), HasSubstr("folder.csv: is a directory; "));
-    user.writes("binary.csv", std::string("\x1b[2J\0", 5) + std::string(100, 'x'));
+    user.writes("binary.csv", std::string("\x1b[2J\x01", 5) + std::string(100, 'x'));
     EXPECT_THAT(refused("schedule binary.csv", 1),
-                HasSubstr("row 1, column 1 is '\\x1b[2J\\x00" + std::string(35, 'x') + "..'; a cell"));
+                HasSubstr("row 1, column 1 is '\\x1b[2J\\x01" + std::string(35, 'x') + "..'; a cell"));
     EXPECT_THAT(refused("schedule 2f2b -n 2 -m 2"), HasSubstr("schedule '2f2b' is not known"));
     EXPECT_THAT(refused("schedule 1f1b -n 2"), HasSubstr("needs -n LANES and -m MICRO-BATCHES"));
     EXPECT_THAT(refused("schedule 1f1b -n 0 -m 2"), HasSubstr("-n is 0; it must be from 1 to 1023"));

@@ -28,10 +28,17 @@ std::string refused(const std::filesystem::path& path, const TextFile& file = kT
 
 TEST(TextFile, IsReadWhole) {
     const TemporaryFolder folder;
-    const std::string text = std::string(199'999, 'x') + '\0';
+    const std::string text = std::string(200'000, 'x');
     write_text(folder / "a", text);
     EXPECT_EQ(read_text_file(folder / "a", kText), text);
     EXPECT_EQ(read_text_file(folder / "a", kOwnText), text);
+}
+
+TEST(TextFile, HoldsNoByteThatIs0) {
+    const TemporaryFolder folder;
+    write_text(folder / "a", std::string("{}\0{}", 5));
+    EXPECT_THAT(refused(folder / "a"),
+                AllOf(HasSubstr("a: byte 3 is 0"), HasSubstr("a text is a text without such bytes")));
 }
 
 TEST(TextFile, MayComeFromAPipeWhoseWriterComesLate) {

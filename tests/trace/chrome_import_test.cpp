@@ -98,6 +98,29 @@ void expect_the_kineto_trace(const OpenedTrace& trace) {
     EXPECT_EQ(trace.counters[1].name, "memory of GPU 0, reserved");
 }
 
+TEST_F(ChromeImport, PairsEndsWithAndWithoutNames) {
+    // The end without a name closes b, the later one of a name that is closed already closes the last that is open.
+    const OpenedTrace trace = opened(
+        R"([{"ph":"B","pid":1,"tid":1,"ts":1,"name":"a"}, {"ph":"B","pid":1,"tid":1,"ts":2,"name":"b"},
+            {"ph":"B","pid":1,"tid":1,"ts":3,"name":"a"}, {"ph":"E","pid":1,"tid":1,"ts":4,"name":"a"},
+            {"ph":"E","pid":1,"tid":1,"ts":5}, {"ph":"E","pid":1,"tid":1,"ts":6,"name":"b"},
+            {"ph":"E","pid":1,"tid":1,"ts":7,"name":"a"}])");
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    std::vector<std::int64_t> durations;
+    for (const TraceRange& range : trace.tracks[0].ranges) {
+        durations.push_back((range.end - range.start).count() / 1000);
+    }
+    EXPECT_THAT(durations, ElementsAre(5, 3, 1));
+}
+
+TEST_F(ChromeImport, RefusesWhatFollowsAByteThatIs0) {
+    const std::string event = R"([{"ph":"X","pid":1,"tid":1,"ts":1,"dur":1,"name":"a"}])";
+    for (const std::string& text : {event + '\0' + event, event + '\0', '\0' + event}) {
+        EXPECT_THAT(thrown<TraceFormatError>([&] { opened(text); }), HasSubstr("t.json")) << "refused with its name";
+    }
+    EXPECT_THAT(thrown<TraceFormatError>([&] { opened(event + '\0' + event); }), HasSubstr("a byte 0"));
+}
+
 TEST_F(ChromeImport, SortsCountersByTheNumbersInTheirNames) {
     std::string events;
     for (const int number : {10, 9, 100, 1}) {

@@ -209,6 +209,16 @@ TEST(TraceReader, RefusesMoreLanesThanATraceHas) {
                 HasSubstr("its list of lanes has 1024 entries; a trace has at most 1023 lanes"));
 }
 
+TEST(TraceReader, RefusesAByteThatIs0InJson) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    run_sql(folder / "t.sqlite",
+            "INSERT OR REPLACE INTO PIPESCOPE_RUN (key, value) VALUES ('lanes', CAST(X'5b5d005b5d' AS TEXT))");
+    const auto says = HasSubstr("byte 3 of the value of 'lanes' in PIPESCOPE_RUN is 0");
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").run(); }), says);
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").lanes(); }), says);
+}
+
 TEST(TraceReader, ATableThatIsMissingIsTheFilesFault) {
     const TemporaryFolder folder;
     TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
