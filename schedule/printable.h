@@ -8,22 +8,44 @@
 #include <string_view>
 
 namespace pipescope {
-/// Makes a text from a file safe for a message and a terminal: one line, control characters as \x1b. C1 controls count,
-/// which are two bytes in UTF-8.
+/// The bytes of the UTF-8 character that the text begins with; 0 if it begins with none: a stray byte, a longer form
+/// than needed, half of a surrogate pair, or beyond U+10FFFF.
+inline std::size_t utf8_length(std::string_view text) {
+    const auto byte = [&](std::size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0U; };
+    const unsigned first = byte(0);
+    if (first < 0x80) {
+        return text.empty() ? 0 : 1;
+    }
+    const std::size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : 4;
+    if (first < 0xc2 || first > 0xf4) {
+        return 0;
+    }
+    for (std::size_t k = 1; k < length; ++k) {
+        if (byte(k) < 0x80 || byte(k) >= 0xc0) {
+            return 0;
+        }
+    }
+    const bool is_wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
+                          (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90);
+    return is_wrong ? 0 : length;
+}
+
+/// Makes a text from a file safe for a message and a terminal: one line of UTF-8. Control characters, and bytes that
+/// are no UTF-8, stand as \x1b. C1 controls count, which a terminal takes as one byte or as two in UTF-8.
 inline std::string printable(std::string_view text) {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::string safe;
-    for (std::size_t k = 0; k < text.size(); ++k) {
-        const auto byte = static_cast<unsigned char>(text[k]);
-        const auto next = static_cast<unsigned char>(k + 1 < text.size() ? text[k + 1] : 0);
-        const bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
-        if (byte < 32 || byte == 127 || is_c1) {
-            const unsigned code = is_c1 ? next : byte;
+    while (!text.empty()) {
+        const std::size_t length = utf8_length(text);
+        const auto byte = static_cast<unsigned char>(text[0]);
+        const bool is_c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+        if (length == 0 || byte < 32 || byte == 127 || is_c1) {
+            const unsigned code = is_c1 ? static_cast<unsigned char>(text[1]) : byte;
             safe.append("\\x").append(1, kDigits[code / 16]).append(1, kDigits[code % 16]);
-            k += is_c1 ? 1 : 0;
         } else {
-            safe += text[k];
+            safe += text.substr(0, length);
         }
+        text.remove_prefix(length == 0 ? 1 : length);
     }
     return safe;
 }

@@ -16,6 +16,7 @@
 #include "gui/window/memory_pane.h"
 #include "gui/window/step_box.h"
 #include "gui/window/step_strip.h"
+#include "schedule/printable.h"
 
 #include <QFileInfo>
 #include <QInputDialog>
@@ -408,7 +409,7 @@ void DocumentPage::setNoteTrouble(const QString& text) {
     }
     noteTrouble_ = text;
     if (!text.isEmpty()) {
-        std::fprintf(stderr, "pipescope-gui: %s\n", text.toUtf8().constData());
+        std::fprintf(stderr, "pipescope-gui: %s\n", printable(text.toStdString()).c_str());
     }
     showNotes();
 }

@@ -109,7 +109,7 @@ void dropPlatformNoise(QtMsgType type, const QMessageLogContext&, const QString&
         message.startsWith(QLatin1String("QStandardPaths: "))) {
         return;
     }
-    std::fprintf(stderr, "pipescope-gui: %s\n", message.toUtf8().constData());
+    std::fprintf(stderr, "pipescope-gui: %s\n", printable(message.toStdString()).c_str());
 }
 
 /// Shows the asked part. Throws UsageError if none of it is in the file; says so on stderr if a part of it is not.
@@ -122,7 +122,7 @@ void showRange(TimeAxisModel& axis, const TimeRange& range, const std::string& t
     }
     const TimeRange shown{std::max(range.start, all.start), std::min(range.end, all.end)};
     if (shown.length() < range.length()) {
-        std::fprintf(stderr, "pipescope-gui: --range is '%s', but %s; the rest is not drawn\n", text.c_str(),
+        std::fprintf(stderr, "pipescope-gui: --range is '%s', but %s; the rest is not drawn\n", printable(text).c_str(),
                      extent.c_str());
     }
     axis.show({axis.origin() + shown.start, axis.origin() + shown.end});

@@ -9,6 +9,7 @@
 
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/recorder.h"
+#include "schedule/printable.h"
 
 #include <unistd.h>
 
@@ -81,7 +82,7 @@ bool start_recorder() {
         recorder = make_recorder();
         return std::atexit(stop_at_exit) == 0;
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "pipescope: not recording: %s\n", error.what());
+        std::fprintf(stderr, "pipescope: not recording: %s\n", printable(error.what()).c_str());
         return false;
     }
 }

@@ -9,6 +9,7 @@
 #include "profiler/recorder/shared_libraries.h"
 #include "profiler/recorder/write_requests.h"
 #include "schedule/number_text.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "schedule/thread_start.h"
 
@@ -146,7 +147,7 @@ Recorder::Impl::~Impl() {
         try {
             stop();
         } catch (const std::exception& error) {
-            std::fprintf(stderr, "pipescope: the trace is incomplete: %s\n", error.what());
+            std::fprintf(stderr, "pipescope: the trace is incomplete: %s\n", printable(error.what()).c_str());
         }
     }
 }
