@@ -160,14 +160,15 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
 
 /// Throws Error if the recorded pipeline is not one that the configuration makes.
 void require_fit(const PipelineShape& recorded, const PipelineOptions& options) {
-    const auto require = [](const char* what, std::size_t found, std::size_t wanted) {
+    const auto require = [](const char* what, std::size_t found, std::size_t wanted, const std::string& by = "") {
         if (found != wanted) {
             throw Error("the recorded pipeline has " + std::to_string(found) + " " + what + "; its configuration has " +
-                        std::to_string(wanted) + ", and both describe one run; record it again");
+                        std::to_string(wanted) + by + ", and both describe one run; record it again");
         }
     };
     require("partitions", static_cast<std::size_t>(recorded.num_partitions), options.balance.num_partitions());
-    require("micro-batches", static_cast<std::size_t>(recorded.num_micro_batches), micro_batch_sizes(options).size());
+    require("micro-batches", static_cast<std::size_t>(recorded.num_micro_batches), micro_batch_sizes(options).size(),
+            " (chunks " + std::to_string(options.chunks) + " of batch " + std::to_string(options.batch) + ")");
     require("lanes", static_cast<std::size_t>(recorded.num_lanes()), static_cast<std::size_t>(num_lanes(options)));
 }
 

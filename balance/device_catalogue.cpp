@@ -37,7 +37,7 @@ double number(const Json& object, const std::string& path, const char* key, bool
     if (!(value >= 0) || !std::isfinite(value)) {
         refuse(path + "." + key, found->dump(), "it must be a finite number, not negative");
     }
-    return value;
+    return value + 0.0;  // -0 is 0
 }
 
 double efficiency(const Json& object, const std::string& path, const char* key, double otherwise = 1) {

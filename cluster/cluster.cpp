@@ -45,7 +45,7 @@ double number(const Json& object, const std::string& path, const char* key, doub
     if (!(value >= 0) || !std::isfinite(value)) {
         wrong_type(path + "." + key, *found, "a finite number, not negative", kRemedy);
     }
-    return value;
+    return value + 0.0;  // -0 is 0
 }
 
 int count(const Json& value, const std::string& path) {

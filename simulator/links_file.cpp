@@ -17,7 +17,7 @@ double number(const Json& object, const std::string& path, const char* key) {
     if (found == object.end() || !found->is_number()) {
         wrong_type(path + "." + key, found == object.end() ? Json("missing") : *found, "a number", kRemedy);
     }
-    return found->get<double>();
+    return found->get<double>() + 0.0;  // -0 is 0
 }
 
 LinkTime time_of(const Json& object, const std::string& path) {

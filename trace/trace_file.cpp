@@ -1,5 +1,6 @@
 #include "trace/trace_file.h"
 
+#include "schedule/printable.h"
 #include "trace/json_nesting.h"
 #include "trace/nsys_tables.h"
 #include "trace/shared_disk.h"
@@ -212,7 +213,24 @@ void make_plain_file(SQLite::Database& db) {
     }
 }
 
+namespace {
+/// SQLite would say only that the trace cannot be opened, or follow a link to a file of others.
+void require_plain_log(const fs::path& trace) {
+    for (const char* suffix : {"-wal", "-shm"}) {
+        std::error_code ignored;
+        const fs::path log = beside(trace, suffix);
+        const fs::file_status status = fs::symlink_status(log, ignored);
+        if (fs::exists(status) && !fs::is_regular_file(status)) {
+            throw TraceError("trace " + quoted(trace) + " has " + quoted(log) +
+                             " beside it, which is no plain file; SQLite keeps the last part of a trace in files of "
+                             "such names; move it away");
+        }
+    }
+}
+}  // namespace
+
 ForeignDatabase open_to_read(const fs::path& path) {
+    require_plain_log(path);
     const OpenablePath openable(path);
     ForeignDatabase db = guard_sqlite("open", path, [&] {
         return ForeignDatabase(openable.path(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX,
@@ -295,7 +313,7 @@ int require_trace_format(SQLite::Database& db, const fs::path& path) {
     const auto format = nests_too_deep(stamp) ? nlohmann::json() : nlohmann::json::parse(stamp, nullptr, false);
     if (!format.is_object() || format.value("name", nlohmann::json()) != kTraceFormatName ||
         !format.value("version", nlohmann::json()).is_number_integer()) {
-        throw TraceFormatError("trace " + quoted(path) + " has the format stamp " + format.dump().substr(0, 80) +
+        throw TraceFormatError("trace " + quoted(path) + " has the format stamp " + printable(shortened(stamp, 80)) +
                                "; it must name " + std::string(kTraceFormatName) + " and a version; record it again");
     }
     const auto version = format.at("version").get<std::int64_t>();

@@ -363,8 +363,13 @@ std::vector<DropRecord> TraceReader::drops() const {
         "SELECT source, thread, recorded, dropped, truncated, openAtExit FROM PIPESCOPE_DROPS "
         "ORDER BY source, thread",
         [&](const Rows& row) {
-            drops.push_back(
-                {std::string(row.text(0)), row.integer(1), row.amount(2), row.amount(3), row.amount(4), row.amount(5)});
+            const DropRecord drop{
+                std::string(row.text(0)), row.integer(1), row.amount(2), row.amount(3), row.amount(4), row.amount(5)};
+            if (const std::int64_t least = std::min({drop.recorded, drop.dropped, drop.truncated, drop.open_at_exit});
+                least < 0) {
+                impl_->damaged(fmt::format("PIPESCOPE_DROPS has the count {}; counts begin with 0", least));
+            }
+            drops.push_back(drop);
         });
     return drops;
 }

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <cmath>
 
 namespace pipescope {
 namespace {
@@ -156,6 +157,12 @@ TEST(Links, ComeFromAFile) {
         R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 1024, "ns": 5e3}, {"bytes": 4096, "ns": 6e3, "exchange_ns": 7e3}]})");
     EXPECT_EQ(times, (std::vector<LinkTime>{{1024, 5000}, {4096, 6000, 7000}}));
     EXPECT_EQ(parse_links(links_json(times)), times);
+}
+
+TEST(Links, TakeMinusZeroForZero) {
+    const std::vector<LinkTime> times = parse_links(
+        R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 0, "ns": -0.0}, {"bytes": 8, "ns": 1}]})");
+    EXPECT_FALSE(std::signbit(times.at(0).ns));
 }
 
 TEST(Links, RefuseWhatNoLinkCanHave) {

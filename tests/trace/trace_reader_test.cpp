@@ -102,11 +102,12 @@ TEST(TraceReader, RefusesANewerVersionAndNamesBoth) {
 TEST(TraceReader, RefusesAFormatStampItCannotRead) {
     const TemporaryFolder folder;
     write_trace(folder / "t.sqlite", 1);
-    for (const char* stamp :
-         {"nonsense", "[]", "{\"name\": 3}", "{\"name\": \"pipescope.trace\", \"version\": \"1\"}"}) {
+    for (const char* stamp : {"nonsense", "[]", "{\"name\": 3}", "{\"name\": \"pipescope.trace\", \"version\": \"1\"}",
+                              "{\"name\": \"pipescope.trace\", \"version\": 1e400}"}) {
         run_sql(folder / "t.sqlite",
                 std::string("UPDATE PIPESCOPE_RUN SET value = '") + stamp + "' WHERE key = 'format'");
-        EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite"); }), HasSubstr("format stamp"));
+        EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite"); }),
+                    HasSubstr(std::string("format stamp ") + stamp));
     }
 }
 
@@ -217,6 +218,31 @@ TEST(TraceReader, RefusesAByteThatIs0InJson) {
     const auto says = HasSubstr("byte 3 of the value of 'lanes' in PIPESCOPE_RUN is 0");
     EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").run(); }), says);
     EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").lanes(); }), says);
+}
+
+TEST(TraceReader, RefusesNegativeCountsOfDrops) {
+    const TemporaryFolder folder;
+    {
+        TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+        writer.add_drop({"nvtx", 1, 5, -3, 0, 0});
+        writer.close();
+    }
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").drops(); }),
+                HasSubstr("PIPESCOPE_DROPS has the count -3"));
+}
+
+TEST(TraceReader, NamesALogThatIsNoPlainFile) {
+    const TemporaryFolder folder;
+    write_trace(folder / "t.sqlite", 1);
+    for (const char* name : {"t.sqlite-wal", "t.sqlite-shm"}) {
+        std::filesystem::create_directory(folder / name);
+        EXPECT_THAT(thrown<TraceError>([&] { TraceReader(folder / "t.sqlite"); }),
+                    AllOf(HasSubstr(name), HasSubstr("no plain file")));
+        std::filesystem::remove(folder / name);
+        std::filesystem::create_symlink("t.sqlite", folder / name);
+        EXPECT_THAT(thrown<TraceError>([&] { TraceReader(folder / "t.sqlite"); }), HasSubstr(name));
+        std::filesystem::remove(folder / name);
+    }
 }
 
 TEST(TraceReader, ATableThatIsMissingIsTheFilesFault) {
