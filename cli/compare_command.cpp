@@ -40,14 +40,15 @@ ExitCode compare_command(const CompareFlags& flags) {
         return compare_two(flags, flags.baseline, flags.traces);
     }
     const std::vector<std::string> files = with_files_of_folders(flags.traces);
-    if (flags.traces.size() > 1 && !are_of_one_run(files)) {
-        if (flags.traces.size() > 2) {
+    const std::vector<std::string> traces = without_notes(flags.traces);
+    if (traces.size() > 1 && !are_of_one_run(files)) {
+        if (traces.size() > 2) {
             throw UsageError(
                 fmt::format("compare was given {} traces that are not of one run's processes; two traces are compared "
                             "with each other; put the files of the earlier run after --baseline",
-                            flags.traces.size()));
+                            traces.size()));
         }
-        return compare_two(flags, {flags.traces.front()}, {flags.traces.back()});
+        return compare_two(flags, {traces.front()}, {traces.back()});
     }
     const JoinedTrace trace(files, flags.rules);
     const TraceComparison compared = compare_trace(trace.path(), trace.name());

@@ -11,6 +11,14 @@ namespace fs = std::filesystem;
 std::vector<fs::path> paths_of(const std::vector<std::string>& files) {
     return {files.begin(), files.end()};
 }
+
+std::vector<std::string> texts_of_paths(const std::vector<fs::path>& paths) {
+    std::vector<std::string> texts;
+    for (const fs::path& path : paths) {
+        texts.push_back(path.string());
+    }
+    return texts;
+}
 }  // namespace
 
 JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::string& rules)
@@ -23,12 +31,12 @@ JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::strin
     merge_any({files.begin(), files.end()}, path_, IfExists::refuse, {}, rules);  // its warnings are in the trace
 }
 
+std::vector<std::string> without_notes(const std::vector<std::string>& files) {
+    return texts_of_paths(without_notes(paths_of(files)));
+}
+
 std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments) {
-    std::vector<std::string> files;
-    for (const fs::path& file : with_files_of_folders(paths_of(arguments))) {
-        files.push_back(file.string());
-    }
-    return files;
+    return texts_of_paths(with_files_of_folders(paths_of(arguments)));
 }
 
 void add_task_rules_option(CLI::App& command, std::string& rules) {

@@ -31,6 +31,7 @@ private:
 
 // As in trace/run_files.h, of arguments.
 bool are_of_one_run(const std::vector<std::string>& files);
+std::vector<std::string> without_notes(const std::vector<std::string>& files);
 std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments);
 /// Adds --task-rules, a file of task rules.
 void add_task_rules_option(CLI::App& command, std::string& rules);

@@ -35,6 +35,11 @@ void require_traces(const std::vector<std::string>& files) {
     }
 }
 
+/// Where a window that shows these files keeps their notes.
+std::string notes_place(const std::vector<std::string>& files) {
+    return files.size() == 1 ? files.front() : joined_path({files.begin(), files.end()}).string();
+}
+
 ExitCode view_command(ViewFlags flags) {
     ViewOptions& shown = flags.shown;
     shown.files = with_files_of_folders(shown.files);
@@ -87,6 +92,7 @@ ExitCode view_command(ViewFlags flags) {
     const bool is_window = !shown.writes_file() && shown.baseline.empty() && flags.rules.empty();
     std::optional<JoinedTrace> joined;
     if (joins && !is_window) {
+        shown.notes_of = notes_place(shown.files);
         shown.files = {joined.emplace(shown.files, flags.rules).path().string()};
     }
     std::optional<JoinedTrace> old_run;

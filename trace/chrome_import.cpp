@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kMeasuredProcess = 1;
+constexpr std::string_view kProfileFormat = "pipescope.profile";
 constexpr std::int64_t kSimulatedProcess = 2;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
 
@@ -392,8 +393,8 @@ RankOfFile rank_of_file(const std::filesystem::path& path) {
         header = read(path, [&](std::istream& in) { return read_chrome_json(in, nobody); });
     }
     const std::optional<RecordingRank> rank = named_rank(header.distributed).rank;
-    const bool is_trace = header.has_events || !header.format.empty();
-    return {is_trace, rank, rank || !header.format.empty() || (header.has_events && holds_range(path))};
+    const bool is_profile = header.format == kProfileFormat;  // other formats of ours, such as notes, are no traces
+    return {header.has_events || is_profile, rank, rank || is_profile || (header.has_events && holds_range(path))};
 }
 
 OpenedTrace import_chrome(const std::filesystem::path& path, const ReadProgress& progress) {
@@ -401,7 +402,7 @@ OpenedTrace import_chrome(const std::filesystem::path& path, const ReadProgress&
     ChromeImport import(path, trace);
     const ChromeHeader header = read(
         path, [&](std::istream& in) { return read_chrome_json(in, import); }, progress);
-    if (header.format == "pipescope.profile") {
+    if (header.format == kProfileFormat) {
         trace.origin = TraceOrigin::profile;
         trace.profile_json = whole(path);
         return trace;

@@ -589,12 +589,13 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     return merged;
 }
 
+bool may_be_rank_file(const fs::path& file) {
+    std::error_code unknown;
+    return looks_like_json(file) || fs::file_size(file, unknown) == 0 || is_plain_json_value(file);
+}
+
 bool are_rank_files(const std::vector<fs::path>& files) {
-    const auto may_be = [](const fs::path& file) {
-        std::error_code unknown;
-        return looks_like_json(file) || fs::file_size(file, unknown) == 0 || is_plain_json_value(file);
-    };
-    if (files.size() < 2 || !std::ranges::all_of(files, may_be)) {
+    if (files.size() < 2 || !std::ranges::all_of(files, may_be_rank_file)) {
         return false;
     }
     std::set<int> ranks;

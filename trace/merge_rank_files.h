@@ -19,6 +19,8 @@ namespace pipescope {
 MergedTrace merge_rank_files(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
                              IfExists if_exists, const TaskRules& rules);
 
+/// True of JSON and of empty files, as after a full disk: are_rank_files() is false if another file is among them.
+bool may_be_rank_file(const std::filesystem::path& file);
 /// True if at least two files are JSON of another program that says its rank, all of runs of one size and no rank
 /// twice, and the others are no traces at all. Reads the files' heads, as rank_of_file() does; no file if there is only
 /// one.

@@ -1,12 +1,16 @@
 #include "trace/run_files.h"
 
 #include "schedule/error.h"
+#include "schedule/number_text.h"
+#include "trace/chrome_import.h"
 #include "trace/merge_rank_files.h"
+#include "trace/trace_file.h"
 #include "trace/trace_reader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -16,8 +20,49 @@
 namespace pipescope {
 namespace fs = std::filesystem;
 
+namespace {
+constexpr std::size_t kMostNamed = 3;  // of joined files
+
+/// True if the joined name stands for these files alone: it names them, or they are numbered one by one from the first.
+bool is_told_by_first(const std::vector<fs::path>& files) {
+    if (files.size() <= kMostNamed) {
+        return true;
+    }
+    const std::string first = files.front().filename().string();
+    const auto is_digit = [](char each) { return each >= '0' && each <= '9'; };
+    const std::size_t stem = files.front().stem().string().size();
+    std::size_t end = stem;
+    while (end > 0 && !is_digit(first[end - 1])) {
+        --end;
+    }
+    std::size_t start = end;
+    while (start > 0 && is_digit(first[start - 1])) {
+        --start;
+    }
+    const std::optional<std::int64_t> number =
+        number_in<std::int64_t>(std::string_view(first).substr(start, end - start));
+    std::set<std::string> wanted;
+    for (std::size_t k = 0; number && k < files.size(); ++k) {
+        const std::string text = std::to_string(*number + static_cast<std::int64_t>(k));
+        const std::string zeros(end - start > text.size() ? end - start - text.size() : 0, '0');
+        wanted.insert(first.substr(0, start) + zeros + text + first.substr(end));
+    }
+    return std::ranges::all_of(files,
+                               [&](const fs::path& file) { return wanted.contains(file.filename().string()); }) &&
+           wanted.size() == files.size();
+}
+
+/// FNV-1a
+std::uint64_t checksum_of(const std::string& text) {
+    std::uint64_t hash = 14695981039346656037U;
+    for (const char each : text) {
+        hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
+    }
+    return hash;
+}
+}  // namespace
+
 std::string joined_name(const std::vector<fs::path>& files) {
-    constexpr std::size_t kMostNamed = 3;
     std::string name = files.front().stem().string();
     for (std::size_t k = 1; k < files.size() && files.size() <= kMostNamed; ++k) {
         name += " + " + files[k].stem().string();
@@ -32,12 +77,37 @@ std::string joined_name(const std::vector<fs::path>& files) {
     return name + files.front().extension().string();
 }
 
+fs::path joined_path(const std::vector<fs::path>& files) {
+    fs::path name(joined_name(files));
+    if (!is_told_by_first(files)) {
+        std::string names;
+        for (const fs::path& file : files) {
+            names += file.filename().string() + '\n';
+        }
+        name = fmt::format("{} ({:08x}){}", name.stem().string(), checksum_of(names) & 0xffffffffU,
+                           name.extension().string());
+    }
+    return fs::absolute(files.front()).parent_path() / name;
+}
+
 namespace {
 bool is_own_trace(const fs::path& path) {
     try {
         return TraceReader::open(path).has_value();
     } catch (const Error&) {
         return false;  // whoever opens it says why it cannot be read
+    }
+}
+
+/// True for the viewer's notes, which it keeps beside a trace.
+bool is_file_of_notes(const fs::path& path) {
+    if (!path.filename().string().ends_with(".notes.json")) {
+        return false;
+    }
+    try {
+        return !looks_like_json(path) || !rank_of_file(path).is_trace;
+    } catch (const Error&) {
+        return true;  // damaged
     }
 }
 
@@ -55,8 +125,7 @@ FolderContents contents_of(const fs::path& folder) {
         std::error_code unknown;
         const std::string name = entry->path().filename().string();
         const bool is_trace = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
-        const bool is_notes = name.ends_with(".notes.json");  // of the viewer, beside a trace
-        if (entry->is_regular_file(unknown) && is_trace && !is_notes) {
+        if (entry->is_regular_file(unknown) && is_trace && !is_file_of_notes(entry->path())) {
             contents.traces.push_back(entry->path());
         } else if (entry->is_directory(unknown)) {
             contents.last_folder = std::max(contents.last_folder, entry->path().string());
@@ -93,9 +162,16 @@ MergedTrace merge_any(const std::vector<fs::path>& inputs, const fs::path& outpu
     return merge_rank_files(inputs, output, if_exists, rules.empty() ? TaskRules() : TaskRules::load(rules));
 }
 
+std::vector<fs::path> without_notes(std::vector<fs::path> files) {
+    if (!std::ranges::all_of(files, is_file_of_notes)) {
+        std::erase_if(files, is_file_of_notes);
+    }
+    return files;
+}
+
 std::vector<fs::path> with_files_of_folders(const std::vector<fs::path>& arguments) {
     std::vector<fs::path> files;
-    for (const fs::path& argument : arguments) {
+    for (const fs::path& argument : without_notes(arguments)) {
         std::error_code unknown;
         if (!fs::is_directory(argument, unknown)) {
             files.push_back(argument);
@@ -143,11 +219,30 @@ std::vector<std::vector<fs::path>> grouped_by_run(const std::vector<fs::path>& f
             others.push_back(file);
         }
     }
-    if (are_rank_files(others)) {
-        groups.push_back(std::move(others));
-    } else {
-        std::ranges::transform(others, std::back_inserter(groups),
+    const auto add_alone = [&groups](const std::vector<fs::path>& alone) {
+        std::ranges::transform(alone, std::back_inserter(groups),
                                [](const fs::path& file) { return std::vector{file}; });
+    };
+    const auto add_ranks = [&](std::vector<fs::path> ranks_or_not) {
+        if (are_rank_files(ranks_or_not)) {
+            groups.push_back(std::move(ranks_or_not));
+            return true;
+        }
+        return false;
+    };
+    const auto rest = std::ranges::stable_partition(others, may_be_rank_file);
+    add_alone({rest.begin(), rest.end()});
+    others.erase(rest.begin(), rest.end());
+    if (!add_ranks(others)) {
+        std::map<fs::path, std::vector<fs::path>> folders;
+        for (const fs::path& file : others) {
+            folders[file.parent_path()].push_back(file);
+        }
+        for (const auto& [folder, of_folder] : folders) {
+            if (!add_ranks(of_folder)) {
+                add_alone(of_folder);
+            }
+        }
     }
     std::ranges::stable_sort(
         groups, {}, [&](const std::vector<fs::path>& group) { return std::ranges::find(files, group.front()); });

@@ -27,8 +27,10 @@ constexpr std::array<NamedText, 5> kAboutPictures{{{"--size", &ViewOptions::size
                                                    {"--mode", &ViewOptions::mode},
                                                    {"--align", &ViewOptions::align},
                                                    {"--step", &ViewOptions::step}}};
-constexpr std::array<NamedText, 3> kOtherTexts{
-    {{"--render", &ViewOptions::render}, {"--report", &ViewOptions::report}, {"--theme", &ViewOptions::theme}}};
+constexpr std::array<NamedText, 4> kOtherTexts{{{"--render", &ViewOptions::render},
+                                                {"--report", &ViewOptions::report},
+                                                {"--theme", &ViewOptions::theme},
+                                                {"--notes-of", &ViewOptions::notes_of}}};
 
 /// Parses a time with a unit; plain numbers are in ns. A negative time lies before the step.
 std::int64_t parse_time(const std::string& text) {

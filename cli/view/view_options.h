@@ -23,6 +23,7 @@ struct ViewOptions {
     std::string step;
     std::string range;
     std::string theme;
+    std::string notes_of;  ///< the trace whose notes are shown, if FILE is a temporary one; empty: FILE
     bool all = false;
     bool critical_path = false;
     bool force = false;

@@ -40,7 +40,7 @@ std::vector<std::filesystem::path> pathsOf(const QStringList& files) {
 
 ViewedFiles::ViewedFiles(QStringList files)
     : files_(std::move(files)),
-      path_(files_.size() == 1 ? files_.front() : QFileInfo(files_.front()).absoluteDir().filePath(nameOf(files_))) {}
+      path_(files_.size() == 1 ? files_.front() : QString::fromStdString(joined_path(pathsOf(files_)).string())) {}
 
 QString ViewedFiles::nameOf(const QStringList& files) {
     return files.size() == 1 ? QFileInfo(files.front()).fileName()

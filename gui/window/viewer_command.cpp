@@ -145,6 +145,28 @@ bool showsLanes(const DocumentPage& page) {
     });
 }
 
+bool fits(const MainWindow& window, const DocumentPage& page, const QSize& size) {
+    return window.size() == size && showsLanes(page);
+}
+
+/// The least size that fits, nearly. Narrow windows need more height, since their lines of text wrap.
+QSize leastSize(MainWindow& window, const DocumentPage& page) {
+    constexpr int kMore = 16;  // px
+    constexpr int kMostTries = 64;
+    QSize size = window.minimumSizeHint();
+    for (int tries = 0; tries < kMostTries; ++tries) {
+        window.resize(size);
+        QApplication::processEvents();
+        QApplication::processEvents();
+        if (fits(window, page, size)) {
+            break;
+        }
+        const QSize needed = size.expandedTo(window.minimumSizeHint());
+        size = needed == size ? size + QSize(0, kMore) : needed;
+    }
+    return size;
+}
+
 /// The number of forwards in the simulated step.
 std::int64_t forwardsOf(const TraceDocument& document) {
     return document.simulation ? document.simulation->micro_batches *
@@ -200,13 +222,17 @@ int renderWindow(const ViewOptions& options) {
         // The other timeline, which may be longer, is not in the picture.
         page.axis().show(measuredRange(*page.document(), page.model().step()));
     }
-    QApplication::processEvents();  // lays out widgets and their scroll bars
+    QApplication::processEvents();  // lays out widgets and their scroll bars, and reads the notes beside FILE
+    if (!options.notes_of.empty()) {
+        page.notes().load(QString::fromStdString(options.notes_of));
+    }
     QApplication::processEvents();
     window.finishWork();
-    if (!options.size.empty() && (window.size() != QSize(size.width, size.height) || !showsLanes(page))) {
+    if (!options.size.empty() && !fits(window, page, QSize(size.width, size.height))) {
+        const QSize least = leastSize(window, page);
         throw UsageError("--size is " + options.size + ", but the lanes of this trace need a window of at least " +
-                         std::to_string(window.minimumSizeHint().width()) + "x" +
-                         std::to_string(window.minimumSizeHint().height()) + "; give a larger size, such as 1600x900");
+                         std::to_string(least.width()) + "x" + std::to_string(least.height()) +
+                         "; give a larger size, such as 1600x900");
     }
     if (rendersPage(options)) {
         saveTimelinePage(pageSceneOf(page, themeOf(options)), QString::fromStdString(options.render));
@@ -240,6 +266,12 @@ int showWindows(const ViewOptions& options) {
             [&] { window.files().compareWith({QString::fromStdString(options.baseline.front())}); },
             Qt::SingleShotConnection);
     }
+    if (!options.notes_of.empty()) {
+        QObject::connect(
+            &window.files(), &FileTabs::loaded, &window,
+            [&] { window.page()->notes().load(QString::fromStdString(options.notes_of)); },
+            static_cast<Qt::ConnectionType>(Qt::QueuedConnection | Qt::SingleShotConnection));
+    }
     window.files().open(files);
     return QApplication::exec();
 }
@@ -257,6 +289,8 @@ int runViewer(int argc, char** argv) {
     add_view_options(app, options);
     add_look_options(app, options);
     app.get_option("--baseline")->expected(1);
+    app.add_option("--notes-of", options.notes_of, "The trace whose notes are shown, if FILE is a temporary one")
+        ->type_name("FILE");
     try {
         app.parse(argc, argv);
         check(options);

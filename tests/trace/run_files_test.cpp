@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "tests/trace/rank_files.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -45,6 +46,51 @@ TEST_F(RunFiles, OfAFolderThatCannotBeReadToItsEndAreRefused) {
                                    HasSubstr("Input/output error"), HasSubstr("check its permissions")))
             << read;
     }
+}
+
+TEST_F(RunFiles, OfAPatternAreNotTheViewersNotes) {
+    const auto notes = folder_ / "t: rank0 + 3 more.json.notes.json";
+    write_text(notes, R"({"format": "pipescope.notes", "version": 1, "notes": []})");
+    EXPECT_THAT(with_files_of_folders({notes, folder_ / "a.json"}), ElementsAre(folder_ / "a.json"));
+    EXPECT_THAT(with_files_of_folders({notes}), ElementsAre(notes)) << "so that somebody says what it is";
+    const auto trace = folder_ / "of.notes.json";
+    write_text(trace, R"({"traceEvents": []})");
+    EXPECT_THAT(with_files_of_folders({trace, folder_ / "a.json"}), ElementsAre(trace, folder_ / "a.json"));
+}
+
+TEST_F(RunFiles, OfRanksAreOneRunBesideOtherFiles) {
+    std::vector<std::filesystem::path> ranks;
+    for (const char* folder : {"one", "two"}) {
+        std::filesystem::create_directory(folder_ / folder);
+        for (int rank = 0; rank < 2; ++rank) {
+            ranks.push_back(folder_ / folder / ("rank" + std::to_string(rank) + ".json"));
+            RankFile(rank, 2).range("Forward 0", 10, 35).write(ranks.back());
+        }
+    }
+    const std::vector one{ranks[0], ranks[1]};
+    const auto other = folder_ / "d.txt";
+    write_text(other, "no trace");
+    EXPECT_THAT(grouped_by_run({ranks[0], ranks[1], other}), ElementsAre(one, std::vector{other}));
+    EXPECT_THAT(grouped_by_run({other, ranks[0], ranks[1]}), ElementsAre(std::vector{other}, one));
+    EXPECT_THAT(grouped_by_run(ranks), ElementsAre(one, std::vector{ranks[2], ranks[3]}));
+}
+
+TEST_F(RunFiles, OfDifferentRanksHaveDifferentPlaces) {
+    const auto place = [&](std::vector<int> ranks) {
+        std::vector<std::filesystem::path> files;
+        for (const int rank : ranks) {
+            files.push_back(folder_ / ("rank" + std::to_string(rank) + ".json"));
+        }
+        return joined_path(files);
+    };
+    const std::string folder = folder_.path().filename().string();
+    EXPECT_EQ(place({0, 1, 2, 3}).filename(), folder + ": rank0 + 3 more.json") << "where notes have been until now";
+    EXPECT_EQ(place({9, 10, 11, 12}).filename(), folder + ": rank9 + 3 more.json");
+    EXPECT_NE(place({0, 4, 5, 6}), place({0, 1, 2, 3}));
+    EXPECT_NE(place({0, 4, 5, 6}), place({0, 4, 5, 7}));
+    EXPECT_EQ(place({0, 4, 5, 6}), place({0, 4, 5, 6}));
+    EXPECT_EQ(place({0, 4, 5, 6}).extension(), ".json");
+    EXPECT_EQ(place({0, 4}).filename(), folder + ": rank0 + rank4.json");
 }
 }  // namespace
 }  // namespace pipescope

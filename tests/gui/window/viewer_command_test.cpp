@@ -1,4 +1,5 @@
 #include "gui/document/document_loader.h"
+#include "gui/document/notes_file.h"
 #include "gui/document/step_history.h"
 #include "tests/gui/sample_trace.h"
 
@@ -9,6 +10,7 @@
 #include <QImage>
 #include <QProcess>
 #include <QProcessEnvironment>
+#include <QRegularExpression>
 #include <QSet>
 #include <QSettings>
 #include <QTest>
@@ -409,6 +411,37 @@ TEST_F(ViewerCommand, GetsAllThatPipescopeViewIsAskedFor) {
                             QStringLiteral("--mode"), QStringLiteral("sideways")})
                   .code,
               2);
+}
+
+// A trace that joins others is a temporary file. Their notes are where a window keeps them.
+TEST_F(ViewerCommand, ShowsTheNotesOfTheTraceThatItIsToldOf) {
+    const QString kept = path("kept.sqlite");
+    writeNotes(kept, {{0, QStringLiteral("slow here"), 1'000'000'000}});
+    const QString page = path("noted.html");
+    ASSERT_EQ(view({trace(), QStringLiteral("--notes-of"), kept, QStringLiteral("--render"), page}).code, 0);
+    EXPECT_TRUE(read(page).contains("slow here"));
+    QFile damaged(notesPathOf(kept));
+    ASSERT_TRUE(damaged.open(QIODevice::WriteOnly));
+    damaged.write("{");
+    damaged.close();
+    const Outcome outcome = view({trace(), QStringLiteral("--notes-of"), kept, QStringLiteral("--render"), page,
+                                  QStringLiteral("--report"), path("noted.r.html"), QStringLiteral("--force")});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_TRUE(outcome.error.contains(QStringLiteral("has no readable notes"))) << outcome.error.toStdString();
+    EXPECT_TRUE(read(page).contains("has no readable notes"));
+    EXPECT_TRUE(read(path("noted.r.html")).contains("has no readable notes"));
+}
+
+TEST_F(ViewerCommand, NamesASizeThatIsNotRefused) {
+    const auto drawn = [&](const QString& size) {
+        return view({trace(), QStringLiteral("--render"), path("small.png"), QStringLiteral("--force"),
+                     QStringLiteral("--size"), size});
+    };
+    const Outcome refused = drawn(QStringLiteral("330x330"));
+    ASSERT_EQ(refused.code, 2);
+    static const QRegularExpression size(QStringLiteral("at least (\\d+x\\d+);"));
+    const QString named = size.match(refused.error).captured(1);
+    EXPECT_EQ(drawn(named).code, 0) << named.toStdString();
 }
 
 TEST_F(ViewerCommand, ComputesNoAdviceForAPictureOfManyForwards) {
