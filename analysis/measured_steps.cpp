@@ -423,10 +423,14 @@ std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const RunCh
     if (idle.empty() || refuse_bubbles(run.warnings)) {  // which say why, such as the trace of one rank
         return {};
     }
-    return {refusal(
+    const bool knows_steps = idle.front() != 0 && run.options && first_lane_tells_step(*run.options);
+    TraceWarning warning = refusal(
         std::string(kLaneWithoutTasks),
-        fmt::format("{} {} of the run's pipeline {} no task in this file, so idle time and bubble fractions are "
+        fmt::format("{} {} of the run's pipeline {} no task in this file, so idle time{} bubble fractions{} are "
                     "not known and not shown; the file may be damaged; record it again",
-                    idle.size() == 1 ? "lane" : "lanes", fmt::join(idle, ", "), idle.size() == 1 ? "has" : "have"))};
+                    idle.size() == 1 ? "lane" : "lanes", fmt::join(idle, ", "), idle.size() == 1 ? "has" : "have",
+                    knows_steps ? " and" : ",", knows_steps ? "" : ", step times and rates"));
+    warning.of_steps = !knows_steps;
+    return {std::move(warning)};
 }
 }  // namespace pipescope

@@ -82,11 +82,18 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
     return compared;
 }
 
+std::optional<ModelError> judged_model_error(const RunComparison& compared) {
+    return compared.comparison && !refuse_bubbles(compared.warnings) ? model_error(*compared.comparison) : std::nullopt;
+}
+
 std::string nothing_measured(const RecordedRun& run) {
     return fmt::format(
         "is {} and holds no measured task; there is nothing to compare; record a run with 'pipescope run "
         "--trace'{}",
-        run.source, run.of_another_program ? ", or name this program's tasks with --task-rules" : "");
+        run.source,
+        run.of_another_program                 ? ", or name this program's tasks with --task-rules"
+        : run.origin == TraceOrigin::pipescope ? ", or call 'pipescope recover' if the run was killed"
+                                               : "");
 }
 
 TraceComparison compare_trace(const std::filesystem::path& path) {

@@ -27,6 +27,9 @@ struct RunComparison {
 /// slices of these steps. `check`: of the whole run.
 RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
                           const Timeline& measured, const std::vector<MemorySample>& memory, const RunCheck& check);
+/// model_error() of the comparison. Empty without one, and if a warning refuses the run's figures: its steps may be
+/// longer or shorter than recorded.
+std::optional<ModelError> judged_model_error(const RunComparison& compared);
 /// Reason why a trace without measured tasks cannot be compared, as RecordedRun::why_not_simulated.
 std::string nothing_measured(const RecordedRun& run);
 
@@ -46,6 +49,8 @@ struct TraceComparison {
 
     /// True if measured bubble fractions are withheld.
     bool lossy() const { return refuse_bubbles(warnings); }
+    /// True if measured step times and rates are withheld.
+    bool lacks_steps() const { return !why_no_step_times(warnings).empty(); }
 };
 /// Simulates the configuration in a recorded trace, compares the two and replays the steps, without warm-up. Throws
 /// TraceFormatError for a file that is not a trace, or lacks the measured steps, the profile or the configuration.

@@ -54,21 +54,37 @@ std::vector<std::size_t> launching_lanes(const OpenedTrace& trace) {
     return launching;
 }
 
-/// A process of a run with replicas may run a whole pipeline.
-bool lacks_lanes(const OpenedTrace& trace, const ProcessFacts& process) {
+std::optional<PipelineOptions> options_in(const OpenedTrace& trace) {
     const auto configuration = trace.run.find("configuration");
     try {
-        return configuration == trace.run.end() ||
-               process.lanes.size() <
-                   static_cast<std::size_t>(num_lanes(parse_pipeline_options(configuration->second)));
+        return configuration == trace.run.end() ? std::nullopt
+                                                : std::optional(parse_pipeline_options(configuration->second));
     } catch (const Error&) {
-        return true;
+        return std::nullopt;
     }
+}
+
+/// A refusal if the process ran a part of the lanes; with replicas, it may have run a whole pipeline.
+std::optional<TraceWarning> warning_of_one_rank(const OpenedTrace& trace, const ProcessFacts& process) {
+    const std::optional<PipelineOptions> options = options_in(trace);
+    if (options && process.lanes.size() >= static_cast<std::size_t>(num_lanes(*options))) {
+        return std::nullopt;
+    }
+    const bool knows_steps = options && first_lane_tells_step(*options) &&
+                             std::ranges::find(process.lanes, LaneId{0}) != process.lanes.end();
+    TraceWarning warning = refusal(
+        "this is the trace of one rank alone",
+        fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are missing, so bubble "
+                    "fractions{} are not known and not shown; give the traces of all ranks, or join them with "
+                    "'pipescope merge'",
+                    process.rank, process.size, knows_steps ? "" : ", step times and rates"));
+    warning.of_steps = !knows_steps;
+    return warning;
 }
 }  // namespace
 
 TraceWarning refusal(std::string brief, std::string text) {
-    return {Severity::refusal, std::move(text), false, std::move(brief)};
+    return {Severity::refusal, std::move(text), false, std::move(brief), false};
 }
 
 std::vector<std::string> texts_of(std::span<const TraceWarning> warnings) {
@@ -91,6 +107,18 @@ bool refuse_bubbles(std::span<const TraceWarning> warnings) {
 std::string why_no_bubbles(std::span<const TraceWarning> warnings) {
     const auto found = std::ranges::find_if(warnings, is_refusal);
     return found != warnings.end() ? found->brief : std::string();
+}
+
+std::string why_no_step_times(std::span<const TraceWarning> warnings) {
+    const auto found = std::ranges::find_if(warnings, &TraceWarning::of_steps);
+    return found != warnings.end() ? found->brief : std::string();
+}
+
+bool first_lane_tells_step(const PipelineOptions& options) {
+    return is_synchronous(options.schedule) && !splits_backward(options.schedule) && !options.schedule.file() &&
+           options.schedule.name() != Schedule::automatic && options.update == Update::synchronous &&
+           options.balance.num_partitions() == static_cast<std::size_t>(num_lanes(options)) &&
+           (options.placement.empty() || options.placement.front() == LaneId{0});
 }
 
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops) {
@@ -136,14 +164,10 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.push_back({Severity::caution, std::string(kNotClosed)});
     }
-    if (const auto process = recording_process(trace.run);
-        process && process->size > 1 && lacks_lanes(trace, *process)) {
-        warnings.push_back(refusal(
-            "this is the trace of one rank alone",
-            fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are missing, so bubble "
-                        "fractions are not known and not shown; give the traces of all ranks, or join them with "
-                        "'pipescope merge'",
-                        process->rank, process->size)));
+    if (const auto process = recording_process(trace.run); process && process->size > 1) {
+        if (std::optional<TraceWarning> warning = warning_of_one_rank(trace, *process)) {
+            warnings.push_back(std::move(*warning));
+        }
     }
     if (std::string warning = unknown_times_warning(trace.run); !warning.empty()) {
         warnings.push_back(refusal(kNoTimesOfTasks, std::move(warning)));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "schedule/machine_load.h"
+#include "simulator/pipeline_options.h"
 #include "trace/opened_trace.h"
 
 #include <optional>
@@ -23,6 +24,7 @@ struct TraceWarning {
     std::string text;
     bool of_prediction = false;  ///< about the profile and how it predicts the run, not about the run
     std::string brief = {};      ///< of a refusal: why idle time is unknown, such as "ranges were lost"
+    bool of_steps = false;       ///< of a refusal: step times and rates are unknown too, and withheld
 
     friend bool operator==(const TraceWarning&, const TraceWarning&) = default;
 };
@@ -33,6 +35,10 @@ std::vector<std::string> texts_of(std::span<const TraceWarning> warnings);
 bool refuse_bubbles(std::span<const TraceWarning> warnings);
 /// TraceWarning::brief of the first refusal; empty if there is none.
 std::string why_no_bubbles(std::span<const TraceWarning> warnings);
+/// TraceWarning::brief of the first refusal that withholds step times; empty if they are known.
+std::string why_no_step_times(std::span<const TraceWarning> warnings);
+/// True if the first and the last task of each step are of lane 0, so that its tasks alone tell the step time.
+bool first_lane_tells_step(const PipelineOptions& options);
 
 /// A refusal for each source that lost records; empty if none did.
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);

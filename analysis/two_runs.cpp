@@ -79,7 +79,7 @@ ReadRun read_run(const std::filesystem::path& path) {
                             update_of(compared.run)};
     compared.figures = figures_of(compared.run, measured);
     compared.bubbles = bubble_report(measured, compared.run.graph, sends_of(compared.run));
-    if (compared.run.options && compared.figures->step_mean.count() > 0) {
+    if (compared.run.options && compared.figures->step_mean.count() > 0 && compared.why_no_step_times().empty()) {
         compared.samples_per_second = static_cast<double>(compared.run.options->batch) * 1e9 /
                                       static_cast<double>(compared.figures->step_mean.count());
     }
@@ -96,13 +96,15 @@ std::vector<double> numbers_of(const std::vector<Nanoseconds>& times) {
 
 void compare_steps_of(TwoRuns& runs) {
     for (ComparedRun* run : {&runs.before, &runs.after}) {
-        if (run->figures->step_times.size() > 1) {
+        if (run->figures->step_times.size() > 1 && run->why_no_step_times().empty()) {
             run->step_deviation = Nanoseconds{std::llround(standard_deviation(numbers_of(run->figures->step_times)))};
         }
     }
     const RunFigures& before = *runs.before.figures;
     const RunFigures& after = *runs.after.figures;
-    runs.step = step_difference(before, after);
+    if (runs.before.why_no_step_times().empty() && runs.after.why_no_step_times().empty()) {
+        runs.step = step_difference(before, after);
+    }
     if (!runs.before.lossy() && !runs.after.lossy()) {
         runs.bubble = mean_difference(before.bubbles, after.bubbles);
     }
@@ -214,12 +216,6 @@ void compare_tasks_of(const ReadRun& before, const ReadRun& after, TwoRuns& runs
 }
 
 std::optional<LossComparison> compare_losses(const RecordedRun& before, const RecordedRun& after) {
-    // A program that knows no losses records zeros, or nothing.
-    const auto knows_losses = [](const RecordedRun& run) {
-        return std::any_of(run.steps.begin(), run.steps.end(), [](const StepRecord& step) {
-            return step.training_loss != 0 && !std::isnan(step.training_loss);
-        });
-    };
     if (!knows_losses(before) || !knows_losses(after)) {
         return std::nullopt;
     }
@@ -301,9 +297,12 @@ Properties properties_of(const ReadRun& read) {
     for (const MergedProcess& process : run.processes) {
         hosts.push_back(process.host);
     }
+    if (std::ranges::all_of(hosts, &std::string::empty)) {
+        hosts.clear();  // not recorded
+    }
     const std::optional<ProcessFacts> alone = recording_process(read.trace.run);
     properties["processes"] =
-        std::to_string(std::max<std::size_t>(alone ? static_cast<std::size_t>(alone->size) : 1, hosts.size()));
+        std::to_string(std::max<std::size_t>(alone ? static_cast<std::size_t>(alone->size) : 1, run.processes.size()));
     properties["hosts"] = fmt::format("{}", fmt::join(hosts, ","));
     return properties;
 }
@@ -360,6 +359,12 @@ void compare_names(const std::filesystem::path& before, const std::filesystem::p
 }
 }  // namespace
 
+bool knows_losses(const RecordedRun& run) {
+    return std::any_of(run.steps.begin(), run.steps.end(), [](const StepRecord& step) {
+        return step.training_loss != 0 && !std::isnan(step.training_loss);
+    });
+}
+
 void TaskShape::add(const TaskKey& key) {
     if (is_compute(key.kind)) {
         partitions = std::max(partitions, key.partition + 1);
@@ -377,15 +382,16 @@ TaskShape task_shape(const Timeline& timeline) {
 }
 
 namespace {
-/// An emulated run does the work of its profile's model.
-const std::string& model_of(const RecordedRun& run) {
-    return run.profile && run.model.starts_with(kEmulatedPrefix) ? run.profile->model : run.model;
+/// An emulated run does the work of its profile's model. Of one without a profile, as that of a later rank, the model
+/// is not known: the file of the emulated profile may have any name.
+std::string model_of(const RecordedRun& run) {
+    return !run.model.starts_with(kEmulatedPrefix) ? run.model : run.profile ? run.profile->model : std::string();
 }
 }  // namespace
 
 std::string why_work_differs(const RecordedRun& before, const RecordedRun& after) {
-    const std::string& then = model_of(before);
-    const std::string& now = model_of(after);
+    const std::string then = model_of(before);
+    const std::string now = model_of(after);
     if (!then.empty() && !now.empty() && then != now) {
         return fmt::format("the model was {} and is {}", then, now);
     }

@@ -26,6 +26,8 @@ struct TaskShape {
 };
 TaskShape task_shape(const Timeline& timeline);
 
+/// True if a step has a loss. A program that knows none records zeros, or nothing, which is read as NaN.
+bool knows_losses(const RecordedRun& run);
 /// Reason why the steps of two runs do not hold the same work: another model or batch. Empty if they do, as far as the
 /// files say.
 std::string why_work_differs(const RecordedRun& before, const RecordedRun& after);
@@ -46,6 +48,8 @@ struct ComparedRun {
 
     /// True if bubble fractions are withheld.
     bool lossy() const { return refuse_bubbles(warnings); }
+    /// Why step times and rates are withheld; empty if they are known.
+    std::string why_no_step_times() const { return pipescope::why_no_step_times(warnings); }
 };
 
 /// The tasks of one kind on one partition, in the typical steps (typical_step()).
@@ -83,8 +87,8 @@ struct ConfigurationDifference {
 struct TwoRuns {
     ComparedRun before;
     ComparedRun after;
-    /// Means over the compared steps, in ns and 0 to 1. The bubble's is empty if one run lost ranges; both if a run has
-    /// no step to compare.
+    /// Means over the compared steps, in ns and 0 to 1. Empty if one run withholds them; both if a run has no step to
+    /// compare.
     std::optional<MeanDifference> step;
     std::optional<MeanDifference> bubble;
 

@@ -478,6 +478,14 @@ std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy, bool expect
 }  // namespace
 
 namespace {
+constexpr const char* kUnknownStep = "unknown";
+
+/// Of the measured steps, or null if they are withheld.
+template <class Value>
+Json of_steps(const TraceComparison& compared, const Value& value) {
+    return compared.lacks_steps() ? Json(nullptr) : or_null(std::optional(value));
+}
+
 /// Empty if the trace does not say how many samples a step has.
 std::optional<double> samples_per_second(const TraceComparison& compared, Nanoseconds step) {
     return compared.batch && step.count() > 0 ? std::optional(static_cast<double>(*compared.batch) / ns_of(step) * 1e9)
@@ -488,10 +496,13 @@ std::optional<double> samples_per_second(const TraceComparison& compared, Nanose
 void add_rates(const TraceComparison& compared, const JudgedStep& judged, TextTable& figures) {
     const std::optional<double> measured = samples_per_second(compared, judged.measured);
     const std::optional<double> simulated = samples_per_second(compared, judged.simulated);
+    const auto known = [&compared](std::string text) {
+        return compared.lacks_steps() ? kUnknownStep : std::move(text);
+    };
     if (measured && simulated) {
-        figures.add_row({"samples/s", fmt::format("{:.2f}", *measured), fmt::format("{:.2f}", *simulated), ""});
+        figures.add_row({"samples/s", known(fmt::format("{:.2f}", *measured)), fmt::format("{:.2f}", *simulated), ""});
         if (const double tokens = tokens_of(compared.simulation); tokens > 0) {
-            figures.add_row({"tokens/s", fmt::format("{:.0f}", *measured * tokens),
+            figures.add_row({"tokens/s", known(fmt::format("{:.0f}", *measured * tokens)),
                              fmt::format("{:.0f}", *simulated * tokens), ""});
         }
     }
@@ -499,11 +510,11 @@ void add_rates(const TraceComparison& compared, const JudgedStep& judged, TextTa
     if (!flops) {
         return;
     }
-    figures.add_row({"model operations", format_operations(flops->per_second(ns_of(judged.measured))),
+    figures.add_row({"model operations", known(format_operations(flops->per_second(ns_of(judged.measured)))),
                      format_operations(flops->per_second(ns_of(judged.simulated))), ""});
     const std::optional<double> used = flops->utilization(ns_of(judged.measured));
     const std::optional<double> predicted = flops->utilization(ns_of(judged.simulated));
-    if (used && predicted) {
+    if (used && predicted && !compared.lacks_steps()) {
         figures.add_row({"MFU", format_percent(*used), format_percent(*predicted), format_points(*predicted - *used)});
     }
 }
@@ -513,23 +524,24 @@ Json comparison_json(const TraceComparison& compared) {
     const Comparison& comparison = compared.comparison;
     const bool lossy = compared.lossy();
     Json object{{"steps", comparison.steps},
-                {"measured_step_ns", comparison.measured_step_time.count()},
+                {"measured_step_ns", of_steps(compared, comparison.measured_step_time.count())},
                 {"simulated_step_ns", comparison.simulated_step_time.count()},
-                {"measured_step_mean_ns", comparison.measured_step_mean.count()},
+                {"measured_step_mean_ns", of_steps(compared, comparison.measured_step_mean.count())},
                 {"simulated_step_mean_ns", or_null(comparison.simulated_step_mean)},
-                {"step_error", comparison.step_error},
+                {"step_error", of_steps(compared, comparison.step_error)},
                 {"lower_bound_ns", or_null(compared.simulation.lower_bound)},
                 {"measured_bubble_fraction", fraction_unless(lossy, comparison.measured_bubble_fraction)},
                 {"simulated_bubble_fraction", comparison.simulated_bubble_fraction},
                 {"measured_bubble_mean", fraction_unless(lossy, comparison.measured_bubble_mean)},
                 {"simulated_bubble_mean", or_null(comparison.simulated_bubble_mean)}};
     object["measured_wall_step_ns"] = or_null(comparison.measured_wall_step_time);
-    const std::optional<Replay>& replay = comparison.replay;
+    const std::optional<Replay> replay = compared.lacks_steps() ? std::nullopt : comparison.replay;
     object["replay_step_ns"] = replay ? Json(replay->step_time.count()) : Json(nullptr);
     object["replay_error"] = replay ? Json(replay->error) : Json(nullptr);
     object["replay_with_gaps_error"] = replay ? Json(replay->with_gaps_error) : Json(nullptr);
     const JudgedStep judged = comparison.judged();
-    object["measured_samples_per_second"] = or_null(samples_per_second(compared, judged.measured));
+    object["measured_samples_per_second"] =
+        compared.lacks_steps() ? Json(nullptr) : or_null(samples_per_second(compared, judged.measured));
     object["simulated_samples_per_second"] = or_null(samples_per_second(compared, judged.simulated));
     if (const double tokens = tokens_of(compared.simulation); tokens > 0) {
         for (const char* side : {"measured_", "simulated_"}) {
@@ -540,9 +552,11 @@ Json comparison_json(const TraceComparison& compared) {
     }
     if (const std::optional<ModelFlops>& flops = compared.simulation.flops) {
         object["model_flops"] = flops->step;
-        object["measured_model_tflops_per_second"] = flops->per_second(ns_of(judged.measured)) / 1e12;
+        object["measured_model_tflops_per_second"] =
+            of_steps(compared, flops->per_second(ns_of(judged.measured)) / 1e12);
         object["simulated_model_tflops_per_second"] = flops->per_second(ns_of(judged.simulated)) / 1e12;
-        object["measured_mfu"] = or_null(flops->utilization(ns_of(judged.measured)));
+        object["measured_mfu"] =
+            compared.lacks_steps() ? Json(nullptr) : or_null(flops->utilization(ns_of(judged.measured)));
         object["simulated_mfu"] = or_null(flops->utilization(ns_of(judged.simulated)));
     }
     object["tasks_matched"] = comparison.tasks_matched;
@@ -563,7 +577,7 @@ Json comparison_json(const TraceComparison& compared) {
     if (const std::optional<ModelFlops>& flops = compared.simulation.flops) {
         for (std::size_t lane = 0; lane < std::min(flops->lanes.size(), object["lanes"].size()); ++lane) {
             object["lanes"][lane]["measured_model_tflops_per_second"] =
-                flops->lane_per_second(lane, ns_of(judged.measured)) / 1e12;
+                of_steps(compared, flops->lane_per_second(lane, ns_of(judged.measured)) / 1e12);
         }
     }
     object["worst"] = Json::array();
@@ -594,6 +608,12 @@ Json comparison_json(const TraceComparison& compared) {
         object["refused"] = {"measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction",
                              "bubbles.measured"};
     }
+    if (compared.lacks_steps()) {
+        for (const char* field : {"measured_step_ns", "measured_step_mean_ns", "step_error",
+                                  "measured_samples_per_second", "replay_step_ns", "replay_error"}) {
+            object["refused"].push_back(field);
+        }
+    }
     return object;
 }
 
@@ -602,8 +622,9 @@ std::string comparison_text(const TraceComparison& compared) {
     const bool lossy = compared.lossy();
     TextTable figures({{"", Align::left}, {"measured"}, {"simulated"}, {"error"}});
     const JudgedStep judged = comparison.judged();
-    figures.add_row({"step time", format_duration(judged.measured), format_duration(judged.simulated),
-                     format_error_percent(comparison.step_error)});
+    const bool no_steps = compared.lacks_steps();
+    figures.add_row({"step time", no_steps ? kUnknownStep : format_duration(judged.measured),
+                     format_duration(judged.simulated), no_steps ? "" : format_error_percent(comparison.step_error)});
     figures.add_row({"bubble fraction", percent_unless(lossy, judged.measured_bubble),
                      format_percent(judged.simulated_bubble),
                      lossy ? "" : format_points(judged.simulated_bubble - judged.measured_bubble)});
@@ -631,7 +652,7 @@ std::string comparison_text(const TraceComparison& compared) {
                                                                      static_cast<double>(*each.measured_peak_bytes)))
                                : ""});
     }
-    if (comparison.replay) {
+    if (comparison.replay && !no_steps) {
         figures.add_row({"replay with measured durations", format_duration(comparison.measured_step_time),
                          format_duration(comparison.replay->step_time),
                          format_error_percent(comparison.replay->error)});

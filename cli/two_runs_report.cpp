@@ -37,13 +37,14 @@ std::optional<double> relative(Nanoseconds was, Nanoseconds is) {
 Json run_json(const ComparedRun& run) {
     const std::optional<RunFigures>& figures = run.figures;
     const bool bubbles = figures && !run.lossy();
-    const auto of_figures = [&](auto value) { return figures ? Json(value(*figures)) : Json(nullptr); };
+    const bool steps = figures && run.why_no_step_times().empty();
+    const auto of_steps = [&](auto value) { return steps ? Json(value(*figures)) : Json(nullptr); };
     Json object{{"name", run.name},
                 {"model", text_or_null(run.run.model)},
                 {"steps", figures ? Json(figures->steps) : Json::array()}};
-    object["step_ns"] = of_figures([](const RunFigures& each) { return each.step_time.count(); });
-    object["step_mean_ns"] = of_figures([](const RunFigures& each) { return each.step_mean.count(); });
-    object["pipeline_ns"] = figures ? or_null(figures->pipeline_time) : Json(nullptr);
+    object["step_ns"] = of_steps([](const RunFigures& each) { return each.step_time.count(); });
+    object["step_mean_ns"] = of_steps([](const RunFigures& each) { return each.step_mean.count(); });
+    object["pipeline_ns"] = steps ? or_null(figures->pipeline_time) : Json(nullptr);
     object["step_deviation_ns"] = or_null(run.step_deviation);
     object["wall_step_ns"] = figures ? or_null(figures->wall_step_time) : Json(nullptr);
     object["bubble_fraction"] = bubbles ? Json(figures->bubble_fraction) : Json(nullptr);
@@ -183,8 +184,15 @@ std::string figures_text(const TwoRuns& runs) {
     const auto add_time = [&](const char* name, Nanoseconds was, Nanoseconds is) {
         table.add_row({name, format_duration(was), format_duration(is), change_text(relative(was, is))});
     };
-    add_time("step time, mean", old_run.step_mean, new_run.step_mean);
-    add_time("step time, median", old_run.step_time, new_run.step_time);
+    const auto add_step = [&](const char* name, Nanoseconds was, Nanoseconds is) {
+        const auto text = [](const ComparedRun& run, Nanoseconds time) {
+            return run.why_no_step_times().empty() ? format_duration(time) : "unknown";
+        };
+        table.add_row(
+            {name, text(runs.before, was), text(runs.after, is), runs.step ? change_text(relative(was, is)) : ""});
+    };
+    add_step("step time, mean", old_run.step_mean, new_run.step_mean);
+    add_step("step time, median", old_run.step_time, new_run.step_time);
     if (old_run.pipeline_time || new_run.pipeline_time) {
         add_time("its pipeline, median", old_run.pipeline_time.value_or(old_run.step_time),
                  new_run.pipeline_time.value_or(new_run.step_time));
@@ -369,8 +377,10 @@ std::string two_runs_text(const TwoRuns& runs) {
                            run.figures ? counted(run.figures->steps.size(), "step", "steps") : "no step");
     };
     text += printable(fmt::format("before: {}, after: {}", steps(runs.before), steps(runs.after))) + "\n";
-    if (runs.step) {
-        text += verdict(*runs.step) + figures_text(runs) + "\n";
+    if (runs.before.figures && runs.after.figures) {
+        text +=
+            runs.step ? verdict(*runs.step) : "the step times are not compared, since those of a run are not known\n";
+        text += figures_text(runs) + "\n";
         text += runs.bubble ? causes_text(runs) : "";
         text += tasks_text(runs);
     }

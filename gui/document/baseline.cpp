@@ -61,6 +61,7 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
             highestOver((*before.measuredMemory)[lane], *before.measured, baseline.figures.steps);
     }
     baseline.typical = typical_step(measured);
+    baseline.whyNoStepTime = before.whyNoStepTime();
     for (std::string& warning : left_out_warnings(steps)) {
         baseline.warnings.push_back(std::move(warning));
     }
@@ -110,7 +111,9 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     document.comparison =
         compare(after, figures, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
     addPeaks(document);
-    document.stepChange = step_difference(baseline.figures, figures);
+    if (baseline.whyNoStepTime.isEmpty() && document.whyNoStepTime().isEmpty()) {
+        document.stepChange = step_difference(baseline.figures, figures);
+    }
     document.bubbleChange = mean_difference(baseline.figures.bubbles, figures.bubbles);
     if (!document.whyNoTwins.empty()) {
         document.comparison->tasks_unmatched = 0;  // none was looked for

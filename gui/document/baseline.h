@@ -19,6 +19,7 @@ struct Baseline {
     std::vector<MemoryTrack> memory;          ///< in that step, by lane
     std::vector<std::optional<Bytes>> peaks;  ///< likewise
     QString whyNoBubble;                      ///< as TraceDocument::whyNoBubble(), for the compared steps
+    QString whyNoStepTime;                    ///< as TraceDocument::whyNoStepTime()
     RunFigures figures;                       ///< over the compared steps
     Timeline typical;                         ///< typical_step() of them
     TaskShape shape;

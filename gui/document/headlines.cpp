@@ -27,8 +27,12 @@ QString briefly(const Balance& balance) {
                            : translated("%1 partitions of %2 to %3 layers").arg(layers.size()).arg(*least).arg(*most);
 }
 
-/// `unknown` is why no bubble can be given; empty if one can.
-QStringList figures(Nanoseconds step, double bubbleFraction, const QString& unknown) {
+/// `unknown` is why no bubble can be given; empty if one can. `unknownStep`: likewise for the step time.
+QStringList figures(Nanoseconds step, double bubbleFraction, const QString& unknown,
+                    const QString& unknownStep = QString()) {
+    if (!unknownStep.isEmpty()) {
+        return {translated("step time and bubble not given, %1").arg(unknownStep)};
+    }
     const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction) : translated("not given, %1").arg(unknown);
     return {translated("step time %1").arg(formatDuration(step.count())), translated("bubble %1").arg(bubble)};
 }
@@ -168,10 +172,13 @@ QString baselineHeadline(const Baseline& before) {
     }
     const StepStatistics& pipeline = before.timeline->steps().front().statistics;
     const Nanoseconds step = pipeline.step_time() + after_pipeline(before.run);
-    QStringList shown = figures(step, pipeline.bubble_fraction, before.whyNoBubble);
+    QStringList shown = figures(step, pipeline.bubble_fraction, before.whyNoBubble, before.whyNoStepTime);
+    parts << translated("step %1").arg(before.step);
+    if (!before.whyNoStepTime.isEmpty()) {
+        return (parts << shown).join(kPartSeparator);
+    }
     addPipeline(shown, before.run, step);
-    parts << translated("step %1").arg(before.step) << shown
-          << brief(throughputOf(before.run, pipeline.step_time(), before.step));
+    parts << shown << brief(throughputOf(before.run, pipeline.step_time(), before.step));
     return parts.join(kPartSeparator);
 }
 
@@ -195,9 +202,13 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {
+        const Nanoseconds time = span->statistics.step_time();
+        const QString unknown = document.whyNoStepTime();
         parts << translated("step %1").arg(step)
-              << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step))
-              << brief(throughputOf(document.run, span->statistics.step_time(), step));
+              << figures(time, span->statistics.bubble_fraction, document.whyNoBubble(step), unknown);
+        if (unknown.isEmpty()) {
+            parts << brief(throughputOf(document.run, time, step));
+        }
     }
     return parts.join(kPartSeparator);
 }
@@ -229,7 +240,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
                          document.measured ? translated("against the recorded pipeline, simulated")
                                            : translated("against the default"));
         addPipeline(shown, document.run, simulated.step);
-    } else if (span == nullptr) {
+    } else if (span == nullptr || !document.whyNoStepTime().isEmpty()) {
         const StepFigures simulated = simulatedFigures(document);
         shown = figures(simulated.step, simulated.bubble, QString());
         addPipeline(shown, document.run, simulated.step);
@@ -261,6 +272,12 @@ QString comparisonHeadline(const TraceDocument& document) {
         return document.complete       ? QString()
                : document.noiseLeftOut ? translated("Simulating the noise: the expected step follows …")
                                        : translated("Reading memory, comparing …");
+    }
+    for (const QString& unknown :
+         {document.whyNoStepTime(), document.baseline ? document.baseline->whyNoStepTime : QString()}) {
+        if (!unknown.isEmpty()) {
+            return translated("Step times are not compared, %1").arg(unknown);
+        }
     }
     if (document.baseline) {
         return runsHeadline(document);

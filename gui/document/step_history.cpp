@@ -1,5 +1,6 @@
 #include "gui/document/step_history.h"
 
+#include "analysis/two_runs.h"
 #include "gui/style/number_format.h"
 #include "schedule/sample_statistics.h"
 
@@ -49,6 +50,9 @@ std::optional<std::size_t> StepHistory::find(std::int32_t step) const {
 QString StepHistory::describe(std::size_t index) const {
     const StepEntry& entry = steps.at(index);
     QString text = translated("step %1: %2").arg(entry.step).arg(formatDuration(entry.time.count()));
+    if (!whyNoTime.isEmpty()) {
+        text += translated(" of the recorded lanes alone");
+    }
     if (counted > 1 && medianTime.count() > 0 && entry.time != medianTime) {
         const double ratio = static_cast<double>(entry.time.count()) / static_cast<double>(medianTime.count());
         text += translated(" (%1 against the median)").arg(formatShareChange(ratio - 1));
@@ -71,8 +75,8 @@ QString StepHistory::describe(std::size_t index) const {
 
 StepHistory stepHistory(const TraceDocument& document) {
     StepHistory history;
-    const bool anyLoss = std::any_of(document.run.steps.begin(), document.run.steps.end(),
-                                     [](const StepRecord& record) { return record.training_loss != 0; });
+    history.whyNoTime = document.whyNoStepTime();
+    const bool anyLoss = knows_losses(document.run);
     std::vector<std::size_t> order;
     const std::vector<StepSpan>& spans = stepsOf(document);
     for (const StepSpan& span : spans) {
@@ -86,7 +90,7 @@ StepHistory stepHistory(const TraceDocument& document) {
         }
         if (const StepRecord* record = document.run.record_of(span.step); record != nullptr) {
             entry.warmup = record->warmup;
-            if (anyLoss) {  // a program that knows no losses records zeros
+            if (anyLoss) {
                 entry.loss = record->training_loss;
             }
         }

@@ -27,6 +27,7 @@ struct StepEntry {
 struct StepHistory {
     std::vector<StepEntry> steps;  ///< in order of time
     std::size_t counted = 0;
+    QString whyNoTime;  ///< TraceDocument::whyNoStepTime(): times are those of the lanes in the file
     // Indices into `steps`; empty without steps. With an even number of steps, the median is the longer of the middle
     // two.
     std::optional<std::size_t> median;

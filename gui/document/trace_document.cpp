@@ -84,6 +84,11 @@ QString TraceDocument::whyNoBubble() const {
     return {};
 }
 
+QString TraceDocument::whyNoStepTime() const {
+    const std::string why = why_no_step_times(run.warnings);
+    return QString::fromStdString(why.empty() ? why_no_step_times(warnings) : why);
+}
+
 QStringList TraceDocument::messages(Remarks remarks) const {
     QStringList all;
     const auto add = [&](Severity severity) {

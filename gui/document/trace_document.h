@@ -71,6 +71,9 @@ struct TraceDocument {
     QString whyNoBubble(std::int32_t step) const;
     /// Likewise for all compared steps.
     QString whyNoBubble() const;
+    /// Reason why measured step times and rates are unknown, such as "this is the trace of one rank alone"; empty if
+    /// they are known. The lengths of steps are then those of the lanes in the file.
+    QString whyNoStepTime() const;
     /// All messages about the file, one per line, the gravest first: warnings, notes, why nothing was compared or
     /// simulated, and, unless they are not wanted, remarks on how the figures were made.
     enum class Remarks { with, without };

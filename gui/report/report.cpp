@@ -374,9 +374,14 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
     }
     const Comparison& found = *document.comparison;
     const JudgedStep judged = found.judged();
+    const bool stepKnown = document.whyNoStepTime().isEmpty();
+    const bool otherKnown = !document.baseline || document.baseline->whyNoStepTime.isEmpty();
     table.rows.push_back({judged.is_mean ? translated("Step time, mean") : translated("Step time, median"),
-                          formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
-                          formatShareChange(document.baseline ? 1 / (1 + found.step_error) - 1 : found.step_error)});
+                          stepKnown ? formatDuration(judged.measured.count()) : translated("refused"),
+                          otherKnown ? formatDuration(judged.simulated.count()) : translated("refused"),
+                          stepKnown && otherKnown
+                              ? formatShareChange(document.baseline ? 1 / (1 + found.step_error) - 1 : found.step_error)
+                              : unknownValue()});
     const QString refused = refusal(document);
     const QString lostBefore = document.baseline ? document.baseline->whyNoBubble : QString();
     const bool known = refused.isEmpty() && lostBefore.isEmpty();
@@ -392,7 +397,9 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
         {translated("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
          document.baseline ? orUnknown(document.baseline->figures.wall_step_time, duration) : unknownValue(),
          unknownValue()});
-    addRates(document, judged, table);
+    if (stepKnown && otherKnown) {
+        addRates(document, judged, table);
+    }
     if (document.whyNoTwins.empty()) {
         table.rows.push_back({translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched),
                               unknownValue()});

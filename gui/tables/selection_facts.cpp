@@ -185,15 +185,18 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
     add(translated("Its lane before it"), std::move(rows));
 }
 
-void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice) {
+void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& picked) {
     const Profile* profile = document_.run.profile.get();
     const PipelineOptions* options = nullptr;
-    if (selection.source == Source::measured && document_.run.options) {
-        options = &*document_.run.options;
-    } else if (selection.source == Source::simulated && document_.simulation) {
+    // Of a scenario, each timeline has its own micro-batches, and a task stands for its twin too.
+    const std::optional<SliceRef> simulated = document_.simulation ? selection.in(Source::simulated) : std::nullopt;
+    if (simulated) {
         options = &document_.simulation->options;
         profile = profile != nullptr && document_.simulation->estimated == profile->estimated ? profile : nullptr;
+    } else if (selection.source == Source::measured && document_.run.options) {
+        options = &*document_.run.options;
     }
+    const Slice slice = simulated ? document_.simulated->slice(*simulated) : picked;
     const TaskKey& key = slice.key;
     if (profile == nullptr || options == nullptr || !is_compute(key.kind) || key.partition < 0 ||
         static_cast<std::size_t>(key.partition) >= options->balance.num_partitions()) {
@@ -221,7 +224,8 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
     std::vector<FactRow> rows;
     const auto addTime = [&](const QString& name, double ns) {
         const QString time = formatDuration(std::llround(ns));
-        const bool isOfMeasured = document_.baseline != nullptr;  // the other run may have had another profile
+        // The other run may have had another profile, and a scenario other micro-batches.
+        const bool isOfMeasured = document_.baseline || (!simulated && document_.simulatedBefore);
         rows.push_back({name, isOfMeasured ? time : QString(), isOfMeasured ? QString() : time});
     };
     double sum = 0;
@@ -556,7 +560,9 @@ SelectionFacts FactsBuilder::ofStep() {
     Both<std::int64_t> length;  // with what follows the pipeline
     Both<double> bubble;
     if (const StepSpan* span = document_.measured ? document_.measured->step(step_) : nullptr) {
-        length.measured = span->statistics.step_time().count();
+        if (document_.whyNoStepTime().isEmpty()) {
+            length.measured = span->statistics.step_time().count();
+        }
         if (noBubble_.isEmpty()) {
             bubble.measured = span->statistics.bubble_fraction;
         }
@@ -567,7 +573,9 @@ SelectionFacts FactsBuilder::ofStep() {
         bubble.simulated = simulated.bubble;
     } else if (document_.simulated && !document_.simulated->steps().empty()) {
         const StepStatistics& simulated = document_.simulated->steps().front().statistics;
-        length.simulated = (simulated.step_time() + after_pipeline(drawn)).count();
+        if (!document_.baseline || document_.baseline->whyNoStepTime.isEmpty()) {
+            length.simulated = (simulated.step_time() + after_pipeline(drawn)).count();
+        }
         if (!document_.baseline || document_.baseline->whyNoBubble.isEmpty()) {
             bubble.simulated = simulated.bubble_fraction;
         }

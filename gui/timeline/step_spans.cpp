@@ -178,10 +178,14 @@ std::vector<StepSpan> staggeredSpans(const std::vector<StoredRow>& rows, const s
 StepGraph stepGraphOf(const TimelineStore& store, std::int32_t step, std::shared_ptr<const TaskGraph> graph) {
     const StepSpan* span = store.step(step);
     const TimeRange range = span != nullptr ? span->range() : TimeRange{};
-    // A step's other tasks lie near it: copies and the optimizer that end after the last backward; and if steps
-    // overlap, tasks that ran before the end of the step before.
+    // A step's other tasks lie near it: copies and the optimizer, which may run as late as the end of the next step;
+    // and if steps overlap, tasks that ran before the end of the step before.
     const std::int64_t margin = (store.overlaps() ? 2 : 1) * range.length();
-    const TimeRange near{range.start - margin, range.end + margin};
+    const auto after = std::ranges::find_if(store.steps(), [&](const StepSpan& each) { return each.step == step; });
+    const std::int64_t late = after == store.steps().end()       ? range.end
+                              : after + 1 == store.steps().end() ? store.range().end
+                                                                 : (after + 1)->range().end;
+    const TimeRange near{range.start - margin, std::max(range.end + margin, late)};
     std::vector<StepTask> tasks;
     for (std::uint32_t row = 0; row < store.rows().size() && span != nullptr; ++row) {
         const StoredRow& stored = store.rows()[row];

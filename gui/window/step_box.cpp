@@ -51,7 +51,8 @@ QString StepBox::textFromValue(int index) const {
         return {};
     }
     const StepEntry& entry = history_->steps[static_cast<std::size_t>(index)];
-    return tr("%1 (%2)").arg(entry.step).arg(formatDuration(entry.time.count()));
+    return !history_->whyNoTime.isEmpty() ? QString::number(entry.step)
+                                          : tr("%1 (%2)").arg(entry.step).arg(formatDuration(entry.time.count()));
 }
 
 int StepBox::valueFromText(const QString& text) const {

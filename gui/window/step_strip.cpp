@@ -94,6 +94,10 @@ QStringList StepStrip::makeFacts() const {
         const StepEntry& entry = history_->steps[index];
         return tr("%1 (step %2)").arg(formatDuration(entry.time.count())).arg(entry.step);
     };
+    if (!history_->whyNoTime.isEmpty()) {
+        return {tr("lengths of the recorded lanes alone:"),
+                tr("%1 to %2").arg(stepAt(*history_->fastest), stepAt(*history_->slowest))};
+    }
     if (history_->counted == 1) {
         return {tr("one step counts: %1").arg(stepAt(*history_->median))};
     }

@@ -539,11 +539,11 @@ class Comparison:
     """A recorded run against its simulation, as pipescope compare prints it. None: not known, or not recorded."""
 
     steps: tuple[int, ...]
-    measured_step_ns: int
+    measured_step_ns: int | None
     simulated_step_ns: int
-    measured_step_mean_ns: int
+    measured_step_mean_ns: int | None
     simulated_step_mean_ns: int | None
-    step_error: float  #: simulated / measured - 1
+    step_error: float | None  #: simulated / measured - 1
     lower_bound_ns: int | None  #: no order of the same tasks has a shorter simulated step
     measured_bubble_fraction: float | None
     simulated_bubble_fraction: float
@@ -576,9 +576,11 @@ class Comparison:
     simulated_mfu: float | None = None
 
     def __repr__(self) -> str:
+        measured = "unknown" if self.measured_step_mean_ns is None else duration_text(self.measured_step_mean_ns)
+        error = "" if self.step_error is None else f", error {self.step_error:+.2%}"
         return (
-            f"Comparison({len(self.steps)} steps: measured {duration_text(self.measured_step_mean_ns)}, simulated "
-            f"{duration_text(self.simulated_step_mean_ns or self.simulated_step_ns)}, error {self.step_error:+.2%})"
+            f"Comparison({len(self.steps)} steps: measured {measured}, simulated "
+            f"{duration_text(self.simulated_step_mean_ns or self.simulated_step_ns)}{error})"
         )
 
 

@@ -97,5 +97,29 @@ TEST(TraceWarnings, SayThatATraceIsOfOneRankOfSeveral) {
     trace.run["process"] = to_json(process);
     EXPECT_TRUE(trace_warnings(trace).empty());
 }
+
+// The rank of lane 0 runs the first and the last task of a step; another one begins once it has waited for it.
+TEST(TraceWarnings, WithholdStepTimesThatOneRankAloneDoesNotTell) {
+    const auto why = [](const std::string& schedule, std::vector<LaneId> lanes) {
+        PipelineOptions options;
+        options.balance = Balance({1, 1, 1, 1});
+        options.schedule = parse_schedule(schedule);
+        ProcessFacts process;
+        process.size = 2;
+        process.lanes = std::move(lanes);
+        OpenedTrace trace;
+        trace.run["process"] = to_json(process);
+        trace.run["configuration"] = to_json(options);
+        const std::vector<TraceWarning> warnings = trace_warnings(trace);
+        EXPECT_TRUE(refuse_bubbles(warnings));
+        const bool says_so = warnings.front().text.find("step times and rates are not known") != std::string::npos;
+        EXPECT_EQ(says_so, !why_no_step_times(warnings).empty());
+        return why_no_step_times(warnings);
+    };
+    const std::string alone = "this is the trace of one rank alone";
+    EXPECT_EQ(why("1f1b", {LaneId{0}, LaneId{1}}), "");
+    EXPECT_EQ(why("1f1b", {LaneId{2}, LaneId{3}}), alone);
+    EXPECT_EQ(why("zero-bubble-h1", {LaneId{0}, LaneId{1}}), alone) << "another lane may end the step";
+}
 }  // namespace
 }  // namespace pipescope

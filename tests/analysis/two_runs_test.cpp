@@ -5,6 +5,7 @@
 #include "tests/analysis/random_run.h"
 #include "tests/analysis/sample_run.h"
 #include "tests/temporary_folder.h"
+#include "trace/process_json.h"
 #include "trace/trace_writer.h"
 
 #include <gmock/gmock.h>
@@ -38,6 +39,7 @@ struct WrittenRun {
     bool configuration = true;
     bool profile = false;  ///< that of the sample
     std::int64_t dropped = 0;
+    std::string process = {};  ///< facts about one process of several
 };
 
 /// Three steps of the sample, each task a few percent longer or shorter.
@@ -59,6 +61,9 @@ protected:
         const std::filesystem::path path = folder_ / (name + ".sqlite");
         TraceWriter writer(path, IfExists::replace);
         writer.set_run("model", run.model);
+        if (!run.process.empty()) {
+            writer.set_run("process", run.process);
+        }
         if (run.configuration) {
             writer.set_run("configuration", to_json(run.options));
         }
@@ -497,6 +502,42 @@ TEST_F(CompareNames, OfATraceWithItselfFindNothing) {
     for (const NamedRanges& each : join.names) {
         EXPECT_EQ(each.before, each.after);
     }
+}
+
+TEST_F(CompareTwoRuns, DoesNotJudgeStepsOfOneRankAlone) {
+    WrittenRun alone = sample_of();
+    std::erase_if(alone.timeline.slices, [](const Slice& slice) { return slice.lane == LaneId{0}; });
+    ProcessFacts process;
+    process.rank = 1;
+    process.size = 2;
+    process.lanes = {LaneId{1}};
+    alone.process = to_json(process);
+    const TwoRuns runs = compared(sample_of(), alone);
+    EXPECT_FALSE(runs.step);
+    EXPECT_TRUE(runs.before.samples_per_second);
+    EXPECT_FALSE(runs.after.samples_per_second);
+    EXPECT_FALSE(runs.after.step_deviation);
+    EXPECT_GT(runs.after.figures->lanes.at(1).busy.count(), 0) << "the lane is known";
+}
+
+// The file of the emulated profile may have any name, and only the first rank's trace holds it.
+TEST_F(CompareTwoRuns, KnowsNoModelOfAnEmulatedRunWithoutAProfile) {
+    WrittenRun whole = sample_of();
+    whole.model = "\"emulated:other.json\"";
+    whole.profile = true;
+    WrittenRun alone = whole;
+    alone.profile = false;
+    EXPECT_EQ(compared(whole, alone).why_no_kinds, "");
+}
+
+TEST_F(CompareTwoRuns, TakesNoStepsWithoutALossAsKnownLosses) {
+    RecordedRun run;
+    run.steps.resize(2);
+    EXPECT_FALSE(knows_losses(run)) << "zeros";
+    run.steps[0].training_loss = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_FALSE(knows_losses(run));
+    run.steps[1].training_loss = 0.5;
+    EXPECT_TRUE(knows_losses(run));
 }
 }  // namespace
 }  // namespace pipescope

@@ -5,6 +5,7 @@
 #include "gui/document/headlines.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
+#include "gui/tables/selection_facts.h"
 #include "schedule/schedules.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
@@ -408,6 +409,39 @@ TEST(Scenario, WithStaggeredUpdatesIsAStepBetweenThoseThatOverlapIt) {
         ASSERT_TRUE(twin);
         EXPECT_EQ(store.slice(*twin).key, key) << "of the step that lies beside it";
     }
+}
+
+/// The rows of the layers in facts about a task.
+std::vector<FactRow> layersIn(const TraceDocument& document, const TaskSelection& selection) {
+    const auto shared = std::make_shared<const TraceDocument>(document);
+    for (const FactSection& section : factsOf(document, StepAnalysis(shared, 1), 1, selection, {}).sections) {
+        if (section.heading == QStringLiteral("Layers, as profiled")) {
+            return section.rows;
+        }
+    }
+    return {};
+}
+
+TEST(Scenario, HasTheSameLayersFromEitherTwin) {
+    writeSampleTrace(temporaryPath("layers.sqlite"));
+    const auto document = loadTrace(QString::fromStdString(temporaryPath("layers.sqlite").string()));
+    Scenario slower = *recordedScenario(*document);
+    slower.options.hardware.speeds = {0.5, 0.5};
+    const auto changed = withScenario(*document, simulateScenario(*document->run.profile, slower));
+    const SliceRef measured = *changed->measured->find({1, TaskKind::forward, 0, 1, -1});
+    const SliceRef simulated = *twinOf(*changed, Source::measured, measured, 1);
+    const auto own = layersIn(*changed, {Source::simulated, simulated, measured});
+    const auto other = layersIn(*changed, {Source::measured, measured, simulated});
+    ASSERT_FALSE(own.empty());
+    ASSERT_EQ(own.size(), other.size());
+    for (std::size_t row = 0; row < own.size(); ++row) {
+        EXPECT_EQ(own[row].simulated, other[row].simulated);
+        EXPECT_EQ(other[row].measured, QString());
+    }
+    const auto recorded = layersIn(*changed, {Source::measured, measured, std::nullopt});
+    ASSERT_EQ(recorded.size(), own.size());
+    EXPECT_EQ(recorded.back().simulated, QString()) << "of the pipeline as recorded, not of the scenario";
+    EXPECT_NE(recorded.back().measured, own.back().simulated);
 }
 }  // namespace
 }  // namespace pipescope

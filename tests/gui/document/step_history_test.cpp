@@ -1,5 +1,8 @@
 #include "gui/document/step_history.h"
 
+#include "gui/document/headlines.h"
+#include "gui/style/number_format.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -113,6 +116,29 @@ TEST(StepHistory, KeepsALossThatIsNotANumber) {
     TraceDocument document = runOf({20, 10, 30});
     document.run.steps[1].training_loss = NAN;
     EXPECT_TRUE(std::isnan(stepHistory(document).steps[1].loss.value()));
+}
+
+TEST(StepHistory, TellsNoLossOfARunWithoutLosses) {
+    TraceDocument document = runOf({20, 10});
+    for (StepRecord& step : document.run.steps) {
+        step.training_loss = NAN;  // read from a file without one
+    }
+    EXPECT_FALSE(stepHistory(document).steps[0].loss);
+    EXPECT_FALSE(stepHistory(document).describe(0).contains(QStringLiteral("loss")));
+}
+
+TEST(StepHistory, SaysThatLengthsAreThoseOfOneRank) {
+    TraceDocument document = runOf({20, 10});
+    TraceWarning warning = refusal("this is the trace of one rank alone", "alone");
+    warning.of_steps = true;
+    document.run.warnings = {warning};
+    EXPECT_TRUE(stepHistory(document).describe(0).startsWith(QStringLiteral("step 0: ") + formatDuration(20'000'000) +
+                                                             QStringLiteral(" of the recorded lanes alone")))
+        << stepHistory(document).describe(0).toStdString();
+    EXPECT_TRUE(
+        measuredHeadline(document, 0)
+            .endsWith(QStringLiteral("step 0  ·  step time and bubble not given, this is the trace of one rank alone")))
+        << measuredHeadline(document, 0).toStdString();
 }
 
 TEST(StepHistory, IsEmptyWithoutSteps) {

@@ -2,6 +2,7 @@
 
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
+#include "gui/document/headlines.h"
 #include "gui/document/step_analysis.h"
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
@@ -301,6 +302,41 @@ TEST(UnmatchedTasks, NamesTheReasonOfEachKind) {
                        : 0;
     }
     EXPECT_EQ(missing, 1u);
+}
+
+// A step whose update begins late still has it.
+TEST(UnmatchedTasks, HoldAnOptimizerThatRanLongAfterItsStep) {
+    TraceDocument document = *sample("late.sqlite");
+    Timeline timeline = sampleTimeline({});
+    const StepStatistics first = step_statistics(timeline, 0);
+    const Nanoseconds length = first.step_time();
+    for (Slice& slice : timeline.slices) {
+        slice.start += slice.key.step * 10 * length;
+        slice.end += slice.key.step * 10 * length;
+    }
+    for (const std::int32_t step : {0, 1, 2}) {
+        const Nanoseconds end = step_statistics(timeline, step).end;
+        timeline.slices.push_back(
+            {{step, TaskKind::optimizer, 0, -1, -1}, LaneId{0}, end + 5 * length, end + 6 * length, 0});
+    }
+    document.measured = std::make_shared<const TimelineStore>(timeline);
+    const std::vector<UnmatchedTasks> found = unmatchedTasks(document);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].count, 3U);
+}
+
+TEST(Report, RefusesStepTimesOfOneRankAlone) {
+    TraceDocument document = *sample("alone.sqlite");
+    TraceWarning warning = refusal("this is the trace of one rank alone", "alone");
+    warning.of_steps = true;
+    document.run.warnings = document.warnings = {warning};
+    const ReportTable table = figuresTable(document, 1);
+    EXPECT_EQ(table.rows[0][1], QStringLiteral("refused"));
+    for (const QStringList& row : table.rows) {
+        EXPECT_NE(row[0], QStringLiteral("Samples/s"));
+    }
+    EXPECT_EQ(comparisonHeadline(document),
+              QStringLiteral("Step times are not compared, this is the trace of one rank alone"));
 }
 
 /// The first cell of each row of the totals, and their note.
