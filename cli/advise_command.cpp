@@ -160,17 +160,16 @@ ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
     return advice.base.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 
-/// The error of the simulation on the run; empty if the trace has no step to compare. `base` has the noise.
-std::optional<ModelError> error_on(RecordedRun run, const OpenedTrace& trace, const Simulation& base) {
+/// What `compare` says of the run. `base` has the noise. Without measured tasks, only the run's own warnings.
+RunComparison compared_with(RecordedRun run, const OpenedTrace& trace, const Simulation& base) {
     std::optional<Simulation> simulation = simulate_run(run, false);
     if (!simulation || trace.measured.slices.empty()) {
-        return std::nullopt;
+        return {std::nullopt, 0, run.warnings, {}};
     }
     simulation->noise = base.noise;
     const RunCheck check = check_run(run, trace.measured);
-    const RunComparison compared = compare_run(
-        run, &*simulation, steps_to_compare(run, check, steps_in_time(trace.measured)), trace.measured, {}, check);
-    return compared.comparison ? model_error(*compared.comparison) : std::nullopt;
+    return compare_run(run, &*simulation, steps_to_compare(run, check, steps_in_time(trace.measured)), trace.measured,
+                       {}, check);
 }
 
 ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, const OpenedTrace& trace) {
@@ -191,13 +190,15 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         options.hardware.memory_limit = flags.simulated.pipeline.options.hardware.memory_limit;
         options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
     }
-    for (const TraceWarning& warning : run.warnings) {
-        if (warning.severity == Severity::caution) {
-            print_warnings({warning.text});
-        }
-    }
     Advice advice = complete_advice(*run.profile, options);
-    advice.model_error = error_on(run, trace, advice.base);
+    const RunComparison compared = compared_with(run, trace, advice.base);
+    print_warnings(texts_of(compared.warnings));
+    advice.model_error = judged_model_error(compared);
+    if (!advice.model_error && !trace.measured.slices.empty()) {
+        const std::string why = why_no_bubbles(compared.warnings);
+        print_warnings({"the error of the simulation on this run is not known, and no change is judged by it: " +
+                        (why.empty() ? "the file " + compared.why_none : why)});
+    }
     if (run.on_cluster) {
         add_rest_of_step(advice, *run.on_cluster, *run.options);
         advice.base.options = as_counted(run, std::move(advice.base.options));

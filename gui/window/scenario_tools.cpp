@@ -69,8 +69,9 @@ void ScenarioTools::refresh() {
     const bool isKnown = document && (recorded || !document->measured);
     const std::shared_ptr<const Profile> profile = isKnown ? document->run.profile : nullptr;
     const std::optional<StepOnCluster> onCluster = recorded ? document->run.on_cluster : std::nullopt;
-    const std::optional<ModelError> error =
-        recorded && document->comparison ? model_error(*document->comparison) : std::nullopt;
+    const std::optional<ModelError> error = recorded && document->comparison && document->whyNoBubble().isEmpty()
+                                                ? model_error(*document->comparison)
+                                                : std::nullopt;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded()) &&
                       onCluster == (model_->layout() ? std::optional(model_->layout()->step) : std::nullopt);

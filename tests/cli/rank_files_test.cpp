@@ -326,6 +326,9 @@ TEST_F(RankFiles, WhoseClocksContradictTheirTasksHaveNoBubbles) {
     EXPECT_THAT(compared.at("warnings").dump(),
                 AllOf(HasSubstr("backward (0, 0) ends"), HasSubstr("before step 5 backward (0, 1) ends"),
                       HasSubstr("do not fit together")));
+    const CommandResult advice = user.succeeds("advise apart --json");
+    EXPECT_TRUE(advice.json().at("model_error").is_null()) << "those steps judge no change";
+    EXPECT_THAT(advice.err, AllOf(HasSubstr("do not fit together"), HasSubstr("no change is judged by it")));
 }
 
 TEST_F(RankFiles, FollowRulesOfTheUser) {
