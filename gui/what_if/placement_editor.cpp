@@ -104,6 +104,14 @@ void PlacementEditor::takePlacement() {
 }
 
 void PlacementEditor::takeDevices() {
+    const QString text = devices_->text().trimmed();
+    if (!text.isEmpty() && wordsOf(text).size() != text.count(QLatin1Char(',')) + 1) {
+        Q_EMIT failed(
+            tr("the devices are '%1', which lacks one beside a comma; name one for each lane, or none for all "
+               "different")
+                .arg(text));
+        return;
+    }
     std::vector<std::string> devices;
     for (const QString& word : wordsOf(devices_->text())) {
         devices.push_back(word.toStdString());

@@ -525,7 +525,8 @@ QString WhatIfPanel::errorText() const {
 }
 
 void WhatIfPanel::say(const QString& text) {
-    const QString refusal = symbolOf(ScenarioMessage::Kind::error) + QChar(QChar::Nbsp) + text;
+    const QString refusal = symbolOf(ScenarioMessage::Kind::error) + QChar(QChar::Nbsp) + text + QLatin1Char('\n') +
+                            tr("Scenario and figures are those before.");
     messages_->setText(about_.isEmpty() ? refusal : refusal + QLatin1Char('\n') + about_);
 }
 

@@ -442,6 +442,7 @@ TEST_F(WhatIfPanelTest, RefusesDevicesThatAreNotOneForEachLane) {
         QTest::keyClick(&devices, Qt::Key_Return);
         EXPECT_TRUE(options().hardware.devices.empty()) << list;
         EXPECT_TRUE(panel_.messages().contains(QStringLiteral("the pipeline has 4"))) << list;
+        EXPECT_TRUE(panel_.messages().contains(QStringLiteral("figures are those before"))) << list;
         EXPECT_TRUE(model_.result()->runs()) << list;
     }
     devices.setText(QStringLiteral("gpu,gpu,tpu,tpu"));
@@ -449,6 +450,12 @@ TEST_F(WhatIfPanelTest, RefusesDevicesThatAreNotOneForEachLane) {
     EXPECT_EQ(options().hardware.devices.size(), 4U);
     EXPECT_TRUE(panel_.messages().contains(QStringLiteral("those on gpu share its speed")))
         << panel_.messages().toStdString();
+    for (const char* list : {",,,", "gpu,,tpu,tpu"}) {
+        devices.setText(QString::fromLatin1(list));
+        QTest::keyClick(&devices, Qt::Key_Return);
+        EXPECT_EQ(options().hardware.devices.size(), 4U) << list << " clears nothing";
+        EXPECT_TRUE(panel_.messages().contains(QStringLiteral("lacks one beside a comma"))) << list;
+    }
     devices.setText(QStringLiteral("gpu"));
     QTest::keyClick(&devices, Qt::Key_Return);
     EXPECT_TRUE(panel_.messages().contains(QStringLiteral("the pipeline has 4")));
