@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <CLI/App.hpp>
 
 #include <cerrno>
 #include <cstdio>
@@ -121,9 +122,34 @@ void check_schedule_output(const fs::path& path, bool force) {
 
 void check_not_input(const fs::path& output, const fs::path& input) {
     std::error_code ignored;
-    if (fs::equivalent(output, input, ignored)) {
-        throw Error(
-            fmt::format("{} is the input; the output would replace it; choose another output", output.string()));
+    for (const char* beside : {"", "-wal", ".notes.json"}) {  // what belongs to a trace
+        if (fs::equivalent(output, input.string() + beside, ignored)) {
+            throw Error(fmt::format("{} is {}the input; the output would replace it; choose another output",
+                                    output.string(), *beside == '\0' ? "" : "a part of "));
+        }
+    }
+}
+
+void check_outputs_are_no_inputs(const CLI::App& command) {
+    const auto is_output = [](const CLI::Option* option) {
+        return option->get_group() == "Output" && option->get_type_name() == "FILE";
+    };
+    const std::vector<const CLI::Option*> options = command.get_options();
+    for (const CLI::Option* output : options) {
+        if (!is_output(output)) {
+            continue;
+        }
+        for (const std::string& file : output->results()) {
+            for (const CLI::Option* input : options) {
+                if (is_output(input)) {
+                    continue;
+                }
+                for (const std::string& value : input->results()) {
+                    check_not_input(file, value);
+                    check_not_input(file, value.substr(0, value.find(':')));  // net.pt:input=3
+                }
+            }
+        }
     }
 }
 

@@ -6,6 +6,10 @@
 #include <string>
 #include <string_view>
 
+namespace CLI {
+class App;
+}
+
 namespace pipescope {
 /// Checks a command's output path before any work. Throws Error if the file exists and `force` is false, if it is a
 /// folder or a device, or if its folder is missing or not writable.
@@ -17,8 +21,12 @@ void check_schedule_output(const std::filesystem::path& path, bool force);
 /// Like check_output(), but without the check that the folder is writable.
 void check_output_name(const std::filesystem::path& path, bool force);
 
-/// Throws Error if `output` names the file `input`, which a command reads: it would be lost.
+/// Throws Error if `output` names the file `input`, which a command reads, by whatever name, or what belongs to such a
+/// trace: its log or its notes. It would be lost.
 void check_not_input(const std::filesystem::path& output, const std::filesystem::path& input);
+/// Likewise for the values of a command's options, once they are parsed. Outputs are those of type FILE in the group
+/// "Output"; every other value may name a file that is read. Files that no option names are up to the command.
+void check_outputs_are_no_inputs(const CLI::App& command);
 
 /// Throws UsageError if two outputs have the same name: the second would replace the first. Empty: not asked for.
 void check_apart(const std::string& first_option, const std::filesystem::path& first, const std::string& second_option,

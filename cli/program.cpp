@@ -1,5 +1,6 @@
 #include "cli/program.h"
 
+#include "cli/output_file.h"
 #include "cli/stop_signals.h"
 #include "schedule/error.h"
 #include "schedule/nearest_name.h"
@@ -318,6 +319,9 @@ int Program::parse_and_act() {
     } catch (const CLI::ParseError& error) {
         return refuse_arguments(error);
     }
+    for (const CLI::App* chosen : app_.get_subcommands()) {
+        check_outputs_are_no_inputs(*chosen);
+    }
     return flushed(action_ ? action_() : ExitCode::usage);
 }
 
@@ -328,6 +332,7 @@ void parse_words(CLI::App& command, const std::vector<std::string>& words) {
     } catch (const CLI::ParseError& error) {
         throw UsageError(problem_of(error, command, words, command.remaining(true)));
     }
+    check_outputs_are_no_inputs(command);
 }
 
 /// Refuses an unknown command and lists the known ones. CLI11 would only report a missing command.

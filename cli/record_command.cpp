@@ -300,7 +300,7 @@ void add_record_command(Program& program) {
         "The program is not rebuilt. Its exit code, or the signal that ends it, is passed on. Other processes that\n"
         "it starts get a trace each: out-<process>.sqlite. With CUPTI, work on CUDA devices is recorded too.");
     command->add_option("PROGRAM", flags->command, "Program and its arguments, after --")->required();
-    add_option(*command, "-o,--output", flags->output, "Trace to write; default PROGRAM.sqlite", "FILE");
+    add_option(*command, "-o,--output", flags->output, "Trace to write; default PROGRAM.sqlite", "FILE", "Output");
     add_force_flag(*command, flags->force);
     program.set_action(command, [flags] { return record_command(*flags); });
 }

@@ -393,6 +393,11 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
         check_output_name(options.trace, flags.force);  // training also runs if the folder is not writable
         check_not_input(options.trace, flags.profile);
         check_not_input(options.trace, file_of_model(flags.model).value_or(""));
+        for (const std::filesystem::path& step : saved_steps(flags.save.folder)) {
+            for (const auto& file : std::filesystem::directory_iterator(step)) {
+                check_not_input(options.trace, file.path());
+            }
+        }
     }
     const std::unique_ptr<TrainingSaves> saves = open_saves(flags, options);
     const bool is_anything_left = !saves || saves->steps_done() < options.steps;

@@ -30,9 +30,11 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace pipescope {
@@ -92,6 +94,9 @@ void check(const ViewOptions& options) {
         if (!target.empty() && QFileInfo::exists(QString::fromStdString(target)) && !options.force) {
             throw Error("'" + target +
                         "' exists already and is not replaced; use --force to replace it, or another name");
+        }
+        if (std::error_code ignored; std::filesystem::equivalent(target, options.files.front(), ignored)) {
+            throw Error("'" + target + "' is the trace; the output would replace it; choose another output");
         }
     }
 }

@@ -250,6 +250,24 @@ TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
                            "--trace c.json --force")
                     .err,
                 HasSubstr("c.json is the input"));
+    user.writes("links.json", R"({"format": "pipescope.links", "version": 1,
+                                 "times": [{"bytes": 0, "ns": 1}, {"bytes": 8, "ns": 2}]})");
+    user.writes("s.csv", "0F0,0B0\n");
+    EXPECT_EQ(user.types_to_shell("ln links.json hard.json").code, 0);
+    for (const std::string& line : {
+             std::string("simulate p.json --balance 2,2 -m 2 --batch 2 --links links.json --trace links.json --force"),
+             std::string("simulate p.json --balance 2,2 -m 2 --batch 2 --links links.json --trace hard.json --force"),
+             std::string("simulate p.json --balance 2,2 --batch 2 --schedule s.csv --trace s.csv --force"),
+             std::string("schedule s.csv -o ./s.csv --force"),
+             std::string("export t.sqlite --task-rules s.csv --format csv -o s.csv --force"),
+             std::string("merge t.sqlite --task-rules s.csv -o s.csv --force"),
+             std::string("record -o s.csv --force -- cat s.csv"),
+         }) {
+        EXPECT_THAT(user.types(line).err, HasSubstr(" is the input")) << line;
+    }
+    user.writes("t.sqlite.notes.json", "{}");
+    EXPECT_THAT(user.types("view t.sqlite --render t.sqlite.notes.json --force").err,
+                HasSubstr("t.sqlite.notes.json is a part of the input"));
     EXPECT_EQ(user.types("view t.sqlite --render a.pdf --report ./a.pdf").code, 2);
     EXPECT_THAT(user.types("view t.sqlite --critical-path").err, HasSubstr("--critical-path is about a picture"));
     EXPECT_THAT(user.types("view t.sqlite --all").err, HasSubstr("--all is about a picture"));

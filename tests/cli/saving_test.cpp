@@ -239,6 +239,39 @@ TEST(Saving, AFlippedBitIsRefusedAndTheNewestWholeSaveNamed) {
     EXPECT_EQ(user.succeeds(line).json().at("resumed_from"), 2);
 }
 
+TEST(Saving, AnIndexThatLostATensorIsRefusedAndTheNewestWholeSaveNamed) {
+    const User user;
+    user.succeeds(kMlp + "--steps 4 --save d --save-every 2");
+    for (const std::string kind : {"model", "optimizer"}) {
+        const std::string file = "d/step-000004/" + kind + ".safetensors.index.json";
+        const std::string before = user.reads(file);
+        auto index = nlohmann::json::parse(before);
+        const std::string lost = index.at("weight_map").begin().key();
+        index.at("weight_map").erase(lost);
+        user.writes(file, index.dump());
+        for (const std::string& line :
+             {kMlp + "--steps 6 --save d --resume", std::string("doctor --save d/step-000004")}) {
+            const CommandResult result = user.types(line);
+            EXPECT_EQ(result.code, 1) << line;
+            EXPECT_THAT(result.out + result.err, HasSubstr(file + " does not name the tensor \"" + lost + "\""))
+                << line;
+        }
+        EXPECT_THAT(user.types(kMlp + "--steps 6 --save d --resume").err,
+                    HasSubstr("the newest save that is whole is d/step-000002"));
+        user.writes(file, before);
+    }
+    EXPECT_EQ(user.succeeds(kMlp + "--steps 6 --save d --resume").json().at("resumed_from"), 4);
+}
+
+TEST(Saving, ATraceNeverReplacesAFileOfTheSave) {
+    const User user;
+    user.succeeds(kMlp + "--steps 2 --save d");
+    const std::string before = user.reads("d/step-000002/training.json");
+    EXPECT_THAT(user.types(kMlp + "--steps 4 --save d --resume --trace d/step-000002/training.json --force").err,
+                HasSubstr("training.json is the input"));
+    EXPECT_EQ(user.reads("d/step-000002/training.json"), before);
+}
+
 TEST(Saving, ASaveWithoutChecksumsIsLoadedWithAWarning) {
     const User user;
     user.succeeds(kMlp + "--steps 2 --save d");
