@@ -286,8 +286,10 @@ std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>
         return text;
     }
     text += "; the highest peak is " + format_bytes(highest_peak(step.simulation));
+    const std::vector<SimulatedLane>& lanes = step.simulation.lanes;
     const std::vector<Bytes> memory =
-        memory_limits_of(step.simulation.options.hardware, static_cast<int>(step.simulation.lanes.size()));
-    return memory.empty() ? text : text + " of " + format_bytes(std::ranges::max(memory));
+        memory_limits_of(step.simulation.options.hardware, static_cast<int>(lanes.size()));
+    const auto fullest = std::ranges::max_element(lanes, {}, &SimulatedLane::peak_bytes) - lanes.begin();
+    return memory.empty() ? text : text + " of " + format_bytes(memory[static_cast<std::size_t>(fullest)]);
 }
 }  // namespace pipescope

@@ -44,7 +44,9 @@ double sum_over_micro_batches(const Profile& profile, const LayerProfile& layer,
 }
 }  // namespace
 
-std::optional<double> device_peak(const std::string& device, const std::string& dtype) {
+namespace {
+/// Peak of a device of one type.
+std::optional<double> type_peak(const std::string& device, const std::string& dtype) {
     static const std::vector<DeviceType> catalogue = device_catalogue();
     const std::string name = in_capitals(device);
     for (const DeviceType& type : catalogue) {
@@ -55,6 +57,43 @@ std::optional<double> device_peak(const std::string& device, const std::string& 
         }
     }
     return std::nullopt;
+}
+
+/// Lanes of each type, of a pipeline over several: {"V100", 1} and {"H100", 8} of "V100:1,H100:8". Empty for a device.
+std::vector<std::pair<std::string, double>> lanes_of_types(const std::string& devices) {
+    std::vector<std::pair<std::string, double>> types;
+    for (std::size_t start = 0; start <= devices.size();) {
+        const std::size_t end = std::min(devices.find(',', start), devices.size());
+        const std::string each = devices.substr(start, end - start);
+        const std::size_t colon = each.rfind(':');
+        constexpr std::size_t kMostDigits = 9;
+        const std::string lanes = colon == std::string::npos ? "" : each.substr(colon + 1);
+        if (lanes.empty() || lanes.size() > kMostDigits || lanes.find_first_not_of("0123456789") != std::string::npos) {
+            return {};
+        }
+        types.emplace_back(each.substr(0, colon), std::stoi(lanes));
+        start = end + 1;
+    }
+    return types.size() > 1 ? types : std::vector<std::pair<std::string, double>>{};
+}
+}  // namespace
+
+std::optional<double> device_peak(const std::string& device, const std::string& dtype) {
+    const std::vector<std::pair<std::string, double>> types = lanes_of_types(device);
+    if (types.empty()) {
+        return type_peak(device, dtype);
+    }
+    double all = 0;
+    double number = 0;
+    for (const auto& [type, lanes] : types) {
+        const std::optional<double> peak = type_peak(type, dtype);
+        if (!peak) {
+            return std::nullopt;
+        }
+        all += *peak * lanes;
+        number += lanes;
+    }
+    return number > 0 ? std::optional(all / number) : std::nullopt;
 }
 
 std::optional<ModelFlops> model_flops(const Profile& profile, const PipelineOptions& options) {

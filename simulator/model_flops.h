@@ -36,7 +36,8 @@ struct ModelFlops {
 std::optional<ModelFlops> model_flops(const Profile& profile, const PipelineOptions& options);
 
 /// Peak operations per second of a device, by the name that its driver gives it, such as "NVIDIA A100-SXM4-80GB", or by
-/// its name in the built-in catalogue. Empty for devices that are not in the catalogue, as variants with other clocks,
-/// and for dtypes without a rate.
+/// its name in the built-in catalogue. Of a pipeline over several types, such as "V100:1,H100:8", the mean of its
+/// lanes. Empty for devices that are not in the catalogue, as variants with other clocks, and for dtypes without a
+/// rate.
 std::optional<double> device_peak(const std::string& device, const std::string& dtype);
 }  // namespace pipescope

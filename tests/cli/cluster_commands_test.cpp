@@ -263,6 +263,32 @@ TEST_F(ClusterCommands, SayThatSelectiveRecomputeSavesNothingWithFlashAttention)
 }
 
 // Half of the pairs of tokens are skipped, and attention is most of the work of long samples.
+TEST_F(ClusterCommands, RelateAStepToThePeakOfAllTypesOfDevices) {
+    user.writes("types.json", cluster(R"({"device": "V100", "count": 1, "devices": 8}, )"
+                                      R"({"device": "H100", "count": 1, "devices": 8})"));
+    const std::string model = "gpt:layers=32,hidden=1024,heads=16,sequence=2048,vocabulary=32000";
+    const std::string on = " --cluster types.json --batch 24 --dtype float16 ";
+    constexpr double kV100 = 125e12;
+    constexpr double kH100 = 989.4e12;
+    const auto mfu_of = [](const auto& step, double peak) {
+        return step.at("model_flops").template get<double>() / step.at("step_ns").template get<double>() * 1e9 / peak;
+    };
+    const std::string simulate = "simulate " + model + on + "-n 9 --device-types V100:1,H100:8";
+    const auto step = user.succeeds(simulate + " --json").json();
+    const double mfu = mfu_of(step, kV100 + 8 * kH100);
+    EXPECT_NEAR(step.at("mfu").get<double>(), mfu, 1e-6);
+    EXPECT_LT(step.at("mfu_causal").get<double>(), mfu);
+    const auto best =
+        user.succeeds("plan " + model + on + "--devices 12 --json").json().at("candidates").at(0);  // more than H100s
+    const std::string types = best.at("layout").at("device").get<std::string>();
+    const std::size_t quick = types.find("H100:");
+    ASSERT_NE(quick, std::string::npos) << types;
+    const double quick_lanes = std::stoi(types.substr(quick + 5));
+    const auto lanes = best.at("layout").at("pipeline").get<double>();
+    EXPECT_NEAR(best.at("mfu").get<double>(),
+                mfu_of(best, 12 / lanes * (quick_lanes * kH100 + (lanes - quick_lanes) * kV100)), 1e-6);
+}
+
 TEST_F(ClusterCommands, CountCausalAttentionByHalfToo) {
     const std::string longer = "gpt:layers=4,hidden=256,heads=4,sequence=65536,vocabulary=512,attention=flash";
     const auto step = user.succeeds("simulate " + longer + " --cluster c.json --batch 8 --json").json();

@@ -4,6 +4,7 @@
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 #include "tests/balance/every_balance.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
@@ -321,6 +322,16 @@ TEST(UnlikeDevices, ArePlannedWhereNeitherTypeIsEnough) {
     for (const ClusterCandidate& each : plan_cluster(model(), cluster, request).candidates) {
         EXPECT_THAT(each.step.device, Not(HasSubstr(":")));
     }
+}
+
+// The first lane holds two micro-batches, the second one.
+TEST(UnlikeDevices, HaveTheirOwnMemoryBesideTheHighestPeak) {
+    const Cluster cluster = two_types(1);
+    const NodeGroup& slow = cluster.groups.back();
+    const LayoutStep step = simulate_layout(model(), cluster, {{&slow, 1}, {&cluster.groups.front(), 1}},
+                                            {.pipeline = 2, .batch = 8, .dtype = "float32"});
+    ASSERT_GT(step.simulation.lanes[0].peak_bytes, step.simulation.lanes[1].peak_bytes);
+    EXPECT_THAT(next_constraint(step, {}), HasSubstr(" of " + format_bytes(slow.device.tensor_bytes())));
 }
 }  // namespace
 }  // namespace pipescope

@@ -83,6 +83,19 @@ TEST(ModelFlops, KnowDevicesByTheNamesOfTheirDrivers) {
     EXPECT_EQ(device_peak("cpu", "float32"), std::nullopt);
 }
 
+TEST(ModelFlops, AreRelatedToTheMeanPeakOfLanesOfSeveralTypes) {
+    const double all = *device_peak("V100", "float16") + 8 * *device_peak("H100", "float16");
+    EXPECT_THAT(device_peak("V100:1,H100:8", "float16"), Optional(DoubleEq(all / 9)));
+    EXPECT_EQ(device_peak("V100:1,H100:8", "bfloat16"), std::nullopt);  // V100 has no such rate
+    EXPECT_EQ(device_peak("A100:4,mine:4", "bfloat16"), std::nullopt);
+    EXPECT_EQ(device_peak("mine:4,A100:4", "bfloat16"), std::nullopt);
+    EXPECT_EQ(device_peak("A100:0,H100:0", "bfloat16"), std::nullopt);
+    Profile mixed = counted_layers();
+    mixed.device = "A100:1,H100:1";
+    EXPECT_THAT(model_flops(mixed, counted_lanes())->peak_per_second,
+                Optional(DoubleEq(*device_peak("A100", "bfloat16") + *device_peak("H100", "bfloat16"))));
+}
+
 TEST(ModelFlops, AreThoseOfTheSimulatedStep) {
     const Simulation simulation = simulate(counted_layers(), counted_lanes());
     ASSERT_TRUE(simulation.flops);
