@@ -24,8 +24,12 @@ constexpr std::size_t kCandidates = 8;
 constexpr int kMostPartitionsTried = 64;
 constexpr int kMostFailures = 8;  // limit of partition counts that looked possible but failed
 
-/// The largest lane's limit under which this balance fits, if all limits move by the same number of bytes. With equal
-/// limits, the largest peak.
+bool lanes_differ(const std::vector<Bytes>& limits) {
+    return std::ranges::adjacent_find(limits, std::not_equal_to<>()) != limits.end();
+}
+
+}  // namespace
+
 Bytes limit_for(const FoundBalance& found, const PipelineOptions& options) {
     const std::vector<Bytes> limits = memory_limits_of(options.hardware, static_cast<int>(found.peak_bytes.size()));
     Bytes most = 0;
@@ -35,10 +39,7 @@ Bytes limit_for(const FoundBalance& found, const PipelineOptions& options) {
     return most;
 }
 
-bool lanes_differ(const std::vector<Bytes>& limits) {
-    return std::ranges::adjacent_find(limits, std::not_equal_to<>()) != limits.end();
-}
-
+namespace {
 class BalanceSearch {
 public:
     BalanceSearch(const Profile& profile, const PipelineOptions& options, int partitions, const SearchEffort& effort,
@@ -404,6 +405,14 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
 }
 }  // namespace
 
+void add_reason(FoundBalance& found, const PipelineOptions& options) {
+    const std::vector<Bytes> limits = memory_limits_of(options.hardware, static_cast<int>(found.peak_bytes.size()));
+    for (std::size_t lane = 0; found.smallest_limit && lanes_differ(limits) && lane < limits.size(); ++lane) {
+        found.smallest_limits.push_back(*found.smallest_limit - limit_gap(limits, lane));
+    }
+    found.infeasible_because = why_infeasible(found, options);
+}
+
 bool has_few_cuts(std::size_t layers, int partitions) {
     constexpr double kFewCuts = 64;
     double cuts = 1;
@@ -447,11 +456,7 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
         if (effort.explain_infeasible && found.smallest_limit) {
             found.smallest_partitions = enough_partitions(profile, options, partitions, tables);
         }
-        const std::vector<Bytes> limits = memory_limits_of(options.hardware, partitions);
-        for (std::size_t lane = 0; found.smallest_limit && lanes_differ(limits) && lane < limits.size(); ++lane) {
-            found.smallest_limits.push_back(*found.smallest_limit - limit_gap(limits, lane));
-        }
-        found.infeasible_because = why_infeasible(found, options);
+        add_reason(found, options);
     }
     return searched;
 }
@@ -538,9 +543,8 @@ FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& 
     const Simulation simulation = simulate(profile, placed, {.noise = false, .memory = true});
     FoundBalance found = unproved_balance(simulation, algorithm);
     if (!found.feasible) {
-        found.infeasible_because = memory_limit_text(options.hardware) + "; the balance " + to_string(found.balance) +
-                                   " needs " + format_bytes(limit_for(found, options)) +
-                                   " on one lane; use another schedule, or plan, which tries several";
+        found.smallest_limit = limit_for(found, options);  // the cut and the order stay
+        add_reason(found, options);
     }
     return found;
 }

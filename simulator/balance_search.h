@@ -84,6 +84,13 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
 PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
+/// The largest lane's limit under which this balance fits, if all limits move by the same number of bytes. With equal
+/// limits, the largest peak.
+Bytes limit_for(const FoundBalance& found, const PipelineOptions& options);
+/// Adds the limits by lane, and the sentence that says what would be enough, to a balance that does not fit.
+/// Precondition: smallest_limit and smallest_partitions are those found.
+void add_reason(FoundBalance& found, const PipelineOptions& options);
+
 /// The balance and figures of a simulation: nothing is proved, and nothing says why it is infeasible.
 FoundBalance unproved_balance(const Simulation& simulation, BalanceAlgorithm algorithm);
 

@@ -1,10 +1,12 @@
 #include "simulator/balanced_pipeline.h"
 
 #include "balance/contiguous_partition.h"
+#include "balance/optimal_partition.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/memory_fit.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
@@ -123,36 +125,106 @@ BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions
     return balanced;
 }
 
+namespace {
+/// A search for schedule auto, with one partition a lane, under limits that may change.
+class AutomaticSearch {
+public:
+    AutomaticSearch(const Profile& profile, const PipelineOptions& options, int partitions, BalanceAlgorithm algorithm,
+                    const SearchEffort& effort)
+        : profile_(profile),
+          options_(options),
+          partitions_(partitions),
+          algorithm_(algorithm),
+          effort_(effort),
+          tables_(profile, options) {}
+
+    /// What the search for each named schedule finds.
+    std::vector<SearchedBalance> of_named(PipelineOptions options, bool explain) const {
+        SearchEffort effort = effort_;
+        effort.explain_infeasible = explain;
+        std::vector<SearchedBalance> all;
+        for (const Schedule& named : all_schedules()) {
+            options.schedule = named;
+            if (is_synchronous(named) && runs_one_partition_a_lane(named) &&
+                can_be_balanced(profile_, options, partitions_)) {
+                all.push_back(search_balance(profile_, options, partitions_, algorithm_, effort, tables_));
+            }
+        }
+        return all;
+    }
+
+    Simulation best(const PipelineOptions& options) const {
+        AutomaticBalance quickest(profile_);
+        for (SearchedBalance& each : of_named(options, false)) {
+            quickest.consider(std::move(each.simulation.options));
+        }
+        if (has_few_cuts(profile_.layers.size(), partitions_)) {
+            quickest.try_all_cuts();
+        } else {
+            quickest.move_cuts();
+        }
+        return quickest.take();
+    }
+
+    /// Completes a balance that does not fit. A limit is enough if this search finds a balance that keeps it: those of
+    /// named schedules are tried too.
+    FoundBalance explained(FoundBalance found) const {
+        std::set<Bytes> limits{limit_for(found, options_)};
+        std::optional<int> lanes;
+        for (const SearchedBalance& each : of_named(options_, true)) {
+            if (each.found.smallest_limit) {
+                limits.insert(*each.found.smallest_limit);
+            }
+            if (const std::optional<int> enough = each.found.smallest_partitions; enough) {
+                lanes = std::min(lanes.value_or(*enough), *enough);
+            }
+        }
+        for (const Bytes limit : limits) {
+            if (const Simulation kept = best(with_limit(limit)); kept.feasible) {
+                if (limit < limit_for(found, options_)) {
+                    found = unproved_balance(kept, algorithm_);
+                    found.feasible = false;
+                }
+                found.smallest_limit = limit;
+                break;
+            }
+        }
+        found.smallest_partitions = lanes;
+        add_reason(found, options_);
+        return found;
+    }
+
+private:
+    /// Moves all limits by the same number of bytes, so that the largest is this one.
+    PipelineOptions with_limit(Bytes limit) const {
+        PipelineOptions options = options_;
+        const std::vector<Bytes> limits = memory_limits_of(options.hardware, partitions_);
+        options.hardware.memory_limit = limit;
+        for (std::size_t lane = 0; lane < options.hardware.memory_limits.size(); ++lane) {
+            options.hardware.memory_limits[lane] = limit - limit_gap(limits, lane);
+        }
+        return options;
+    }
+
+    const Profile& profile_;
+    PipelineOptions options_;
+    int partitions_;
+    BalanceAlgorithm algorithm_;
+    SearchEffort effort_;
+    SearchTables tables_;
+};
+}  // namespace
+
 FoundBalance find_automatic_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                                     BalanceAlgorithm algorithm, SearchEffort effort) {
     check_profile(profile);
     check_partition_request(std::vector<double>(profile.layers.size(), 0.0), partitions);
-    effort.explain_infeasible = false;
     PipelineOptions with = options;
     with.hardware = with_lanes(std::move(with.hardware), partitions);
     with.schedule = Schedule::gpipe;
-    const SearchTables tables(profile, with);
-    AutomaticBalance best(profile);
-    for (const Schedule& named : all_schedules()) {
-        with.schedule = named;
-        if (is_synchronous(named) && runs_one_partition_a_lane(named) && can_be_balanced(profile, with, partitions)) {
-            best.consider(search_balance(profile, with, partitions, algorithm, effort, tables).simulation.options);
-        }
-    }
-    if (has_few_cuts(profile.layers.size(), partitions)) {
-        best.try_all_cuts();
-    } else {
-        best.move_cuts();
-    }
-    const Simulation simulation = best.take();
-    FoundBalance found = unproved_balance(simulation, algorithm);
-    if (!found.feasible) {
-        found.infeasible_because = memory_limit_text(options.hardware) + "; the balance " + to_string(found.balance) +
-                                   " needs " + format_bytes(largest_shortfall(simulation)) +
-                                   " more on one lane in the best order that was found; use checkpoint always, or more "
-                                   "lanes";
-    }
-    return found;
+    const AutomaticSearch search(profile, with, partitions, algorithm, effort);
+    FoundBalance found = unproved_balance(search.best(with), algorithm);
+    return found.feasible ? found : search.explained(std::move(found));
 }
 
 void keep_figures_only(Simulation& simulation) {

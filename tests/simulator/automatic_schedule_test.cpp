@@ -10,6 +10,7 @@
 #include "tests/balance/every_balance.h"
 #include "tests/simulator/random_pipelines.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -286,6 +287,62 @@ TEST(AutomaticSchedule, HasABalanceThatIsNeverWorseThanThatOfANamedOne) {
         }
     }
     EXPECT_GE(limited, 3);
+}
+
+// Following the advice must help.
+TEST(AutomaticSchedule, HasABalanceThatSaysWhichLimitAndLanesAreEnough) {
+    std::mt19937 random(11);
+    int wider = 0;
+    int all_used = 0;
+    for (int round = 0; round < 12; ++round) {
+        const Profile profile = random_profile(random, round % 2 == 0 ? 5 : 14, round % 3 == 0);
+        const int layers = static_cast<int>(profile.layers.size());
+        const int lanes = round % 6 == 0 ? layers : 2 + static_cast<int>(random() % 2);
+        PipelineOptions options;
+        options.chunks = 2 + static_cast<std::int64_t>(random() % 4);
+        options.batch = options.chunks;
+        options.checkpoint = round % 3 == 1 ? Checkpoint::always : Checkpoint::never;
+        options.schedule = Schedule::automatic;
+        const FoundBalance any = find_automatic_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+        if (round % 4 == 3) {
+            for (int lane = 0; lane < lanes; ++lane) {
+                options.hardware.memory_limits.push_back(10 + lane);
+            }
+        } else {
+            options.hardware.memory_limit = *std::ranges::max_element(any.peak_bytes) * 6 / 10;
+        }
+        const FoundBalance found = find_automatic_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+        if (found.feasible) {
+            continue;
+        }
+        ASSERT_TRUE(found.smallest_limit) << "round " << round;
+        EXPECT_THAT(found.infeasible_because.value_or(""), testing::HasSubstr("would be enough"));
+        PipelineOptions enough = options;
+        if (options.hardware.memory_limits.empty()) {
+            enough.hardware.memory_limit = found.smallest_limit;
+        } else {
+            enough.hardware.memory_limits = found.smallest_limits;
+        }
+        EXPECT_TRUE(find_automatic_balance(profile, enough, lanes, BalanceAlgorithm::optimal).feasible)
+            << "round " << round;
+        all_used += lanes == layers ? 1 : 0;
+        EXPECT_FALSE(lanes == layers && found.smallest_partitions) << "no lane is left without a layer";
+        if (found.smallest_partitions) {
+            ++wider;
+            EXPECT_TRUE(find_automatic_balance(profile, options, *found.smallest_partitions, BalanceAlgorithm::optimal)
+                            .feasible)
+                << "round " << round;
+        }
+        for (const Schedule& named : all_schedules()) {
+            if (is_synchronous(named) && runs_one_partition_a_lane(named)) {
+                options.schedule = named;
+                const FoundBalance other = find_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+                EXPECT_LE(found.smallest_limit, other.smallest_limit) << to_string(named) << ", round " << round;
+            }
+        }
+    }
+    EXPECT_GE(wider, 2);
+    EXPECT_GE(all_used, 1);
 }
 
 TEST(AutomaticSchedule, HasABoundThatNoOrderWithinTheMemoryLimitBeats) {
