@@ -8,6 +8,7 @@
 #include "schedule/error.h"
 #include "schedule/parse_name.h"
 #include "schedule/quantities.h"
+#include "schedule/schedules.h"
 #include "schedule/stop_check.h"
 #include "simulator/number_ranges.h"
 #include "simulator/pareto_front.h"
@@ -278,7 +279,7 @@ std::string what_fits(const LanguageModel& model, const Cluster& cluster, const 
 
 /// A model to plan for, and how its layouts are found and simulated.
 struct PlannedModel {
-    std::function<void(Size& size)> add_layouts;  ///< with their bounds
+    std::function<void(Size& size, const ClusterPlanRequest& request)> add_layouts;  ///< with their bounds
     /// Layouts of the same base for one that does not fit, with their bounds.
     std::function<std::vector<BoundedLayout>(const BoundedLayout& layout)> smaller;
     /// A bound that knows the cuts. It costs more than the first one, and less than a simulation.
@@ -647,6 +648,30 @@ std::string devices_text(const ClusterPlanRequest& request) {
     return text.empty() ? "1 device or more" : text + (text == "1" ? " device" : " devices");
 }
 
+/// Throws UsageError if other schedules would have layouts.
+void refuse_schedules(const PlannedModel& model, const Cluster& cluster, ClusterPlanRequest request) {
+    std::string needs;
+    for (const Schedule& each : request.schedules) {
+        if (const std::string need = needs_of(each); !need.empty()) {
+            needs += "; " + to_string(each) + " needs " + need;
+        }
+    }
+    std::string names;
+    for (const Schedule& each : std::exchange(request.schedules, {})) {
+        names += (names.empty() ? "" : ",") + to_string(each);
+    }
+    const auto has_layouts = [&](Size& size) {
+        model.add_layouts(size, request);
+        return !size.layouts.empty();
+    };
+    std::vector<Size> sizes = sizes_of(cluster, request, model.blocks);
+    if (!names.empty() && std::ranges::any_of(sizes, has_layouts)) {
+        throw UsageError("--schedule is " + names + ", which no layout of the model on " + devices_text(request) +
+                         " of the cluster with a batch of " + std::to_string(request.layout.batch) + " can run" +
+                         needs + "; change --schedule, --devices or --batch");
+    }
+}
+
 ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                      std::vector<std::string> left_out) {
     if (request.layout.batch < 1) {
@@ -695,7 +720,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     threads.run(
         sizes.size(),
         [&](std::size_t k) {
-            model.add_layouts(sizes[k]);
+            model.add_layouts(sizes[k], request);
             ++listed;
         },
         kShareOfListing, [&] { return static_cast<double>(listed) / static_cast<double>(sizes.size()); });
@@ -703,6 +728,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         plan.considered += size.layouts.size();
     }
     if (plan.considered == 0 && !threads.is_cancelled()) {
+        refuse_schedules(model, cluster, request);
         std::string without;  // names the types that were left out
         for (const std::string& each : plan.left_out) {
             without += "; " + each;
@@ -828,12 +854,12 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         }
     }
     const PlannedModel planned{
-        [&](Size& size) {
+        [&](Size& size, const ClusterPlanRequest& asked) {
             const bool can_run_all = std::ranges::all_of(size.groups, [&](const NodeGroup* group) {
                 return group->device.flops_per_second.contains(request.layout.dtype);
             });
             if (can_run_all) {
-                add_layouts(size, model, request, bounds);
+                add_layouts(size, model, asked, bounds);
             }
         },
         [&](const BoundedLayout& layout) {
@@ -867,12 +893,12 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
         }
     }
     const PlannedModel planned{
-        [&](Size& size) {
+        [&](Size& size, const ClusterPlanRequest& asked) {
             const bool is_known =
                 std::ranges::all_of(size.groups, [&](const NodeGroup* group) { return here.contains(group); });
             const bool differs = size.groups.size() == 1 || has_operations(profile);
             if (is_known && differs) {
-                add_layouts(size, profile, here, request);
+                add_layouts(size, profile, here, asked);
             }
         },
         [](const BoundedLayout& layout) {

@@ -84,6 +84,21 @@ TEST_F(ClusterCommands, TokensGoToExpertsAsTheLayoutSays) {
     EXPECT_THAT(refused("plan " + experts + on + "--token-dispatch rank"), HasSubstr("'rank'"));
 }
 
+TEST_F(ClusterCommands, PlanNamesTheScheduleThatNoLayoutCanRun) {
+    user.writes("one.json", cluster(R"({"device": "A100", "count": 1, "devices": 1})"));
+    for (const std::string& what : {kModel, std::string("p.json")}) {
+        EXPECT_THAT(refused("plan " + what + " --cluster one.json --batch 8 --schedule interleaved"),
+                    AllOf(HasSubstr("--schedule is interleaved"), HasSubstr("interleaved needs 2 lanes or more"),
+                          Not(HasSubstr("heads"))));
+        EXPECT_THAT(refused("plan " + what + " --cluster c.json --batch 1 --schedule dualpipe-v"),
+                    AllOf(HasSubstr("--schedule is dualpipe-v"), HasSubstr("dualpipe-v needs 2 lanes or more"),
+                          HasSubstr("micro-batches")));
+    }
+    EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --devices 5 --schedule interleaved"),
+                Not(HasSubstr("--schedule is")))
+        << "no schedule has a layout";
+}
+
 TEST_F(ClusterCommands, ExplainedPartsSumToTheStepToTheNanosecond) {
     for (const char* layout : {"-n 3", "-n 2 --data-parallel 4 --sends serial", "-n 4 --micro-batch-size 2",
                                "--data-parallel 8 --zero 1", "-n 2 --schedule zero-bubble-h1"}) {
