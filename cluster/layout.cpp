@@ -192,6 +192,13 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
                    std::to_string(layout.micro_batch_size),
                "change one of the three");
     }
+    if (layout.weight_copies().ranks > 1 && !is_synchronous(schedule_of(layout))) {
+        refuse((layout.data > 1 ? "--data-parallel is " + std::to_string(layout.data)
+                                : "--context-parallel is " + std::to_string(layout.context)) +
+                   " with --schedule " + to_string(schedule_of(layout)),
+               "that schedule never drains, and sums of gradients in every period are not simulated",
+               "leave one of both out");
+    }
     if (layout.stage_devices() % layout.expert != 0) {
         refuse("--expert-parallel is " + std::to_string(layout.expert),
                "it must divide the devices of a lane, the product of those of data, context and tensor parallelism, " +

@@ -84,6 +84,19 @@ TEST_F(ClusterCommands, TokensGoToExpertsAsTheLayoutSays) {
     EXPECT_THAT(refused("plan " + experts + on + "--token-dispatch rank"), HasSubstr("'rank'"));
 }
 
+TEST_F(ClusterCommands, RefuseAScheduleThatNeverDrainsByTheOptionThatWasGiven) {
+    for (const char* command : {"simulate ", "explain "}) {
+        const std::string on = " --cluster c.json --batch 8 --schedule pipedream ";
+        for (const std::string& what : {kModel, std::string("p.json")}) {
+            EXPECT_THAT(
+                refused(command + what + on + "-n 2 --data-parallel 2"),
+                AllOf(HasSubstr("--data-parallel is 2 with --schedule pipedream"), Not(HasSubstr("--replicas"))));
+        }
+        EXPECT_THAT(refused(command + kModel + ",attention=flash" + on + "-n 2 --context-parallel 2"),
+                    HasSubstr("--context-parallel is 2 with --schedule pipedream"));
+    }
+}
+
 TEST_F(ClusterCommands, PlanNamesTheScheduleThatNoLayoutCanRun) {
     user.writes("one.json", cluster(R"({"device": "A100", "count": 1, "devices": 1})"));
     for (const std::string& what : {kModel, std::string("p.json")}) {
