@@ -53,8 +53,6 @@ struct Size {
         PipelineParts parts;
     };
     std::vector<Found> found = {};
-    std::optional<Shortfall> least_shortfall = {};  ///< of those that were simulated
-    std::optional<Shortfall> least_sure = {};       ///< of those that were not
     std::size_t considered = 0;
     std::size_t simulated = 0;
 };
@@ -379,11 +377,7 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
                 return true;
             }
         }
-        const std::optional<Shortfall> sure = exhaustive ? std::nullopt : model.sure_shortfall(each.layout, each.parts);
-        if (sure) {
-            if (!size.least_sure || sure->bytes() < size.least_sure->bytes()) {
-                size.least_sure = sure;
-            }
+        if (!exhaustive && model.sure_shortfall(each.layout, each.parts)) {
             add_smaller(each);
             return true;
         }
@@ -394,10 +388,6 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
         }
         LayoutStep step = model.simulate(each.layout, each.parts, kPeaksOnly);
         if (!step.simulation.feasible) {
-            const Shortfall shortfall = shortfalls(step.simulation).front();
-            if (!size.least_shortfall || shortfall.bytes() < size.least_shortfall->bytes()) {
-                size.least_shortfall = shortfall;
-            }
             add_smaller(each);
             return true;
         }
@@ -672,6 +662,136 @@ void refuse_schedules(const PlannedModel& model, const Cluster& cluster, Cluster
     }
 }
 
+/// True if the layout fits devices with that much more memory.
+bool fits_with_more(const PlannedModel& model, const BoundedLayout& layout, Bytes more) {
+    Cluster larger = model.cluster;
+    for (NodeGroup& group : larger.groups) {
+        group.device.memory_bytes += more;
+    }
+    PipelineParts same = layout.parts;
+    for (PipelinePart& part : same) {
+        part.group = &larger.groups[static_cast<std::size_t>(part.group - model.cluster.groups.data())];
+    }
+    return model.simulate_on(larger, layout.layout, same, kPeaksOnly).simulation.feasible;
+}
+
+/// All layouts of a size that a plan comes to if none fits, those first that may lack least. With the bytes that each
+/// lacks at least. Counts all in `listed`.
+std::vector<std::pair<Bytes, BoundedLayout>> layouts_by_shortfall(Size size, const PlannedModel& model,
+                                                                  const ClusterPlanRequest& request, Bytes below,
+                                                                  std::size_t& listed) {
+    model.add_layouts(size, request);
+    std::set<std::tuple<std::size_t, Recompute, int>> seen;
+    const auto is_new = [&](const BoundedLayout& each) {
+        return seen.emplace(each.base, each.layout.recompute, each.layout.zero).second;
+    };
+    std::vector<BoundedLayout> all = std::move(size.layouts);
+    std::ranges::for_each(all, is_new);
+    std::vector<std::pair<Bytes, BoundedLayout>> sorted;
+    while (!all.empty()) {
+        check_stop();
+        ++listed;
+        const BoundedLayout each = std::move(all.back());
+        all.pop_back();
+        std::ranges::copy_if(model.smaller(each), std::back_inserter(all), is_new);
+        const std::optional<Shortfall> sure = model.sure_shortfall(each.layout, each.parts);
+        if (const Bytes least = sure ? sure->bytes() : 0; least < below) {
+            sorted.emplace_back(least, each);
+        }
+    }
+    std::ranges::stable_sort(sorted, {}, [](const auto& each) {
+        const Layout& layout = each.second.layout;
+        return std::tuple(each.first, -static_cast<int>(layout.recompute), -layout.zero, layout.micro_batch_size,
+                          layout.interleave);
+    });
+    return sorted;
+}
+
+/// More memory on each device with which a layout of cuts that memory decides fits, to a thousandth of the limit; less
+/// than `below`. Empty if it does not fit with less.
+std::optional<Bytes> enough_more(const PlannedModel& model, const BoundedLayout& layout, Bytes limit, Bytes least,
+                                 std::optional<Bytes> below) {
+    const auto fits = [&](Bytes more) { return fits_with_more(model, layout, more); };
+    constexpr int kMostTimes = 10;
+    Bytes enough = below ? *below - 1 : std::max(limit, least);
+    for (int times = 0; !fits(enough); ++times) {
+        if (below || times == kMostTimes || enough > std::numeric_limits<Bytes>::max() / 4) {
+            return std::nullopt;
+        }
+        enough *= 2;
+    }
+    Bytes fails = std::min(std::max<Bytes>(least, 1) - 1, enough);
+    while (enough - fails > std::max<Bytes>(1, limit / 1000)) {
+        check_stop();
+        const Bytes middle = fails + (enough - fails) / 2;
+        (fits(middle) ? enough : fails) = middle;
+    }
+    return enough;
+}
+
+/// ": the closest needs 9.69 GiB (10404495360 bytes) on a device of 9.00 GiB (p1 d2 t1 v1 b1, 1f1b, recompute full,
+/// zero 3)", of the layout that lacks least where none fits: a plan with that limit finds one. "At most" if others take
+/// too long to simulate, or if memory decides its cuts.
+std::string closest_text(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
+    constexpr std::int64_t kMostTasks = 1 << 20;  // of all layouts together: some seconds
+    constexpr std::int64_t kMostOfALayout = kMostTasks / 4;
+    std::vector<Size> sizes = sizes_of(cluster, request, model.blocks);
+    std::ranges::stable_sort(sizes, std::greater<>(), &Size::devices);
+    constexpr std::size_t kMostListed = 1 << 17;  // likewise
+    std::int64_t left = kMostTasks;
+    std::size_t listed = 0;
+    bool tried_all = true;
+    bool is_exact = true;
+    std::optional<Shortfall> closest;
+    std::string name;
+    for (Size& size : sizes) {
+        if (listed > kMostListed) {
+            tried_all = false;
+            break;
+        }
+        const std::int64_t for_others = left / 2;
+        const auto lacks = [&] { return closest ? closest->bytes() : std::numeric_limits<Bytes>::max(); };
+        for (const auto& [least, each] : layouts_by_shortfall(std::move(size), model, request, lacks(), listed)) {
+            const bool is_free = each.parts.size() > 1 || !model.has_even_cuts(each.layout);
+            const std::int64_t tasks = 2 * each.layout.micro_batches() * each.layout.pipeline * each.layout.interleave;
+            if (least >= lacks()) {
+                break;
+            }
+            if (tasks > std::min(left - for_others, kMostOfALayout)) {
+                tried_all = false;
+                continue;
+            }
+            check_stop();
+            std::optional<Shortfall> here;
+            if (is_free) {
+                constexpr std::int64_t kTimes = 8;  // several cuts
+                left -= kTimes * tasks;
+                const auto limit = [](const PipelinePart& part) { return part.group->device.tensor_bytes(); };
+                const Bytes lowest = limit(std::ranges::min(each.parts, {}, limit));
+                if (const std::optional<Bytes> more =
+                        enough_more(model, each, lowest, least, closest ? std::optional(lacks()) : std::nullopt)) {
+                    here = Shortfall{{}, lowest + *more, lowest};
+                }
+            } else {
+                left -= tasks;
+                const std::vector<Shortfall> lanes =
+                    shortfalls(model.simulate(each.layout, each.parts, kPeaksOnly).simulation);
+                here = lanes.empty() || lanes.front().bytes() >= lacks() ? std::nullopt : std::optional(lanes.front());
+            }
+            if (here) {
+                closest = here;
+                is_exact = !is_free;
+                name = to_string(each.layout) + ", " + to_string(schedule_of(each.layout)) + ", recompute " +
+                       to_string(each.layout.recompute) + ", zero " + std::to_string(each.layout.zero);
+            }
+        }
+    }
+    return closest ? std::string(": the closest needs ") + (tried_all && is_exact ? "" : "at most ") +
+                         format_bytes(closest->peak) + " (" + counted(closest->peak, "byte", "bytes") +
+                         ") on a device of " + format_bytes(closest->limit) + " (" + name + ")"
+                   : "";
+}
+
 ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                      std::vector<std::string> left_out) {
     if (request.layout.batch < 1) {
@@ -753,20 +873,12 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
             simulate_size(size, model, most, request.exhaustive, done);
         },
         share_of_search, [&] { return static_cast<double>(done) / all; });
-    std::optional<Shortfall> least;
-    std::optional<Shortfall> least_sure;
     std::vector<Size::Found> found;
     plan.considered = 0;
     for (Size& size : sizes) {
         plan.considered += size.considered;
         plan.simulated += size.simulated;
         found.insert(found.end(), std::move_iterator(size.found.begin()), std::move_iterator(size.found.end()));
-        if (size.least_shortfall && (!least || size.least_shortfall->bytes() < least->bytes())) {
-            least = size.least_shortfall;
-        }
-        if (size.least_sure && (!least_sure || size.least_sure->bytes() < least_sure->bytes())) {
-            least_sure = size.least_sure;
-        }
     }
     const auto rank = [&] {
         std::ranges::stable_sort(found, {}, [&](const Size::Found& each) {
@@ -794,12 +906,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     if (plan.candidates.empty() && !plan.cancelled) {
         const std::string fits = model.what_fits(sizes);
         const std::string remedy = fits.empty() ? "; use devices with more memory" : "; the model fits " + fits;
-        plan.infeasible_because = least ? "no layout fits: the closest needs " + format_bytes(least->peak) +
-                                              " on a device of " + format_bytes(least->limit) + remedy
-                                  : least_sure
-                                      ? "no layout fits: the closest needs at least " + format_bytes(least_sure->peak) +
-                                            " on a device of " + format_bytes(least_sure->limit) + remedy
-                                      : "no layout fits" + remedy;
+        plan.infeasible_because = "no layout fits" + closest_text(model, cluster, request) + remedy;
     }
     return plan;
 }

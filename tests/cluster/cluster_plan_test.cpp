@@ -671,6 +671,44 @@ TEST(ClusterPlan, SaysWhyNothingFits) {
     EXPECT_THAT(thrown<UsageError>([&] { plan_cluster(model, cluster, odd); }), HasSubstr("no layout of the model"));
 }
 
+// A plan with a limit of what the closest layout needs finds one, and with less it does not.
+TEST(ClusterPlan, NamesTheLeastMemoryThatALayoutNeeds) {
+    struct Case {
+        const char* model;
+        std::int64_t batch;
+        Schedule schedule;
+        int nodes;
+        Bytes memory;
+    };
+    int checked = 0;
+    for (const Case& each :
+         {Case{"gpt:layers=12,hidden=64,heads=8,sequence=512,vocabulary=1000", 24, Schedule::gpipe, 1, 2'000'000},
+          Case{"gpt:layers=8,hidden=32,heads=8,sequence=1024,vocabulary=4000", 2, Schedule::gpipe, 1, 3'000'000},
+          Case{"gpt:layers=6,hidden=64,heads=8,sequence=128,vocabulary=8000", 1, Schedule::one_f_one_b, 2, 1'000'000},
+          Case{"gpt:layers=5,hidden=64,heads=8,sequence=128,vocabulary=8000", 6, Schedule::one_f_one_b, 1, 900'000}}) {
+        const LanguageModel model = parse_language_model(each.model);
+        Cluster cluster = plain_cluster(each.nodes);
+        ClusterPlanRequest request = request_of(each.batch);
+        request.schedules = {each.schedule};
+        NodeGroup& group = cluster.groups.front();
+        group.device.headroom_bytes = 0;
+        group.device.memory_bytes = each.memory;
+        const std::string why = plan_cluster(model, cluster, request).infeasible_because.value_or("");
+        ASSERT_THAT(why, HasSubstr("no layout fits: the closest needs ")) << each.model;
+        const auto fits = [&](Bytes bytes) {
+            group.device.memory_bytes = bytes;
+            return !plan_cluster(model, cluster, request).candidates.empty();
+        };
+        const Bytes needed = std::stoll(why.substr(why.find("B (") + 3));  // "1.23 MiB (1289748 bytes)"
+        EXPECT_GT(needed, each.memory) << why;
+        EXPECT_TRUE(fits(needed)) << why;
+        const bool is_exact = why.find("at most") == std::string::npos;
+        EXPECT_FALSE(fits(is_exact ? needed - 1 : needed - each.memory / 500)) << why;
+        ++checked;
+    }
+    EXPECT_EQ(checked, 4);
+}
+
 TEST(ClusterPlan, NamesTypesThatItLeavesOut) {
     Cluster cluster = plain_cluster(1);
     cluster.groups.push_back(cluster.groups.front());
