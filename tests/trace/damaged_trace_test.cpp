@@ -229,7 +229,7 @@ TEST_F(DamagedTrace, WithoutAListOfLanesIsRefusedInOurWords) {
 TEST_F(DamagedTrace, WithDeeplyNestedFactsOfTheRunIsRefused) {
     const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
     const std::string intact = bytes_of(folder_ / "t.sqlite");
-    for (const auto& [key, says] : {std::pair("format", "has the format stamp null"),
+    for (const auto& [key, says] : {std::pair("format", "has the format stamp [[["),
                                     {"environment", "the value of 'environment' in PIPESCOPE_RUN nests deeper"}}) {
         std::ofstream(folder_ / "t.sqlite", std::ios::binary | std::ios::trunc) << intact;
         SQLite::Database db(folder_ / "t.sqlite", SQLite::OPEN_READWRITE);
