@@ -5,12 +5,6 @@
 namespace pipescope {
 Profile load_profile(const std::filesystem::path& path) {
     const std::string text = read_text_as<ProfileError>(path, {"a profile", "make one with 'pipescope profile'"});
-    if (text.starts_with("SQLite format 3")) {
-        throw ProfileError(
-            path.string() +
-            ": is an SQLite file, such as a trace; a profile is JSON; name the profile, or make one with "
-            "'pipescope profile'");
-    }
     try {
         return parse_profile(text);
     } catch (const ProfileError& fault) {

@@ -94,6 +94,9 @@ std::string read_text_file(const std::filesystem::path& path, const TextFile& fi
     if (text.empty()) {
         refuse("is empty", " is not", file.remedy);
     }
+    if (text.starts_with("SQLite format 3")) {
+        refuse("is an SQLite file, such as a trace", " is a text", file.remedy);
+    }
     if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {  // parsers of JSON end there
         refuse("byte " + std::to_string(zero + 1) + " is 0", " is a text without such bytes", file.remedy);
     }

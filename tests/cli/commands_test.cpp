@@ -374,7 +374,7 @@ TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {
     EXPECT_THAT(refused(1, "export elsewhere.sqlite --format chrome"), HasSubstr("elsewhere.sqlite"));
     user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace whole.sqlite");
     EXPECT_THAT(refused(1, "simulate whole.sqlite --balance 2,2 -m 2 --batch 2"),
-                AllOf(HasSubstr("such as a trace"), HasSubstr("name the profile")));
+                HasSubstr("is an SQLite file, such as a trace; a profile is a text; make one with"));
     EXPECT_THAT(refused(1, "export p.json --format chrome"), HasSubstr("p.json"));
     EXPECT_THAT(refused(1, "recover p.json"), HasSubstr("p.json"));
     EXPECT_THAT(refused(1, "view none.sqlite"), HasSubstr("does not exist"));
