@@ -131,7 +131,7 @@ void KeptBuffers::check(const std::string& what) const {
     for (std::size_t k = 0; k < seen_.size(); ++k) {
         Watched& each = (*list_)[k];
         const bool is_moved = !are_one(memory_of(each.tensor), seen_[k].storage);
-        if (each.is_statistic ||
+        if (each.learnt->is_statistic ||
             (!is_moved && (copies_.holds(each.tensor) || version_of(each.tensor) == seen_[k].version))) {
             continue;
         }
@@ -141,7 +141,7 @@ void KeptBuffers::check(const std::string& what) const {
                               ", which is to be computed again with its former values; change it in place, as copy_() "
                               "does, or use checkpoint never");
         }
-        each.changes = true;
+        each.learnt->changes = true;
         throw EngineError(name + " was changed since the forward of " + what +
                           ", which is to be computed again with its former values; the first forward had not changed "
                           "it, so no copy was kept; run the step again, as one is kept from now on, or use checkpoint "
@@ -150,17 +150,15 @@ void KeptBuffers::check(const std::string& what) const {
 }
 
 void BufferWatch::list(const NamedTensors& buffers, const NamedTensors& frozen_parameters) {
-    const auto before = std::exchange(list_, std::make_shared<std::vector<Watched>>());
+    list_ = std::make_shared<std::vector<Watched>>();
     const auto add = [&](const NamedTensors& tensors, bool is_parameter) {
         for (const auto& [name, tensor] : tensors) {
-            Watched watched{name, tensor, is_parameter, !is_parameter && is_running_statistic(name)};
-            for (const Watched& known : *before) {
-                if (known.name == name) {
-                    watched.is_statistic = known.is_statistic;
-                    watched.changes = known.changes;
-                }
+            std::shared_ptr<KeptBuffers::Learnt>& learnt = learnt_[name];
+            if (learnt == nullptr) {
+                learnt = std::make_shared<KeptBuffers::Learnt>();
+                learnt->is_statistic = !is_parameter && is_running_statistic(name);
             }
-            list_->push_back(std::move(watched));
+            list_->push_back({name, tensor, is_parameter, learnt});
         }
     };
     add(buffers, false);
@@ -173,7 +171,7 @@ KeptBuffers BufferWatch::before() const {
     kept.seen_.reserve(list_->size());
     for (const Watched& each : *list_) {
         kept.seen_.push_back({memory_of(each.tensor), version_of(each.tensor), shape_of(each.tensor)});
-        if (each.changes || (!has_learned_ && !each.is_parameter)) {
+        if (each.learnt->changes || (!has_learned_ && !each.is_parameter)) {
             kept.copies_.add(each.tensor);
         }
     }
@@ -184,13 +182,13 @@ KeptBuffers BufferWatch::before() const {
 void BufferWatch::find_statistics_of_other_layers(const KeptBuffers& kept) {
     std::vector<Watched>& list = *kept.list_;
     for (std::size_t k = 0; k < list.size(); ++k) {
-        if (!list[k].is_statistic || list[k].name.ends_with("num_batches_tracked") ||
+        if (!list[k].learnt->is_statistic || list[k].name.ends_with("num_batches_tracked") ||
             version_of(list[k].tensor) == kept.seen_[k].version) {
             continue;
         }
         for (Watched& other : list) {
             if (owner_of(other.name) == owner_of(list[k].name)) {
-                other.is_statistic = false;
+                other.learnt->is_statistic = false;
             }
         }
     }
@@ -206,11 +204,11 @@ void BufferWatch::after(KeptBuffers& kept) {
                               " was given another shape in a forward that is to be computed again, which cannot have "
                               "its former shape; let the layer return new memory, or use checkpoint never");
         }
-        if (!each.is_statistic && !each.changes) {
-            each.changes = version_of(each.tensor) != kept.seen_[k].version ||
-                           (!has_learned_ && !kept.copies_.equals(each.tensor));
+        if (!each.learnt->is_statistic && !each.learnt->changes) {
+            each.learnt->changes = version_of(each.tensor) != kept.seen_[k].version ||
+                                   (!has_learned_ && !kept.copies_.equals(each.tensor));
         }
-        if (each.changes) {
+        if (each.learnt->changes) {
             changing.push_back(each.tensor);
         }
     }
@@ -218,10 +216,10 @@ void BufferWatch::after(KeptBuffers& kept) {
     has_learned_ = true;
 }
 
-BufferCopies BufferWatch::statistics() const {
+BufferCopies KeptBuffers::statistics() const {
     BufferCopies copies;
     for (const Watched& each : *list_) {
-        if (each.is_statistic) {
+        if (each.learnt->is_statistic) {
             copies.add(each.tensor);
         }
     }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,9 @@
 // the buffer's memory and its copy are exchanged. That moves no bytes and holds for every alias of the buffer.
 // Afterwards the buffer has its latest values again. Invariant: every other buffer that a recompute reads has the
 // memory and the version that its forward saw, or the recompute is refused. Non-trainable parameters count as buffers,
-// but the first forward does not copy them, since they may be large.
+// but the first forward does not copy them, since they may be large. A forward may also put another tensor in a
+// buffer's place: Layer::hold_buffers() holds those that each checkpointed forward finds, and its recompute starts from
+// them.
 //
 // Torch's batch and instance norm are apart: in training they change their running statistics inside their kernel,
 // which raises no version, and do not compute with them. Those are copied while a recompute runs, and not kept.
@@ -69,6 +72,8 @@ public:
     /// partition 1 (conv)".
     void check(const std::string& what) const;
     const BufferCopies& copies() const noexcept { return copies_; }
+    /// For a recompute, which must not change them.
+    BufferCopies statistics() const;
     void keep_only(const std::vector<at::Tensor>& tensors) { copies_.keep_only(tensors); }
 
 private:
@@ -78,12 +83,15 @@ private:
         std::uint32_t version;
         std::size_t shape;  // of sizes, strides and offset
     };
+    struct Learnt {
+        bool is_statistic = false;  // of a batch norm, as far as is known
+        bool changes = false;       // in forwards, and their outputs may depend on it
+    };
     struct Watched {
         std::string name;
         at::Tensor tensor;
         bool is_parameter;
-        bool is_statistic;     // of a batch norm, as far as is known
-        bool changes = false;  // in forwards, and their outputs may depend on it
+        std::shared_ptr<Learnt> learnt;  // of the name, whichever tensor has it
     };
     /// "buffer 1.weight_u"
     static std::string title_of(const Watched& watched);
@@ -104,14 +112,13 @@ public:
     /// shape.
     KeptBuffers before() const;
     void after(KeptBuffers& kept);
-    /// For a recompute, which must not change them.
-    BufferCopies statistics() const;
 
 private:
     using Watched = KeptBuffers::Watched;
     void find_statistics_of_other_layers(const KeptBuffers& kept);
 
     std::shared_ptr<std::vector<Watched>> list_ = std::make_shared<std::vector<Watched>>();
+    std::map<std::string, std::shared_ptr<KeptBuffers::Learnt>> learnt_;  // by name
     bool has_learned_ = false;
 };
 }  // namespace pipescope

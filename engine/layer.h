@@ -22,8 +22,8 @@ class OutputArchive;
 namespace pipescope {
 using Tensors = std::vector<at::Tensor>;
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-/// Buffers that a layer had before a forward put other tensors in their place.
-using ReplacedBuffers = std::shared_ptr<const void>;
+/// Which tensors a layer's buffers are.
+using HeldBuffers = std::shared_ptr<const void>;
 
 /// The smallest unit a balance moves: maps tensors to tensors. The first dimension of each tensor is the samples.
 /// Threading: one thread at a time; the thread may change between calls.
@@ -42,10 +42,11 @@ public:
     virtual NamedTensors parameters() const = 0;
     virtual NamedTensors buffers() const = 0;
     /// A layer whose forward may put another tensor in a buffer's place, as Python's `self.c = self.c + 1` does,
-    /// overrides these two. This one is called after a checkpointed forward: what that forward has replaced, or null.
-    virtual ReplacedBuffers take_replaced_buffers() { return nullptr; }
+    /// overrides these two. This one is called before each checkpointed forward, and returns the same pointer as before
+    /// unless a buffer, or a parameter that does not train, has been replaced since.
+    virtual HeldBuffers hold_buffers() { return nullptr; }
     /// The next recompute starts from these buffers, unless null; after it the layer has those that it has now.
-    virtual void recompute_with(ReplacedBuffers /*buffers*/) {}
+    virtual void recompute_with(HeldBuffers /*buffers*/) {}
     virtual void train(bool on) = 0;
     /// Casts floating-point parameters and buffers; the tensors of parameters() stay the same objects.
     virtual void to(at::ScalarType dtype) = 0;

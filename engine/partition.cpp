@@ -139,6 +139,18 @@ void Partition::list_buffers() {
     }
 }
 
+std::vector<HeldBuffers> Partition::hold_buffers() {
+    std::vector<HeldBuffers> held;
+    for (ModelLayer& each : layers_) {
+        held.push_back(each.layer->hold_buffers());
+    }
+    if (held != held_) {
+        list_buffers();
+        held_ = held;
+    }
+    return held;
+}
+
 std::string Partition::title() const {
     return "partition " + std::to_string(id_.value()) + " (" + name() + ")";
 }
@@ -269,6 +281,7 @@ Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, La
     if (kept == nullptr) {
         return forward_checked(std::move(inputs), place, marks);
     }
+    kept->held = hold_buffers();
     kept->buffers = buffers_.before();
     note_gradients();
     Tensors outputs = forward_checked(std::move(inputs), place, marks);
@@ -279,14 +292,6 @@ Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, La
                           "recompute would do that again; use autograd::grad() there, or checkpoint never");
     }
     buffers_.after(kept->buffers);
-    std::vector<ReplacedBuffers> replaced;
-    for (ModelLayer& each : layers_) {
-        replaced.push_back(each.layer->take_replaced_buffers());
-    }
-    if (std::any_of(replaced.begin(), replaced.end(), [](const ReplacedBuffers& each) { return each != nullptr; })) {
-        kept->replaced = std::move(replaced);
-        list_buffers();
-    }
     kept->outputs = forms_of(outputs);
     return outputs;
 }
@@ -316,15 +321,14 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, Checkpoin
     set_current_layer(first_);
     const bool is_expected = goes_backward(inputs);
     kept.buffers.check("micro-batch " + std::to_string(place.micro_batch.value()) + " on " + title());
-    const BufferCopies statistics = buffers_.statistics();
+    const BufferCopies statistics = kept.buffers.statistics();
     const BufferCopies::Exchange unchanged(statistics);
     Tensors outputs;
     std::vector<at::Tensor> in_graph;
     {
         const BufferCopies::Exchange as_in_forward(kept.buffers.copies());
-        kept.replaced.resize(layers_.size());
         for (std::size_t k = 0; k < layers_.size(); ++k) {  // null, too: an earlier recompute may have failed midway
-            layers_[k].layer->recompute_with(std::exchange(kept.replaced[k], nullptr));
+            layers_[k].layer->recompute_with(std::exchange(kept.held[k], nullptr));
         }
         outputs = run(std::move(inputs), place, marks);
         in_graph = as_in_forward.newly_used();

@@ -39,7 +39,7 @@ struct CheckpointedForward {
         bool operator==(const Form&) const = default;
     };
     KeptBuffers buffers;
-    std::vector<ReplacedBuffers> replaced;  ///< by layer; empty if no layer replaced any
+    std::vector<HeldBuffers> held;  ///< by layer, before the forward
     std::vector<Form> outputs;
 };
 
@@ -111,6 +111,8 @@ private:
     Tensors forward_and_keep(Tensors inputs, const RandomPlace& place, LayerMarks* marks, CheckpointedForward* kept);
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void list_buffers();
+    /// By layer. Lists the buffers again if a layer has replaced one.
+    std::vector<HeldBuffers> hold_buffers();
     /// False if a parameter was frozen or unfrozen since list_buffers().
     bool trains_as_listed() const;
     void refuse_unlisted(const Tensors& outputs) const;
@@ -130,6 +132,7 @@ private:
     std::vector<bool> expects_gradient_;
     std::unique_ptr<std::mutex> expects_mutex_ = std::make_unique<std::mutex>();
     BufferWatch buffers_;
+    std::vector<HeldBuffers> held_;  // by layer, as listed
     std::optional<DeferredBatchNorm> deferred_;
     SplitNotes split_notes_;
 };

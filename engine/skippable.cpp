@@ -82,8 +82,8 @@ public:
     }
     NamedTensors parameters() const override { return layer_->parameters(); }
     NamedTensors buffers() const override { return layer_->buffers(); }
-    ReplacedBuffers take_replaced_buffers() override { return layer_->take_replaced_buffers(); }
-    void recompute_with(ReplacedBuffers buffers) override { layer_->recompute_with(std::move(buffers)); }
+    HeldBuffers hold_buffers() override { return layer_->hold_buffers(); }
+    void recompute_with(HeldBuffers buffers) override { layer_->recompute_with(std::move(buffers)); }
     void train(bool on) override { layer_->train(on); }
     void to(at::ScalarType dtype) override { layer_->to(dtype); }
     void save(torch::serialize::OutputArchive& archive) const override { layer_->save(archive); }

@@ -35,32 +35,27 @@ public:
         // TorchScript's optimiser specialises a function over its first calls. It would treat checkpointed and
         // recomputed forwards differently, so times and rounding would depend on the call order.
         const torch::jit::GraphOptimizerEnabledGuard plain(false);
-        if (!is_checkpointing() && !is_recomputing()) {
+        if (!is_recomputing()) {
             return unpacked(module_.get_method("forward")({packed(inputs)}));
         }
-        struct PutBack {
+        const struct PutBack {
             State state;
-            bool is_needed;
-            ~PutBack() {
-                if (is_needed) {
-                    state.put_back();
-                }
-            }
-        } before{State(module_), is_recomputing()};
-        replaced_ = nullptr;
-        if (const auto former = std::exchange(recompute_with_, nullptr); former && is_recomputing()) {
+            ~PutBack() { state.put_back(); }
+        } before{State(module_)};
+        if (const auto former = std::exchange(recompute_with_, nullptr); former) {
             former->put_back();
         }
-        Tensors outputs = unpacked(module_.get_method("forward")({packed(inputs)}));
-        if (is_checkpointing() && !before.state.is_current()) {
-            replaced_ = std::make_shared<State>(before.state);
-        }
-        return outputs;
+        return unpacked(module_.get_method("forward")({packed(inputs)}));
     }
     NamedTensors parameters() const override { return listed(module_.named_parameters()); }
     NamedTensors buffers() const override { return listed(module_.named_buffers()); }
-    ReplacedBuffers take_replaced_buffers() override { return std::exchange(replaced_, nullptr); }
-    void recompute_with(ReplacedBuffers buffers) override {
+    HeldBuffers hold_buffers() override {
+        if (held_ == nullptr || !held_->is_current()) {
+            held_ = std::make_shared<const State>(module_);
+        }
+        return held_;
+    }
+    void recompute_with(HeldBuffers buffers) override {
         recompute_with_ = std::static_pointer_cast<const State>(std::move(buffers));
     }
     void train(bool on) override { module_.train(on); }
@@ -75,15 +70,18 @@ public:
     }
 
 private:
-    /// The values of a script's attributes, buffers among them, but parameters.
+    /// The values of a script's attributes, buffers among them, but parameters that train.
     class State {
     public:
         explicit State(const torch::jit::Module& module) {
             for (const torch::jit::Module& each : module.modules()) {
                 const auto object = each._ivalue();
                 for (std::size_t k = 0; k < object->type()->numAttributes(); ++k) {
-                    if (!object->type()->is_parameter(k) && !object->getSlot(k).isObject()) {
-                        values_.push_back({object, k, object->getSlot(k)});
+                    const c10::IValue& value = object->getSlot(k);
+                    const bool trains = object->type()->is_parameter(k) && value.isTensor() &&
+                                        value.toTensor().defined() && value.toTensor().requires_grad();
+                    if (!trains && !value.isObject()) {
+                        values_.push_back({object, k, value});
                     }
                 }
             }
@@ -146,7 +144,7 @@ private:
     }
 
     torch::jit::Module module_;
-    ReplacedBuffers replaced_;
+    std::shared_ptr<const State> held_;
     std::shared_ptr<const State> recompute_with_;
 };
 

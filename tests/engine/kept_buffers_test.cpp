@@ -193,6 +193,23 @@ TEST(KeptBuffers, AreRefusedWhereNoCopyWasMade) {
     EXPECT_THAT(thrown<EngineError>([&] { run(of_parameter, 1); }), HasSubstr("parameter 1.p was changed"));
 }
 
+TEST(KeptBuffers, AreKeptOfTheTensorThatReplacesAChangedOne) {
+    const at::Tensor first = torch::zeros({2});
+    const at::Tensor second = torch::zeros({2});
+    BufferWatch watch;
+    const auto list = [&](const at::Tensor& c) { watch.list({{"c", c}}, {}); };
+    list(first);
+    KeptBuffers learning = watch.before();
+    watch.after(learning);
+    const KeptBuffers kept = watch.before();
+    first.add_(1);
+    list(second);
+    EXPECT_THAT(thrown<EngineError>([&] { kept.check("micro-batch 0"); }), HasSubstr("run the step again"));
+    watch.list({}, {});  // such as one that is None for a time
+    list(second);
+    EXPECT_TRUE(watch.before().copies().holds(second)) << "the advised run has a copy";
+}
+
 TEST(KeptBuffers, AreRefusedWhereAForwardChangesTheirShape) {
     const auto growing = [](StatefulImpl& self, const at::Tensor& x) {
         const at::NoGradGuard no_grad;

@@ -82,11 +82,13 @@ TEST_F(ScriptModel, GivesThePlainModelsGradientsThroughThePipeline) {
 }
 
 TEST_F(ScriptModel, IsRecomputedFromTheBuffersThatItsForwardSaw) {
-    for (const std::string change : {"self.c = self.c + 0.5", "self.c.add_(0.5)", "self.k = self.k + 1"}) {
+    for (const std::string change : {"self.c = self.c + 0.5", "self.c.add_(0.5)", "self.k = self.k + 1",
+                                     "self.n.add_(1)\n  if bool(self.n % 2 == 0):\n    self.c = self.c + 0.5"}) {
         ScriptFile file("counter");
         file.linear(6, 6);
         torch::jit::Module counter = file.child("self.count(x)");
         counter.register_buffer("c", torch::ones({6}));
+        counter.register_buffer("n", torch::zeros({}));
         counter.register_attribute("k", c10::IntType::get(), 1);
         counter.define("def count(self, x):\n  " + change + "\n  return torch.sin(x * self.c.clone() * self.k)\n");
         file.linear(6, 3);

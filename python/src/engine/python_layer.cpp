@@ -20,23 +20,33 @@ namespace {
 thread_local SkipContext* skips_of_this_thread = nullptr;
 thread_local const ModelState* model_of_this_thread = nullptr;
 
-/// The buffers of a module and its children, as they are now. Use and destroy it with the GIL.
-class BoundBuffers {
+/// Which tensors the buffers of a module and its children are, and the parameters that do not train. Use and destroy it
+/// with the GIL.
+class BoundTensors {
 public:
-    explicit BoundBuffers(PyObject* module) {
+    explicit BoundTensors(PyObject* module) {
         std::unordered_set<PyObject*> seen;
         add(module, seen);
         PyErr_Clear();
     }
-    bool are_current() const {
-        return std::all_of(kept_.begin(), kept_.end(),
-                           [](const auto& pair) { return is_same(pair.first, pair.second); });
+    bool operator==(const BoundTensors& other) const {
+        return std::ranges::equal(kept_, other.kept_, [](const Kept& a, const Kept& b) {
+            return a.tensors.is(b.tensors) && is_same(a.before, b.before);
+        });
     }
     void put_back() const {
-        for (const auto& [buffers, before] : kept_) {
-            if (!is_same(buffers, before)) {
-                PyDict_Clear(buffers.ptr());
-                PyDict_Update(buffers.ptr(), before.ptr());
+        for (const auto& [tensors, before, are_parameters] : kept_) {
+            if (is_same(tensors, before)) {
+                continue;
+            }
+            const auto now = py::reinterpret_steal<py::dict>(PyDict_Copy(tensors.ptr()));
+            PyDict_Clear(tensors.ptr());
+            PyDict_Update(tensors.ptr(), before.ptr());
+            PyObject *name = nullptr, *value = nullptr;
+            for (Py_ssize_t at = 0; are_parameters && PyDict_Next(now.ptr(), &at, &name, &value) != 0;) {
+                if (trains(value)) {
+                    PyDict_SetItem(tensors.ptr(), name, value);
+                }
             }
         }
     }
@@ -47,11 +57,14 @@ private:
         if (!seen.insert(module).second) {
             return;
         }
-        static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
+        static PyObject* const names[] = {PyUnicode_InternFromString("_buffers"),
+                                          PyUnicode_InternFromString("_parameters")};
         static PyObject* const children = PyUnicode_InternFromString("_modules");
-        const auto own = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, buffers));
-        if (own && PyDict_Check(own.ptr())) {
-            kept_.emplace_back(own, py::reinterpret_steal<py::dict>(PyDict_Copy(own.ptr())));
+        for (PyObject* const each : names) {
+            const auto own = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, each));
+            if (own && PyDict_Check(own.ptr())) {
+                kept_.push_back({own, py::reinterpret_steal<py::dict>(PyDict_Copy(own.ptr())), each == names[1]});
+            }
         }
         const auto modules = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, children));
         PyObject *name = nullptr, *child = nullptr;
@@ -60,6 +73,9 @@ private:
                 add(child, seen);
             }
         }
+    }
+    static bool trains(PyObject* value) {
+        return value != nullptr && THPVariable_Check(value) && THPVariable_Unpack(value).requires_grad();
     }
     static bool is_same(const py::dict& a, const py::dict& b) {
         if (PyDict_GET_SIZE(a.ptr()) != PyDict_GET_SIZE(b.ptr())) {
@@ -74,12 +90,17 @@ private:
         return true;
     }
 
-    std::vector<std::pair<py::dict, py::dict>> kept_;
+    struct Kept {
+        py::dict tensors;
+        py::dict before;
+        bool are_parameters;
+    };
+    std::vector<Kept> kept_;
 };
 
 /// For another thread, which may not have the GIL.
-ReplacedBuffers shared(BoundBuffers buffers) {
-    return {new BoundBuffers(std::move(buffers)), [](const BoundBuffers* of) {
+HeldBuffers shared(BoundTensors buffers) {
+    return {new BoundTensors(std::move(buffers)), [](const BoundTensors* of) {
                 if (Py_IsInitialized() != 0) {
                     const WithGil gil;
                     delete of;
@@ -190,33 +211,38 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     PyObject* const call = parts_.number == 0 ? call_of(*parts_.model) : nullptr;
     const auto input = py::reinterpret_steal<py::object>(
         give_tensors(inputs, call != nullptr ? Structure{Structure::Kind::tuple} : parts_.before->structure()));
-    std::optional<BoundBuffers> before;
-    if (is_checkpointing() || is_recomputing()) {
+    std::optional<BoundTensors> before;
+    if (is_recomputing()) {
         before.emplace(parts_.module.get());
     }
-    replaced_ = nullptr;
-    if (const ReplacedBuffers former = std::exchange(recompute_with_, nullptr); former && is_recomputing()) {
-        static_cast<const BoundBuffers*>(former.get())->put_back();
+    if (const HeldBuffers former = std::exchange(recompute_with_, nullptr); former && is_recomputing()) {
+        static_cast<const BoundTensors*>(former.get())->put_back();
     }
     static PyObject* const run_first_layer = PyUnicode_InternFromString("run_first_layer");
     const auto output = py::reinterpret_steal<py::object>(
         call == nullptr ? PyObject_CallOneArg(parts_.module.get(), input.ptr())
                         : PyObject_CallMethodObjArgs(call, run_first_layer, parts_.module.get(), input.ptr(), nullptr));
-    if (is_recomputing()) {
+    if (before) {
         const py::error_scope keeps_the_exception;
         before->put_back();
     }
     if (!output) {
         throw_with_note(parts_.title, input.ptr());
     }
-    if (is_checkpointing() && !before->are_current()) {
-        replaced_ = shared(std::move(*before));
-    }
     Taken taken = take_tensors(output.ptr(), parts_.title + " returned");
     check_structure(taken.structure);
     check_sent(taken);
     parts_.after->note(std::move(taken.structure));
     return std::move(taken.tensors);
+}
+
+HeldBuffers PythonLayer::hold_buffers() {
+    const WithGil gil;
+    BoundTensors now(parts_.module.get());
+    if (held_ == nullptr || *static_cast<const BoundTensors*>(held_.get()) != now) {
+        held_ = shared(std::move(now));
+    }
+    return held_;
 }
 
 /// A recompute returns what its forward did.

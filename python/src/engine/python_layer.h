@@ -56,8 +56,8 @@ public:
     Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override;
     NamedTensors parameters() const override;
     NamedTensors buffers() const override;
-    ReplacedBuffers take_replaced_buffers() override { return std::exchange(replaced_, nullptr); }
-    void recompute_with(ReplacedBuffers buffers) override { recompute_with_ = std::move(buffers); }
+    HeldBuffers hold_buffers() override;
+    void recompute_with(HeldBuffers buffers) override { recompute_with_ = std::move(buffers); }
     void train(bool /*on*/) override {}            // torch.nn.Module.train() does
     void to(at::ScalarType /*dtype*/) override {}  // torch.nn.Module.to() does
 
@@ -68,8 +68,8 @@ private:
     void check_sent(const Taken& taken) const;
 
     PythonLayerParts parts_;
-    ReplacedBuffers replaced_;
-    ReplacedBuffers recompute_with_;
+    HeldBuffers held_;
+    HeldBuffers recompute_with_;
 };
 
 /// While it lives, runs of the model that begin in this thread have that _mini_batch.Call; None: they have none. Their
