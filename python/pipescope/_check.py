@@ -67,7 +67,7 @@ def check(
 
     The module is what GPipe takes, a GPipe, or any module, as one layer. The options are those of GPipe; a schedule is not
     among them, since the micro-batches of all schedules compute the same. The micro-batched copy computes the loss of each
-    micro-batch. Both run in eval mode, where they must agree, and then in train mode.
+    micro-batch. Both run in eval mode, where they must agree, and then in the modes that the modules have.
     """
     check_loss(loss)
     modules = _modules_of(module)
@@ -109,7 +109,7 @@ class _Trial:
         copies = copy.deepcopy(nn.ModuleList(self._modules))
         for each in copies.parameters():
             each.grad = None
-        return copies.train() if training else copies.eval()
+        return copies if training else copies.eval()
 
     def plain(self, training: bool, seed: int = 0) -> _Values:
         layers = self._copies(training)

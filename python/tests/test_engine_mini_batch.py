@@ -296,3 +296,13 @@ def test_check_finds_inputs_that_are_cut_wrongly():
     found = pipescope.check(masked_layers(), x, y, token_mean, mask=mask)
     assert "split={'mask': None} the outputs agree" in found.explanation
     assert pipescope.check(masked_layers(), x, y, token_mean, split={"mask": None}, mask=mask)
+
+
+def test_check_keeps_the_modules_modes():
+    x, y = tokens_of()
+    for module in (nn.Dropout(0.5), nn.Sequential(nn.Flatten(0, 1), nn.BatchNorm1d(8), nn.Unflatten(0, (-1, 5)))):
+        layers = layers_of(module)
+        module.eval()
+        modes = [each.training for each in layers.modules()]
+        assert pipescope.check(layers, x, y.clamp(min=0), token_mean)
+        assert [each.training for each in layers.modules()] == modes
