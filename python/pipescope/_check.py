@@ -77,10 +77,10 @@ def check(
     try:
         errors = _errors(plain, call.pipelined(False, **options))
     except (Error, RuntimeError, ValueError, TypeError, IndexError) as error:  # of a layer that got its micro-batch
-        explanation = _explain_outputs(call, plain, options)
-        return Check(float("inf"), float("inf"), float("inf"), f"micro-batches fail: {error}\n{explanation}")
+        explanation = "\n".join([f"micro-batches fail: {error}", *_other_split(call, plain, options)])
+        return Check(float("inf"), float("inf"), float("inf"), explanation)
     if _agree(errors, plain):
-        plain = call.plain(training=True)
+        plain = call.plain(training=True)  # as they are, so a norm in eval mode stays in it
         in_train = _errors(plain, call.pipelined(True, **options))
         if _agree(in_train, plain):
             return Check(*in_train, "")
@@ -205,14 +205,21 @@ def _explain_loss(call: _Trial, plain: _Values, options: dict[str, Any]) -> str:
     )
 
 
-def _explain_outputs(call: _Trial, plain: _Values, options: dict[str, Any]) -> str:
+def _other_split(call: _Trial, plain: _Values, options: dict[str, Any]) -> list[str]:
+    """Names a split with which the outputs agree, if one is found."""
     for split in call.other_splits(options["split"] or {}):
         try:
             found = _errors(plain, call.pipelined(False, **{**options, "split": split}))
         except (Error, RuntimeError, ValueError, TypeError, IndexError):
             continue
         if _is_small(found[0], plain):
-            return f"an input is not cut along the dimension of its samples; with split={split} the outputs agree"
+            return [f"an input is not cut along the dimension of its samples; with split={split} the outputs agree"]
+    return []
+
+
+def _explain_outputs(call: _Trial, plain: _Values, options: dict[str, Any]) -> str:
+    for explanation in _other_split(call, plain, options):
+        return explanation
     return (
         "micro-batches compute other outputs than the mini-batch: the samples are not the first dimension of some input, or "
         "the model mixes samples; say in split how inputs are cut"

@@ -306,3 +306,10 @@ def test_check_keeps_the_modules_modes():
         modes = [each.training for each in layers.modules()]
         assert pipescope.check(layers, x, y.clamp(min=0), token_mean)
         assert [each.training for each in layers.modules()] == modes
+
+
+def test_check_names_no_other_cause_where_micro_batches_fail():
+    x, y = tokens_of()
+    layers, labels = nn.Sequential(*layers_of(), nn.Flatten(0, 1)), y.flatten()
+    found = pipescope.check(layers, x, labels, nn.CrossEntropyLoss(reduction="sum"), split={"output": 0})
+    assert found.explanation.startswith("micro-batches fail: ") and "samples are not the first dimension" not in found.explanation
