@@ -24,7 +24,8 @@ class Check:
     """What check() found. True if everything agrees.
 
     The errors are the largest difference from the plain model's values, relative to the largest of these values. They are
-    infinite for values of another shape or where micro-batches fail, and nan where only one of the two is nan.
+    infinite for values of another shape or where micro-batches fail, and nan where only one of the two is nan. Values that
+    are nan in both agree.
     """
 
     output_error: float
@@ -155,7 +156,8 @@ def _error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
         return float("inf")
     if not expected:
         return 0.0
-    size = max((float(each.abs().max()) for each in expected if each.numel()), default=0.0) or 1.0
+    finite = [each[each.isfinite()] for each in expected]
+    size = max((float(each.abs().max()) for each in finite if each.numel()), default=0.0) or 1.0
     differences = []
     for one, other in zip(found, expected):
         is_same = (one == other) | (one.isnan() & other.isnan())

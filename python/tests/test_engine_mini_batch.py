@@ -313,3 +313,11 @@ def test_check_names_no_other_cause_where_micro_batches_fail():
     layers, labels = nn.Sequential(*layers_of(), nn.Flatten(0, 1)), y.flatten()
     found = pipescope.check(layers, x, labels, nn.CrossEntropyLoss(reduction="sum"), split={"output": 0})
     assert found.explanation.startswith("micro-batches fail: ") and "samples are not the first dimension" not in found.explanation
+
+
+def test_check_takes_values_that_are_nan_in_both_for_equal():
+    x, y = tokens_of()
+    nothing = torch.full_like(y, -100)
+    assert pipescope.check(layers_of(), x, nothing, token_mean, weight=labels_in)
+    x[8, 0, 0] = float("nan")
+    assert pipescope.check(layers_of(), x, y, token_mean, weight=labels_in)
