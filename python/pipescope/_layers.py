@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import torch
@@ -51,8 +52,9 @@ def cut(model: nn.Module, *names: str, sample: Any = None) -> "OrderedDict[str, 
     ``cut(model, "embed", "blocks.*", "head")`` is the submodule ``embed``, then the children of ``blocks`` in order, then
     ``head``. Running them one after the other must be what the model does; its own ``forward`` is not used. With a
     ``sample`` that is checked: both are run in eval mode without gradients, and their outputs must be equal. The model
-    takes a sample that is a dict as keyword arguments, and a tuple as positional ones if it has several; the first layer
-    takes the sample as it is. Of a model that returns an object or a dict, as those of Hugging Face do, the layers may
+    takes a sample that is a dict as keyword arguments, and a tuple as positional ones if it has several. The first layer
+    takes the sample as it is; a dict as keyword arguments, if its forward has them, or else only the dict's one tensor, if
+    it takes no dict. Of a model that returns an object or a dict, as those of Hugging Face do, the layers may
     return some of the tensors, in order. Warns if a sample's output depends on the other samples, as where the first
     dimension is the sequence.
 
@@ -79,8 +81,8 @@ def cut(model: nn.Module, *names: str, sample: Any = None) -> "OrderedDict[str, 
             "does not run in turn with the others, write a module for it and what uses it, and give GPipe a list"
         )
     if sample is not None:
-        _check_chain(model, layers, sample)
-        warn_of_mixed_samples(layers.values(), sample_of(sample, {}, {}))
+        first = _check_chain(model, layers, sample)
+        warn_of_mixed_samples([first, *list(layers.values())[1:]], sample_of(sample, {}, {}))
     return layers
 
 
@@ -90,18 +92,60 @@ _CHAIN_DIFFERS = (
 )
 
 
-def _check_chain(model: nn.Module, layers: Mapping[str, nn.Module], sample: Any) -> None:
+class _First(nn.Module):
+    """A first layer that takes a dict otherwise than as it is."""
+
+    def __init__(self, layer: nn.Module, call: Callable[[nn.Module, Any], Any]) -> None:
+        super().__init__()
+        self.layer, self._call = layer, call
+
+    def forward(self, sample: Any) -> Any:
+        return self._call(self.layer, sample)
+
+
+def _first_layers(layer: nn.Module, sample: Any) -> list[nn.Module]:
+    """The ways in which a first layer may take the sample."""
+    if not isinstance(sample, Mapping):
+        return [layer]
+    try:
+        inspect.signature(layer.forward).bind(**sample)
+    except (TypeError, ValueError):
+        is_one = len(tensors_in(dict(sample))) == 1
+        return [layer, *([_First(layer, lambda of, value: of(tensors_in(dict(value))[0]))] if is_one else [])]
+    return [_First(layer, lambda of, value: of(**value))]
+
+
+def _output_of_first(layers: Sequence[nn.Module], sample: Any) -> tuple[nn.Module, Any]:
+    """(which of them takes the sample, its output). Raises what the first one raises if none does."""
+    try:
+        return layers[0], layers[0](sample)
+    except _WRONG_INPUT:
+        for layer in layers[1:]:
+            with contextlib.suppress(*_WRONG_INPUT):
+                return layer, layer(sample)
+        raise
+
+
+_WRONG_INPUT = (TypeError, AttributeError, IndexError, RuntimeError)
+
+
+def _check_chain(model: nn.Module, layers: Mapping[str, nn.Module], sample: Any) -> nn.Module:
+    """Returns the first layer as it takes the sample."""
     modes = [(each, each.training) for each in model.modules()]
     try:
         model.eval()
         with torch.no_grad():
             expected = _called(model, sample)
             value: Any = sample
+            first: Optional[nn.Module] = None
             for name, layer in layers.items():
                 before = type(value).__name__
                 try:
-                    value = layer(value)
-                except (TypeError, AttributeError, IndexError, RuntimeError) as error:
+                    if first is None:
+                        first, value = _output_of_first(_first_layers(layer, sample), sample)
+                    else:
+                        value = layer(value)
+                except _WRONG_INPUT as error:
                     raise UsageError(
                         f"{_CHAIN_DIFFERS}\nlayer {name} ({type(layer).__name__}) was given a {before}: {error}"
                     ) from error
@@ -109,6 +153,7 @@ def _check_chain(model: nn.Module, layers: Mapping[str, nn.Module], sample: Any)
         for each, mode in modes:
             each.training = mode
     _compare(value, expected)
+    return next(iter(layers.values())) if first is None else first
 
 
 def _called(model: nn.Module, sample: Any) -> Any:

@@ -156,6 +156,29 @@ def test_a_cut_of_a_model_that_takes_and_returns_more_than_a_tensor_is_checked()
     assert len(pipescope.cut(Two(), "both", sample=(torch.ones(2), torch.ones(2)))) == 1
 
 
+def test_a_sample_of_keywords_reaches_the_first_layer_of_a_cut_as_the_model():
+    class Embed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(10, 6)
+
+        def forward(self, tokens, scale=1.0):
+            return self.table(tokens) * scale
+
+    class Net(nn.Module):
+        def __init__(self, embed: nn.Module) -> None:
+            super().__init__()
+            self.embed, self.head = embed, nn.Linear(6, 2)
+
+        def forward(self, tokens, **others):
+            return self.head(self.embed(tokens, **others))
+
+    tokens = torch.randint(10, (8, 4))
+    assert len(pipescope.cut(Net(Embed()), "embed", "head", sample={"tokens": tokens})) == 2
+    assert len(pipescope.cut(Net(Embed()), "embed", "head", sample={"tokens": tokens, "scale": 2.0})) == 2
+    assert len(pipescope.cut(Net(nn.Embedding(10, 6)), "embed", "head", sample={"tokens": tokens})) == 2
+
+
 class Adds(nn.Module):
     def forward(self, pair):
         return pair[0] + pair[1]
