@@ -272,10 +272,15 @@ IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
 
 void Pipeline::warn_of_nan(MicroBatchId micro_batch) {
     if (!std::exchange(has_warned_of_nan_, true)) {
+        const char* const remedy =
+            options_.weight
+                ? "look for a nan in its inputs and outputs, or for a loss that leaves out other values than the "
+                  "pipeline's 'weight' does"
+                : "if the loss leaves some values out, such as padding, give the pipeline their 'weight'";
         std::fprintf(stderr,
                      "pipescope: the loss of micro-batch %d is nan and that of another is not; a mean over no value is "
-                     "nan; if the loss leaves some values out, such as padding, give the pipeline their 'weight'\n",
-                     micro_batch.value());
+                     "nan; %s\n",
+                     micro_batch.value(), remedy);
     }
 }
 

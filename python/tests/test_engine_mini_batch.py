@@ -321,3 +321,12 @@ def test_check_takes_values_that_are_nan_in_both_for_equal():
     assert pipescope.check(layers_of(), x, nothing, token_mean, weight=labels_in)
     x[8, 0, 0] = float("nan")
     assert pipescope.check(layers_of(), x, y, token_mean, weight=labels_in)
+
+
+def test_the_warning_about_nan_advises_a_weight_only_where_none_is_given(capfd):
+    x, y = tokens_of()
+    x[8, 0, 0] = float("nan")
+    for weight, advised in ((None, "give the pipeline their 'weight'"), (labels_in, "look for a nan")):
+        pipeline_of(layers_of(), weight=weight).step(x, y, token_mean)
+        said = capfd.readouterr().err
+        assert "is nan" in said and advised in said and ("give the pipeline" in said) == (weight is None)
