@@ -277,6 +277,7 @@ def test_wrong_types_are_usage_errors(run, tmp_path, noisy):
     trace = pipescope.Trace.open(run)
     for call, message in (
         (lambda: pipescope.Trace.open(None), "None is no name"),
+        (lambda: pipescope.Trace.open(object()), "is no name"),
         (lambda: pipescope.Trace.open([run, 3]), "3 is no name"),
         (lambda: pipescope.Trace.open(run, task_rules=3), "3 is no name"),
         (lambda: trace.compare(3), "3 is no name"),
