@@ -230,9 +230,10 @@ std::vector<std::vector<fs::path>> grouped_by_run(const std::vector<fs::path>& f
         }
         return false;
     };
-    const auto rest = std::ranges::stable_partition(others, may_be_rank_file);
-    add_alone({rest.begin(), rest.end()});
-    others.erase(rest.begin(), rest.end());
+    // Clang 14 cannot compile the subrange that std::ranges::stable_partition returns.
+    const auto rest = std::stable_partition(others.begin(), others.end(), may_be_rank_file);
+    add_alone({rest, others.end()});
+    others.erase(rest, others.end());
     if (!add_ranks(others)) {
         std::map<fs::path, std::vector<fs::path>> folders;
         for (const fs::path& file : others) {
