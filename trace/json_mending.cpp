@@ -1,5 +1,6 @@
 #include "trace/json_mending.h"
 
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 
 #include <fmt/format.h>
@@ -48,28 +49,6 @@ std::optional<unsigned> code_unit(std::string_view escape) {
     }
     return value;
 }
-
-/// Length of the UTF-8 sequence that begins with this byte; 0 if none does.
-std::size_t length_by(unsigned char first) {
-    return first >= 0xc2 && first <= 0xdf   ? 2
-           : first >= 0xe0 && first <= 0xef ? 3
-           : first >= 0xf0 && first <= 0xf4 ? 4
-                                            : 0;
-}
-
-/// True if the bytes may stand in one sequence: neither overlong, nor half a surrogate, nor beyond U+10FFFF.
-bool is_sequence(std::string_view bytes) {
-    const unsigned char first = byte_of(bytes[0]);
-    for (std::size_t k = 1; k < bytes.size(); ++k) {
-        const unsigned char byte = byte_of(bytes[k]);
-        const unsigned least = k == 1 && first == 0xe0 ? 0xa0 : k == 1 && first == 0xf0 ? 0x90 : 0x80;
-        const unsigned most = k == 1 && first == 0xed ? 0x9f : k == 1 && first == 0xf4 ? 0x8f : 0xbf;
-        if (byte < least || byte > most) {
-            return false;
-        }
-    }
-    return true;
-}
 }  // namespace
 
 JsonMending::JsonMending(std::istream& in) : in_stream_(in) {
@@ -112,18 +91,13 @@ std::size_t JsonMending::mend_escape(std::size_t at, bool at_end) {
 }
 
 std::size_t JsonMending::mend_bytes(std::size_t at, bool at_end) {
-    const std::size_t length = length_by(byte_of(in_[at]));
+    constexpr std::size_t kLongest = 4;
+    const std::string_view rest = std::string_view(in_).substr(at, kLongest);
+    const std::size_t length = utf8_length(rest);
     if (length == 0) {
-        return replace(kReplacement, at + 1);
+        return rest.size() < kLongest && !at_end ? at : replace(kReplacement, at + 1);
     }
-    if (in_.size() - at < length) {
-        return at_end ? replace(kReplacement, at + 1) : at;
-    }
-    const std::string_view sequence = std::string_view(in_).substr(at, length);
-    if (!is_sequence(sequence)) {
-        return replace(kReplacement, at + 1);
-    }
-    out_ += sequence;
+    out_ += rest.substr(0, length);
     return at + length;
 }
 
