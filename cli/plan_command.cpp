@@ -216,7 +216,6 @@ void check_order_output(const PlanFlags& flags, const OrderOutput& order) {
             order.file));
     }
     check_output(order.file, order.force);
-    check_not_input(order.file, flags.profile);
 }
 
 ExitCode plan_command(const PlanFlags& flags, const OrderOutput& order, bool json) {

@@ -288,11 +288,6 @@ ExitCode calibrate(const TraceProfileFlags& flags) {
 ExitCode profile_from_trace(const TraceProfileFlags& flags) {
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
-        for (const std::vector<std::string>& inputs : {flags.traces, flags.runs, {flags.earlier}}) {
-            for (const std::string& input : inputs) {
-                check_not_input(flags.output, input);
-            }
-        }
     }
     if (!flags.runs.empty()) {
         return calibrate(flags);

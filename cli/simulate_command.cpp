@@ -131,12 +131,9 @@ void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
                             outputs.schedule_output, flags.all_schedules ? "all" : to_string(schedule)));
         }
         check_schedule_output(outputs.schedule_output, outputs.force);
-        check_not_input(outputs.schedule_output, flags.profile);
     }
     if (!outputs.trace.empty()) {
         check_output(outputs.trace, outputs.force);
-        check_not_input(outputs.trace, flags.profile);
-        check_not_input(outputs.trace, flags.simulated.pipeline.device_catalogue);
     }
 }
 
@@ -158,8 +155,6 @@ LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlag
     }
     if (!outputs.trace.empty()) {
         check_output(outputs.trace, outputs.force);
-        check_not_input(outputs.trace, flags.profile);
-        check_not_input(outputs.trace, layout.cluster);
     }
     LayoutAnswer answer =
         layout_answer({flags.profile, profile}, layout, flags.simulated.pipeline, flags.simulated.recompute);

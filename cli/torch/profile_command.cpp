@@ -313,7 +313,6 @@ ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
         check_not_input(flags.output, file_of_model(flags.model).value_or(""));
-        check_not_input(flags.output, flags.catalogue);
     }
     Profile profile = make_profile(flags);
     profile.command_options = further_options(command, flags);

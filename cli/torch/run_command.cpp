@@ -391,7 +391,6 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     check_training(model, options);
     if (!flags.trace.empty()) {
         check_output_name(options.trace, flags.force);  // training also runs if the folder is not writable
-        check_not_input(options.trace, flags.profile);
         check_not_input(options.trace, file_of_model(flags.model).value_or(""));
         for (const std::filesystem::path& step : saved_steps(flags.save.folder)) {
             for (const auto& file : std::filesystem::directory_iterator(step)) {
