@@ -480,7 +480,7 @@ std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy, bool expect
 namespace {
 constexpr const char* kUnknownStep = "unknown";
 
-/// Of the measured steps, or null if they are withheld.
+/// A figure of the measured steps, which may be an optional; null if the steps' times are withheld.
 template <class Value>
 Json of_steps(const TraceComparison& compared, const Value& value) {
     return compared.lacks_steps() ? Json(nullptr) : or_null(std::optional(value));
@@ -540,8 +540,7 @@ Json comparison_json(const TraceComparison& compared) {
     object["replay_error"] = replay ? Json(replay->error) : Json(nullptr);
     object["replay_with_gaps_error"] = replay ? Json(replay->with_gaps_error) : Json(nullptr);
     const JudgedStep judged = comparison.judged();
-    object["measured_samples_per_second"] =
-        compared.lacks_steps() ? Json(nullptr) : or_null(samples_per_second(compared, judged.measured));
+    object["measured_samples_per_second"] = of_steps(compared, samples_per_second(compared, judged.measured));
     object["simulated_samples_per_second"] = or_null(samples_per_second(compared, judged.simulated));
     if (const double tokens = tokens_of(compared.simulation); tokens > 0) {
         for (const char* side : {"measured_", "simulated_"}) {
@@ -555,8 +554,7 @@ Json comparison_json(const TraceComparison& compared) {
         object["measured_model_tflops_per_second"] =
             of_steps(compared, flops->per_second(ns_of(judged.measured)) / 1e12);
         object["simulated_model_tflops_per_second"] = flops->per_second(ns_of(judged.simulated)) / 1e12;
-        object["measured_mfu"] =
-            compared.lacks_steps() ? Json(nullptr) : or_null(flops->utilization(ns_of(judged.measured)));
+        object["measured_mfu"] = of_steps(compared, flops->utilization(ns_of(judged.measured)));
         object["simulated_mfu"] = or_null(flops->utilization(ns_of(judged.simulated)));
     }
     object["tasks_matched"] = comparison.tasks_matched;

@@ -2,9 +2,11 @@
 
 #include "balance/device_catalogue.h"
 #include "schedule/micro_batches.h"
+#include "schedule/number_text.h"
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -66,12 +68,11 @@ std::vector<std::pair<std::string, double>> lanes_of_types(const std::string& de
         const std::size_t end = std::min(devices.find(',', start), devices.size());
         const std::string each = devices.substr(start, end - start);
         const std::size_t colon = each.rfind(':');
-        constexpr std::size_t kMostDigits = 9;
-        const std::string lanes = colon == std::string::npos ? "" : each.substr(colon + 1);
-        if (lanes.empty() || lanes.size() > kMostDigits || lanes.find_first_not_of("0123456789") != std::string::npos) {
+        const auto lanes = colon == std::string::npos ? std::nullopt : number_in<std::uint32_t>(each.substr(colon + 1));
+        if (!lanes) {
             return {};
         }
-        types.emplace_back(each.substr(0, colon), std::stoi(lanes));
+        types.emplace_back(each.substr(0, colon), *lanes);
         start = end + 1;
     }
     return types.size() > 1 ? types : std::vector<std::pair<std::string, double>>{};
