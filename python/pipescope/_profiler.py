@@ -103,7 +103,7 @@ def profile(
 
     def copy_layer(index: int) -> nn.Module:
         layer = on_meta_device[index] if on_meta else copy_of(modules[index]).train()
-        return layer if index > 0 or own.call is None else _Called(layer, own.call)
+        return own.as_first(layer) if index == 0 else layer
 
     if on_meta:
         own, of_loss = own.on("meta"), of_loss.on("meta")
@@ -133,17 +133,6 @@ def profile(
         if "output" not in split:
             loss = SizesChecked(loss)
         return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
-
-
-class _Called(nn.Module):
-    """The first layer, as a call of the pipeline with such inputs runs it."""
-
-    def __init__(self, layer: nn.Module, call: _mini_batch.Call) -> None:
-        super().__init__()
-        self.layer, self._call = layer, call
-
-    def forward(self, tensors: tuple[Tensor, ...]) -> Any:
-        return self._call.run_first_layer(self.layer, tensors)
 
 
 @contextlib.contextmanager

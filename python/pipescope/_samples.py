@@ -40,6 +40,10 @@ class Sample:
         tensor, rule = next((pair for pair in pairs if isinstance(pair[1], int)), pairs[0])
         return Sample([tensor], [rule], next)
 
+    def as_first(self, layer: nn.Module) -> nn.Module:
+        """The layer as a model's first one, which takes what part() returns."""
+        return layer if self.call is None else _Called(layer, self.call)
+
     def on(self, device: str) -> Sample:
         moved = Sample([each.to(device, copy=True) for each in self._tensors], self._rules, self._rebuild)
         moved.call = self.call
@@ -63,6 +67,17 @@ class Sample:
             shape[rule] = count
             return torch.empty(shape, dtype=tensor.dtype, device="meta")
         return tensor.detach().index_select(rule, torch.arange(first, first + count, device=tensor.device) % tensor.shape[rule])
+
+
+class _Called(nn.Module):
+    """A first layer, as a call of the pipeline with such inputs runs it."""
+
+    def __init__(self, layer: nn.Module, call: Call) -> None:
+        super().__init__()
+        self.layer, self._call = layer, call
+
+    def forward(self, tensors: tuple[Tensor, ...]) -> Any:
+        return self._call.run_first_layer(self.layer, tensors)
 
 
 def _is_cut(tensor: Tensor, rule: Rule) -> bool:
@@ -165,12 +180,10 @@ def _outputs(
     with torch.no_grad():
         for number, module in enumerate(modules):
             layer: Any = copy_of(module).to(device).eval()
+            layer = sample.as_first(layer) if number == 0 else layer
             for k, shelf in enumerate(shelves):
                 with skips_on(shelf):
-                    if number == 0 and sample.call is not None:
-                        values[k] = sample.call.run_first_layer(layer, values[k])
-                    else:
-                        values[k] = layer(values[k])
+                    values[k] = layer(values[k])
     return [tensors_in(value) for value in values]
 
 
