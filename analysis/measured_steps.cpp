@@ -206,7 +206,8 @@ struct StepCheck::Wanted {
     ByPartition in_all;                            ///< sum over the steps
     bool splits = false;                           ///< backwards have second halves
 
-    /// What a whole step of `count` micro-batches has, in which the partition ran each kind that it ever runs.
+    /// The fewest tasks of this kind that the partition has in a whole step of `count` micro-batches, if it ever runs
+    /// the kind.
     std::int64_t least(TaskKind kind, std::size_t partition, std::int64_t count) const {
         const std::int64_t planned = of_pipeline[partition][number_of(kind)];
         if (kind == TaskKind::forward || kind == TaskKind::backward) {

@@ -44,7 +44,7 @@ enum class StepFault {
 };
 std::string_view describe(StepFault fault);
 
-/// What the tasks of a run say about its steps.
+/// Which steps of a run are whole, by its tasks.
 struct RunCheck {
     std::map<std::int32_t, StepFault> faults;            ///< by step
     std::map<std::int32_t, std::int64_t> micro_batches;  ///< of the steps without a fault
@@ -82,7 +82,7 @@ private:
     static constexpr std::size_t kNumKinds = 4;          // is_compute(): their numbers are 0 to 3
     using Counts = std::array<std::int64_t, kNumKinds>;  // by kind
     using ByPartition = std::vector<Counts>;
-    /// What steps have at least, by partition and kind.
+    /// The fewest tasks of a whole step, by partition and kind.
     struct Wanted;
 
     static std::int64_t micro_batches_of(const ByPartition& found);

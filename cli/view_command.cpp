@@ -35,7 +35,7 @@ void require_traces(const std::vector<std::string>& files) {
     }
 }
 
-/// Where a window that shows these files keeps their notes.
+/// The path beside which a window with these files keeps their notes.
 std::string notes_place(const std::vector<std::string>& files) {
     return files.size() == 1 ? files.front() : joined_path({files.begin(), files.end()}).string();
 }

@@ -215,8 +215,8 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     });
 }
 
-/// Of the bases of one size, those with micro-batches of one sample and the fewest partitions a lane, each with full
-/// recompute and ZeRO 3, which a plan comes to if less does not fit.
+/// The layouts of one size that hold least: micro-batches of one sample, full recompute and ZeRO 3. A plan comes to
+/// them if less does not fit. Those with the fewest partitions a lane are first.
 PlacedLayouts frugal_layouts(const Size& size, const LanguageModel& model, const ClusterPlanRequest& request) {
     PlacedLayouts frugal;
     for_each_base(size, model, request, 1, [&](const Layout& base) {
@@ -231,7 +231,8 @@ PlacedLayouts frugal_layouts(const Size& size, const LanguageModel& model, const
     return frugal;
 }
 
-/// What makes a layout fit where none does, each tried: more devices, gradients of 2 bytes, or both. Empty if nothing.
+/// Names what makes the model fit where no layout does: more devices, gradients of 2 bytes, or both. Each was tried.
+/// Empty if none helps.
 std::string what_fits(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                       const std::vector<Size>& sizes) {
     const int most = std::ranges::max(sizes, {}, &Size::devices).devices;
@@ -290,7 +291,7 @@ struct PlannedModel {
         simulate_on;
     const Cluster& cluster;
     std::int64_t blocks = 0;
-    /// Where or with what a layout fits, if none of these sizes' does; an empty text if that is not known.
+    /// Names devices or options with which the model fits, where it fits none of these sizes. Empty if unknown.
     std::function<std::string(const std::vector<Size>& sizes)> what_fits;
 
     LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
