@@ -32,9 +32,9 @@ endif()
 
 find_program(PIPESCOPE_CCACHE ccache)
 if(PIPESCOPE_CCACHE)
-  # Relative paths let another checkout of the same files hit; the sloppiness is about times of files; the compiler's
-  # garbage collector does not change what it makes.
+  # Relative paths let another checkout of the same files hit. A file that changed while it was compiled must not be kept:
+  # no sloppiness about the times of files. The compiler's garbage collector does not change what it makes.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-      "CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime" "CCACHE_IGNOREOPTIONS=--param=ggc*"
+      CCACHE_SLOPPINESS=time_macros "CCACHE_IGNOREOPTIONS=--param=ggc*"
       "${PIPESCOPE_CCACHE}")
 endif()
