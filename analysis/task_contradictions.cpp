@@ -134,8 +134,12 @@ TraceWarning warning_of_clocks(const RecordedRun& run, const Contradictions& ear
         fmt::format("{} {} {} before {} ends, which it needs{}; {}, so the lanes' times do not fit together: {}; {}",
                     to_string(largest.task), run.of_another_program ? "ends" : "starts", time_text(largest.time),
                     to_string(largest.other), rest_of(early), known, consequence, remedy);
-    return largest.notable ? refusal("times of different lanes do not fit together", std::move(text))
-                           : TraceWarning{Severity::caution, std::move(text)};
+    if (!largest.notable) {
+        return {Severity::caution, std::move(text)};
+    }
+    TraceWarning warning = refusal("times of different lanes do not fit together", std::move(text));
+    warning.of_clocks = true;
+    return warning;
 }
 }  // namespace
 

@@ -114,6 +114,11 @@ std::string why_no_step_times(std::span<const TraceWarning> warnings) {
     return found != warnings.end() ? found->brief : std::string();
 }
 
+std::string why_no_times_across_lanes(std::span<const TraceWarning> warnings) {
+    const auto found = std::ranges::find_if(warnings, &TraceWarning::of_clocks);
+    return found != warnings.end() ? found->brief : std::string();
+}
+
 bool first_lane_tells_step(const PipelineOptions& options) {
     return is_synchronous(options.schedule) && !splits_backward(options.schedule) && !options.schedule.file() &&
            options.schedule.name() != Schedule::automatic && options.update == Update::synchronous &&

@@ -25,6 +25,7 @@ struct TraceWarning {
     bool of_prediction = false;  ///< about the profile and how it predicts the run, not about the run
     std::string brief = {};      ///< of a refusal: why idle time is unknown, such as "ranges were lost"
     bool of_steps = false;       ///< of a refusal: step times and rates are unknown too, and withheld
+    bool of_clocks = false;      ///< of a refusal: times of one lane say nothing about those of another
 
     friend bool operator==(const TraceWarning&, const TraceWarning&) = default;
 };
@@ -37,6 +38,8 @@ bool refuse_bubbles(std::span<const TraceWarning> warnings);
 std::string why_no_bubbles(std::span<const TraceWarning> warnings);
 /// TraceWarning::brief of the first refusal that withholds step times; empty if they are known.
 std::string why_no_step_times(std::span<const TraceWarning> warnings);
+/// TraceWarning::brief of the first refusal because of clocks; empty if times of different lanes can be compared.
+std::string why_no_times_across_lanes(std::span<const TraceWarning> warnings);
 /// True if the first and the last task of each step are of lane 0, so that its tasks alone tell the step time.
 bool first_lane_tells_step(const PipelineOptions& options);
 

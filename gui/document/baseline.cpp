@@ -62,6 +62,7 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
     }
     baseline.typical = typical_step(measured);
     baseline.whyNoStepTime = before.whyNoStepTime();
+    baseline.whyNoTimesAcrossLanes = before.whyNoTimesAcrossLanes();
     for (std::string& warning : left_out_warnings(steps)) {
         baseline.warnings.push_back(std::move(warning));
     }

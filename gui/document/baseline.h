@@ -20,6 +20,7 @@ struct Baseline {
     std::vector<std::optional<Bytes>> peaks;  ///< likewise
     QString whyNoBubble;                      ///< as TraceDocument::whyNoBubble(), for the compared steps
     QString whyNoStepTime;                    ///< as TraceDocument::whyNoStepTime()
+    QString whyNoTimesAcrossLanes;            ///< as TraceDocument::whyNoTimesAcrossLanes()
     RunFigures figures;                       ///< over the compared steps
     Timeline typical;                         ///< typical_step() of them
     TaskShape shape;

@@ -61,28 +61,30 @@ Sends simulatedSends(const TraceDocument& document) {
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
     : document_(std::move(document)), step_(step) {
     const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number,
-                          std::shared_ptr<const TaskGraph> graph, Sends sends, bool isKnown) {
+                          std::shared_ptr<const TaskGraph> graph, Sends sends, const QString& whyUnknown) {
         side.tasks = stepGraphOf(store, number, std::move(graph));
-        if (isKnown) {
+        side.whyUnknown = whyUnknown;
+        if (whyUnknown.isEmpty()) {
             side.bubbles = bubbles_of(*side.tasks, sends);
+            side.critical = critical_path(*side.tasks);
         }
-        side.critical = critical_path(*side.tasks);
     };
     const TimelineStore* measured = document_->measured.get();
     const TimelineStore* simulated = document_->simulated.get();
     const bool hasMeasured = measured != nullptr && worthLookingInto(*measured) && measured->step(step) != nullptr;
     const bool hasSimulated = simulated != nullptr && worthLookingInto(*simulated);
     if (hasMeasured) {
-        fill(measured_, *measured, step, document_->run.graph, sends_of(document_->run),
-             document_->whyNoBubble(step).isEmpty());
+        fill(measured_, *measured, step, document_->run.graph, sends_of(document_->run), document_->whyNoBubble(step));
     }
     if (hasSimulated) {
-        const bool isKnown = !document_->baseline || document_->baseline->whyNoBubble.isEmpty();
         fill(simulated_, *simulated, simulated->steps().front().step, simulatedGraph(*document_),
-             simulatedSends(*document_), isKnown);
+             simulatedSends(*document_), document_->baseline ? document_->baseline->whyNoBubble : QString());
     }
     if (hasMeasured && hasSimulated && document_->whyNoTwins.empty()) {
         matching_ = matchTasks(*document_, *measured_.tasks, *simulated_.tasks);
+        if (!whyNothingIsLate(*document_).isEmpty()) {
+            matching_.pairs.clear();
+        }
     }
 }
 
@@ -296,6 +298,9 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
 }
 
 QString StepAnalysis::criticalPathText(Source source) const {
+    if (const QString& why = side(source).whyUnknown; !why.isEmpty()) {
+        return translated("critical path not given, %1").arg(why);
+    }
     const CriticalPath& path = critical(source);
     if (path.tasks.empty()) {
         return {};
@@ -303,6 +308,11 @@ QString StepAnalysis::criticalPathText(Source source) const {
     return translated("critical path %1: %2 computing, %3 copying, %4 waiting, %5")
         .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
              formatDuration(path.waits), formatCount(path.tasks.size(), translated("task"), translated("tasks")));
+}
+
+QString whyNothingIsLate(const TraceDocument& document) {
+    const QString why = document.whyNoTimesAcrossLanes();
+    return why.isEmpty() && document.baseline ? document.baseline->whyNoTimesAcrossLanes : why;
 }
 
 std::int64_t onTimeWithin(const TraceDocument& document, std::int32_t step) {

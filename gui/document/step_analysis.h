@@ -46,6 +46,7 @@ public:
 
     /// Null without that timeline.
     const StepGraph* tasks(Source source) const { return side(source).tasks ? &*side(source).tasks : nullptr; }
+    /// Without pairs where times of different lanes cannot be compared: nothing can be called late.
     const TaskMatching& matching() const { return matching_; }
     const std::vector<Bubble>& bubbles(Source source) const { return side(source).bubbles; }
     /// A bubble's cause, length and culprit, as HTML; for a copy also its bytes, lanes and rate.
@@ -65,14 +66,16 @@ public:
                                                const std::optional<PartSelection>& part = std::nullopt) const;
     /// Offset of simulated times.
     std::int64_t shift(Alignment alignment, const std::optional<TaskSelection>& selection) const;
-    /// "critical path 44.8 ms: 31.2 ms computing, 9.6 ms copying, 4.0 ms waiting"; empty without one.
+    /// "critical path 44.8 ms: 31.2 ms computing, 9.6 ms copying, 4.0 ms waiting", or why it is not known, as with
+    /// bubbles. Empty without one.
     QString criticalPathText(Source source) const;
 
 private:
     struct Side {
         std::optional<StepGraph> tasks;
-        std::vector<Bubble> bubbles;
-        CriticalPath critical;
+        std::vector<Bubble> bubbles;  // none while it is unknown
+        CriticalPath critical;        // likewise
+        QString whyUnknown;
     };
     const Side& side(Source source) const { return source == Source::measured ? measured_ : simulated_; }
     QString taskText(Source source, const StepTask& task) const;
@@ -86,6 +89,10 @@ private:
     Side simulated_;
     TaskMatching matching_;
 };
+
+/// Reason why starts and ends of the two timelines cannot be compared: clocks of one of them that do not fit. Empty if
+/// they can.
+QString whyNothingIsLate(const TraceDocument& document);
 
 /// Ends that differ by no more than this are on time: the larger of the clocks' error and a thousandth of the step.
 std::int64_t onTimeWithin(const TraceDocument& document, std::int32_t step);

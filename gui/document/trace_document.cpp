@@ -89,6 +89,10 @@ QString TraceDocument::whyNoStepTime() const {
     return QString::fromStdString(why.empty() ? why_no_step_times(warnings) : why);
 }
 
+QString TraceDocument::whyNoTimesAcrossLanes() const {
+    return measured ? QString::fromStdString(why_no_times_across_lanes(warnings)) : QString();
+}
+
 QStringList TraceDocument::messages(Remarks remarks) const {
     QStringList all;
     const auto add = [&](Severity severity) {

@@ -74,6 +74,9 @@ struct TraceDocument {
     /// Reason why measured step times and rates are unknown, such as "this is the trace of one rank alone"; empty if
     /// they are known. The lengths of steps are then those of the lanes in the file.
     QString whyNoStepTime() const;
+    /// Reason why times of different measured lanes cannot be compared, such as clocks that do not fit; empty if they
+    /// can. Then nothing is said about what a lane waited for, what was late, or the critical path.
+    QString whyNoTimesAcrossLanes() const;
     /// All messages about the file, one per line, the gravest first: warnings, notes, why nothing was compared or
     /// simulated, and, unless they are not wanted, remarks on how the figures were made.
     enum class Remarks { with, without };

@@ -168,7 +168,7 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
         const auto latest = std::max_element(before.begin(), before.end(), [&](StepTaskIndex a, StepTaskIndex b) {
             return tasks.task(a).end < tasks.task(b).end;
         });
-        if (latest != before.end()) {
+        if (latest != before.end() && knows(source)) {
             late.in(source) = tasks.task(index).start - tasks.task(*latest).end;
             last = taskName(document_.store(source)->shownKey(tasks.task(*latest).slice));
         }
@@ -179,6 +179,8 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
     }
     if (!last.isEmpty()) {
         rows.push_back(timeRow(translated("Start after its last input"), late));
+    }
+    if (!last.isEmpty() && knows(selection.source)) {
         const QStringList sentences{facts_.text, translated("Its last input is from %1.").arg(last)};
         facts_.text = sentences.join(QLatin1Char(' ')).trimmed();
     }
@@ -441,7 +443,7 @@ SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
     }
     addSums(translated("This cause, on this lane"), part.lane, part.bubble.cause);
     addSums(translated("This cause, on all lanes"), std::nullopt, part.bubble.cause);
-    if (!part.twin && analysis_.tasks(otherThan(part.source)) != nullptr && document_.whyNoTwins.empty()) {
+    if (!part.twin && knows(otherThan(part.source)) && document_.whyNoTwins.empty()) {
         facts_.text +=
             QLatin1Char(' ') + (document_.baseline ? translated("In the other run, the lane does not wait here.")
                                 : part.source == Source::measured ? translated("The simulated lane does not wait here.")

@@ -1,5 +1,6 @@
 #include "gui/tables/task_details.h"
 
+#include "gui/document/step_analysis.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 
@@ -61,9 +62,11 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     const Slice& simulated = picked_is_measured ? twin : slice;
     const std::int64_t measured_origin = picked_is_measured ? origin : twin_origin;
     const std::int64_t simulated_origin = picked_is_measured ? twin_origin : origin;
+    const bool known = whyNothingIsLate(document).isEmpty();
     const auto late = [&](Nanoseconds in_simulated, Nanoseconds in_measured) {
-        return formatDurationChange(
-            differenceOf(document, in_measured.count() - measured_origin, in_simulated.count() - simulated_origin));
+        return known ? formatDurationChange(differenceOf(document, in_measured.count() - measured_origin,
+                                                         in_simulated.count() - simulated_origin))
+                     : QString();
     };
     const Slice& reference = document.baseline ? simulated : measured;
     facts.change = {late(simulated.start, measured.start), late(simulated.end, measured.end),

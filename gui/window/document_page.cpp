@@ -493,9 +493,10 @@ void DocumentPage::refreshMarks() {
     for (const Source source : {Source::measured, Source::simulated}) {
         const std::shared_ptr<const TimelineMarks> marks = analysis->marks(source, choice, selection, axis().part());
         if (marks && marks->recolours()) {
-            const QString whyNone = !marks->differences.empty() ? QString()
-                                    : !shown.whyNoTwins.empty() ? QString::fromStdString(shown.whyNoTwins)
-                                                                : tr("none of this step has a twin");
+            const QString whyNone = !marks->differences.empty()          ? QString()
+                                    : !shown.whyNoTwins.empty()          ? QString::fromStdString(shown.whyNoTwins)
+                                    : !whyNothingIsLate(shown).isEmpty() ? whyNothingIsLate(shown)
+                                                                         : tr("none of this step has a twin");
             entries = latenessEntries(*marks, shown, whyNone, colors);
         }
         views_->view(source).setMarks(marks);

@@ -4,6 +4,8 @@
 #include "gui/document/document_builder.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/scenario.h"
+#include "gui/tables/selection_facts.h"
+#include "gui/tables/task_details.h"
 #include "tests/gui/sample_trace.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -64,6 +66,49 @@ TEST(StepAnalysis, TakesEndsForOnTimeWithinTheClocksError) {
     for (const TaskPair& pair : marks->differences) {
         EXPECT_EQ(latenessOf(pair.end_change, marks->differenceScale), Lateness::as_simulated);
     }
+}
+
+// Lane 1 seems to start before lane 0 has ended. What one waited for, what was late and the critical path are unknown.
+TEST(StepAnalysis, SaysNothingAcrossLanesWhoseClocksDoNotFit) {
+    const auto path = temporaryPath("clocks.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "INSERT INTO PIPESCOPE_RUN VALUES ('processes', '[{\"rank\": 0, \"size\": 2, \"bound_ns\": 0}, "
+            "{\"rank\": 1, \"size\": 2, \"bound_ns\": 9}]');"
+            "UPDATE PIPESCOPE_TASK SET start = start + 20000000, end = end + 20000000 WHERE lane = 0");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    const std::string why = "times of different lanes do not fit together";
+    ASSERT_EQ(document->whyNoTimesAcrossLanes().toStdString(), why);
+    ASSERT_TRUE(document->simulated);
+    const std::int32_t step = typicalStep(*document);
+    const StepAnalysis analysis(document, step);
+    EXPECT_TRUE(analysis.bubbles(Source::measured).empty());
+    EXPECT_TRUE(analysis.critical(Source::measured).tasks.empty());
+    EXPECT_EQ(analysis.criticalPathText(Source::measured).toStdString(), "critical path not given, " + why);
+    EXPECT_FALSE(analysis.critical(Source::simulated).tasks.empty());
+    MarkChoice choice;
+    choice.mode = CompareMode::difference;
+    const auto marks = analysis.marks(Source::measured, choice, {});
+    EXPECT_TRUE(marks->differences.empty());
+    EXPECT_TRUE(marks->recolours());
+    // A task: its duration can be compared, its place in the step cannot.
+    const SliceRef slice = *document->measured->find({step, TaskKind::backward, 0, 1, -1});
+    const TaskSelection task{Source::measured, slice, twinOf(*document, Source::measured, slice, step)};
+    ASSERT_TRUE(task.twin);
+    const TaskFacts facts = taskFacts(*document, task, step);
+    EXPECT_TRUE(facts.change.start.isEmpty() && facts.change.end.isEmpty());
+    EXPECT_FALSE(facts.change.duration.isEmpty());
+    EXPECT_THAT(factsOf(*document, analysis, step, task, std::nullopt).text.toStdString(),
+                testing::Not(HasSubstr("last input")));
+    // A simulated bubble: whether the measured lane waited too is unknown.
+    PartSelection part;
+    part.kind = PartSelection::Kind::bubble;
+    part.source = Source::simulated;
+    part.bubble = analysis.bubbles(Source::simulated).front();
+    part.lane = part.bubble.lane;
+    EXPECT_THAT(factsOf(*document, analysis, step, std::nullopt, part).text.toStdString(),
+                testing::Not(HasSubstr("did not wait")));
 }
 
 // Other steps show that the recorder sees copies.
