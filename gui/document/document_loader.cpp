@@ -6,6 +6,7 @@
 #include "gui/document/kernel_loading.h"
 #include "gui/document/own_trace.h"
 #include "gui/document/scenario.h"
+#include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
 #include "schedule/stop_check.h"
 #include "trace/open_trace.h"
@@ -19,6 +20,7 @@
 namespace pipescope {
 namespace {
 std::filesystem::path checked(const QString& name) {
+    const std::filesystem::path path = pathOf(name);
     const QFileInfo info(name);
     if (!info.exists()) {
         throw Error(name.toStdString() +
@@ -27,7 +29,7 @@ std::filesystem::path checked(const QString& name) {
     if (info.isDir()) {
         throw Error(name.toStdString() + " is a folder, not a trace; name the .sqlite file in it");
     }
-    return name.toStdString();
+    return path;
 }
 
 /// Parses a file that contains only a profile.

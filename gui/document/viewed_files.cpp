@@ -1,5 +1,6 @@
 #include "gui/document/viewed_files.h"
 
+#include "gui/style/file_name.h"
 #include "schedule/error.h"
 #include "trace/run_files.h"
 #include "trace/shared_disk.h"
@@ -76,6 +77,7 @@ QString ViewedFiles::newPlace() {
 }
 
 QString ViewedFiles::fileToRead() {
+    std::ranges::for_each(files_, pathOf);  // refuses names that look like another one
     const std::lock_guard lock(mutex_);
     imported_.clear();
     if (!areCopied()) {

@@ -39,7 +39,7 @@ public:
     QString path() const { return path_; }
 
     /// The file to read now. Joins several files anew, and copies those that grow on a shared disk. Throws the errors
-    /// of merge_any() and copy_growing_trace().
+    /// of pathOf(), merge_any() and copy_growing_trace().
     QString fileToRead();
     /// The SQLite file to query: the trace itself, the joined one, or one that is imported at the first call. Throws
     /// the errors of merge_any(), and Error if another file took the place of the one that fileToRead() gave.

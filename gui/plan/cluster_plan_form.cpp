@@ -2,6 +2,7 @@
 
 #include "gui/plan/tick_list.h"
 #include "gui/style/arrange.h"
+#include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
@@ -32,8 +33,8 @@ Cluster clusterOf(const ClusterPlanInput& input) {
         throw UsageError("no cluster is named; a plan needs a cluster file; choose one");
     }
     Cluster cluster = load_cluster(
-        input.cluster.toStdString(),
-        input.catalogue.isEmpty() ? device_catalogue() : load_device_catalogue(input.catalogue.toStdString()));
+        pathOf(input.cluster).string(),
+        input.catalogue.isEmpty() ? device_catalogue() : load_device_catalogue(pathOf(input.catalogue).string()));
     for (NodeGroup& group : cluster.groups) {
         if (!input.headroom.isEmpty()) {
             set_headroom(group.device, parse_bytes(input.headroom.toStdString(), "headroom"));

@@ -3,6 +3,7 @@
 #include "balance/device_catalogue.h"
 #include "gui/plan/tick_list.h"
 #include "gui/style/arrange.h"
+#include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
 #include "schedule/schedules.h"
@@ -87,7 +88,7 @@ QWidget* PlanForm::createScheduleChoice() {
 
 void PlanForm::addSchedule(const QString& path) {
     try {
-        const Schedule schedule = load_schedule(path.toStdString());
+        const Schedule schedule = load_schedule(pathOf(path).string());
         const auto same = std::ranges::find(listed_, schedule);
         if (same != listed_.end()) {
             schedules_->item(static_cast<int>(same - listed_.begin()))->setCheckState(Qt::Checked);

@@ -1,5 +1,6 @@
 #include "gui/style/save_file.h"
 
+#include "gui/style/file_name.h"
 #include "schedule/error.h"
 
 #include <QFileInfo>
@@ -27,6 +28,7 @@ bool writeAll(QSaveFile& file, const QByteArray& bytes) {
 }  // namespace
 
 void saveFile(const QString& path, const QByteArray& bytes, const char* remedy) {
+    pathOf(path);  // a dialog shows names that are not UTF-8 too
     const auto refuse = [&](const std::string& why) {
         throw Error("cannot write '" + path.toStdString() + "': " + why + "; " + remedy);
     };

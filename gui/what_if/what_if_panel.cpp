@@ -1,6 +1,7 @@
 #include "gui/what_if/what_if_panel.h"
 
 #include "gui/style/arrange.h"
+#include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
 #include "gui/style/undo_keys.h"
 #include "gui/what_if/lane_speed_editor.h"
@@ -350,8 +351,9 @@ void WhatIfPanel::chooseSchedule(const QString& name) {
 }
 
 void WhatIfPanel::openSchedule(const QString& path) {
-    changeTo(tr("schedule"),
-             [&](Scenario& next) { next = withSchedule(*model_.profile(), next, load_schedule(path.toStdString())); });
+    changeTo(tr("schedule"), [&](Scenario& next) {
+        next = withSchedule(*model_.profile(), next, load_schedule(pathOf(path).string()));
+    });
 }
 
 /// A schedule from a file stands above the entry that asks for one.

@@ -3,6 +3,7 @@
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/trace_follower.h"
+#include "gui/style/file_name.h"
 #include "gui/style/work_pool.h"
 #include "gui/window/menu_entries.h"
 #include "gui/window/session_state.h"
@@ -83,12 +84,13 @@ constexpr qsizetype kMostFilesOfAFolder = 8;
 QStringList namesOf(const std::vector<std::filesystem::path>& paths) {
     QStringList names;
     for (const std::filesystem::path& path : paths) {
-        names << QString::fromStdString(path.string());
+        names << textOfPath(path.string());
     }
     return names;
 }
 
 QStringList withFilesOfFolders(const QStringList& arguments) {
+    std::ranges::for_each(arguments, pathOf);  // refuses names that look like another one
     return namesOf(with_files_of_folders(pathsOf(arguments)));
 }
 
@@ -158,6 +160,13 @@ void FileTabs::repeatSignals(DocumentPage& page) {
     repeat(&page.model(), &PageModel::stepChanged, &FileTabs::stepChanged);
     repeat(&page.axis(), &TimeAxisModel::selectionChanged, &FileTabs::selectionChanged);
     repeat(&page, &DocumentPage::picked, &FileTabs::picked);
+    for (const auto changed :
+         {&TimeAxisModel::windowChanged, &TimeAxisModel::marksChanged, &TimeAxisModel::rangeChanged}) {
+        repeat(&page.axis(), changed, &FileTabs::viewChanged);
+    }
+    for (const auto changed : {&PageModel::arrangementChanged, &PageModel::choiceChanged}) {
+        repeat(&page.model(), changed, &FileTabs::viewChanged);
+    }
     connect(&page, &DocumentPage::openingCancelled, this, [this, &page] { closePage(&page); });
 }
 

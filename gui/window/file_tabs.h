@@ -66,6 +66,8 @@ Q_SIGNALS:
     /// The current page's step changed.
     void stepChanged();
     void selectionChanged();
+    /// The current page shows another part, its lanes otherwise, or other marks.
+    void viewChanged();
     /// A click in a timeline of the current page selected something.
     void picked();
 

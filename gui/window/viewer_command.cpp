@@ -5,6 +5,7 @@
 #include "gui/document/document_loader.h"
 #include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
+#include "gui/style/file_name.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/style/theme.h"
@@ -75,6 +76,15 @@ void check(const ViewOptions& options) {
     if (!options.baseline.empty() && options.files.size() != 1) {
         throw UsageError("--baseline is compared with one trace, but " + std::to_string(options.files.size()) +
                          " were named; name exactly one FILE");
+    }
+    for (const std::string& file : options.files) {
+        textOfPath(file);
+    }
+    for (const std::string& file : options.baseline) {
+        textOfPath(file);
+    }
+    for (const std::string& file : {options.notes_of, options.render, options.report}) {
+        textOfPath(file);
     }
     check_view_options(options);
     themeOf(options);

@@ -15,6 +15,8 @@
 #include <QSettings>
 #include <QTest>
 
+#include <filesystem>
+
 namespace pipescope {
 namespace {
 struct Outcome {
@@ -53,6 +55,32 @@ protected:
         return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
     }
 };
+
+TEST_F(ViewerCommand, RefusesNamesThatAreNotUtf8) {
+    const std::string file = temporaryPath("bytes\xff.sqlite").string();
+    writeSampleTrace(temporaryPath("bytes.sqlite"));
+    std::filesystem::rename(temporaryPath("bytes.sqlite"), file);
+    const std::string trace = this->trace().toStdString();
+    const std::string program = PIPESCOPE_GUI_PROGRAM;
+    // QProcess gives arguments as text.
+    for (const std::string& arguments :
+         {"'" + file + "' --render '" + temporaryPath("a.png").string() + "'",
+          "'" + trace + "' --render '" + temporaryPath("a\xff.png").string() + "'",
+          "'" + trace + "' --render '" + temporaryPath("a.png").string() + "' --baseline '" + file + "'",
+          "'" + file + "'"}) {
+        QFile script(path("bytes.sh"));
+        ASSERT_TRUE(script.open(QIODevice::WriteOnly | QIODevice::Truncate));
+        script.write(QByteArray::fromStdString("exec '" + program + "' " + arguments + "\n"));
+        script.close();
+        const Outcome outcome = run(QStringLiteral("sh"), {script.fileName()});
+        EXPECT_EQ(outcome.code, 1) << arguments;
+        EXPECT_TRUE(outcome.error.contains(QStringLiteral("\\xff"))) << outcome.error.toStdString();
+        EXPECT_TRUE(outcome.error.contains(QStringLiteral("is a name that is not UTF-8")))
+            << outcome.error.toStdString();
+        EXPECT_FALSE(QFile::exists(path("a.png")));
+    }
+    std::filesystem::remove(file);  // Qt cannot
+}
 
 TEST_F(ViewerCommand, DrawsARunBeforeInPlaceOfTheSimulation) {
     writeSampleTrace(temporaryPath("before.sqlite"), {.profile = false, .forward_ns = 20'000'000});

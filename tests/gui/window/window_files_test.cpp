@@ -43,6 +43,32 @@ TEST_F(WindowFiles, TellsAnErrorInTheBarAndKeepsWhatWasOpen) {
     EXPECT_TRUE(window_.files().document()->path.endsWith(QStringLiteral("kept.sqlite")));
 }
 
+// As text, the name has a replacement character, and there may be a file of that name.
+TEST_F(WindowFiles, NeverTakesAFileForOneWhoseNameIsNotUtf8) {
+    const auto folder = temporaryPath("bytes");
+    std::filesystem::create_directory(folder);
+    writeSampleTrace(folder / "a.sqlite");
+    std::filesystem::rename(folder / "a.sqlite", folder / "run\xff.sqlite");
+    writeSampleTrace(folder / "run\xef\xbf\xbd.sqlite");
+    const QString shown = QString::fromStdString((folder / "run\xff.sqlite").string());
+    ASSERT_TRUE(QFile::exists(shown)) << "the other one";
+    const auto refuses = [&](const auto& open) {
+        QSignalSpy failed(&window_.files(), &FileTabs::failed);
+        open();
+        ASSERT_TRUE(failed.wait(kPatience));
+        EXPECT_TRUE(failed[0][0].toString().contains(QStringLiteral("run\\xff.sqlite' is a name that is not UTF-8")))
+            << failed[0][0].toString().toStdString();
+    };
+    refuses([&] { window_.files().open(shown); });
+    refuses([&] { window_.files().open(QString::fromStdString(folder.string())); });
+    refuses([&] { window_.files().open(QStringList{shown, shown}); });
+    EXPECT_EQ(window_.page(), nullptr);
+    std::filesystem::remove(folder / "run\xff.sqlite");
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(shown);
+    ASSERT_TRUE(loaded.wait(kPatience)) << "now it is the name of one file";
+}
+
 TEST_F(WindowFiles, SaysWhatToDoWhileNothingIsOpen) {
     const QList<QLabel*> labels = window_.findChildren<QLabel*>();
     EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
