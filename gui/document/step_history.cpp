@@ -5,13 +5,20 @@
 #include "schedule/sample_statistics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <span>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr double kQuartileRanges = 1.5;  // Tukey's fences
 constexpr double kLeastSlowness = 1.05;  // steps of equal length have quartiles next to each other
+constexpr std::size_t kAround = 5;       // losses on either side with which a loss is compared
+constexpr double kSpike = 10;            // median deviations
+constexpr double kLeastSpike = 0.5;      // of the median loss: losses that hardly change deviate little
+constexpr double kFlattened = 4;         // ranges of the other losses; beyond, spikes do not count for the scale
+constexpr double kFarEnd = 20;           // likewise, for the first and the last loss, which have no others on one side
 
 /// Judges the steps, shortest first: `order` has their indices.
 void judge(const std::vector<std::size_t>& order, StepHistory& history) {
@@ -36,9 +43,73 @@ void judge(const std::vector<std::size_t>& order, StepHistory& history) {
 }
 }  // namespace
 
+void judgeLosses(StepHistory& history) {
+    std::vector<std::size_t> known;
+    for (std::size_t index = 0; index < history.steps.size(); ++index) {
+        history.steps[index].spike = false;
+        if (const auto& loss = history.steps[index].loss; loss && std::isfinite(*loss)) {
+            known.push_back(index);
+        }
+    }
+    const auto lossAt = [&](std::size_t place) { return *history.steps[known[place]].loss; };
+    std::vector<double> deviations;
+    std::vector<double> sizes;
+    std::vector<double> around;
+    for (std::size_t place = 0; place < known.size(); ++place) {
+        // As many before it as after: in the middle of losses that fall is the loss itself.
+        const std::size_t beside = std::min({place, known.size() - 1 - place, kAround});
+        around.clear();
+        for (std::size_t each = place - beside; each <= place + beside; ++each) {
+            around.push_back(lossAt(each));
+        }
+        const auto middle = around.begin() + static_cast<std::ptrdiff_t>((around.size() - 1) / 2);
+        std::nth_element(around.begin(), middle, around.end());
+        deviations.push_back(std::abs(lossAt(place) - *middle));
+        sizes.push_back(std::abs(lossAt(place)));
+    }
+    if (known.empty()) {
+        return;
+    }
+    const double spike = std::max(kSpike * median(deviations), kLeastSpike * median(sizes));
+    const auto rangeOf = [&](bool withSpikes, std::optional<std::size_t> without = std::nullopt) {
+        std::pair<double, double> range{INFINITY, -INFINITY};
+        for (std::size_t place = 0; place < known.size(); ++place) {
+            if (place != without && (withSpikes || !history.steps[known[place]].spike)) {
+                range = {std::min(range.first, lossAt(place)), std::max(range.second, lossAt(place))};
+            }
+        }
+        return range;
+    };
+    for (std::size_t place = 0; place < known.size(); ++place) {
+        history.steps[known[place]].spike = deviations[place] > spike;
+    }
+    for (const std::size_t end : {std::size_t{0}, known.size() - 1}) {
+        const auto [least, most] = rangeOf(false, end);
+        const double away = std::max(least - lossAt(end), lossAt(end) - most);
+        history.steps[known[end]].spike =
+            known.size() > 2 && least <= most && away > std::max(spike, kFarEnd * (most - least));
+    }
+    const auto [least, most] = rangeOf(true);
+    const auto [leastOther, mostOther] = rangeOf(false);
+    const bool isFlattened = leastOther <= mostOther && most - least > kFlattened * (mostOther - leastOther);
+    history.leastLoss = isFlattened ? leastOther : least;
+    history.mostLoss = isFlattened ? mostOther : most;
+}
+
 std::size_t StepHistory::numSlow() const {
     return static_cast<std::size_t>(
         std::count_if(steps.begin(), steps.end(), [](const StepEntry& each) { return each.slow; }));
+}
+
+const StepEntry& StepHistory::lossStepOf(std::size_t first, std::size_t end) const {
+    const StepEntry* drawn = &steps.at(end - 1);
+    for (std::size_t index = first; index < end; ++index) {
+        const StepEntry& each = steps[index];
+        if (each.lossIsNoNumber() || (each.spike && !drawn->lossIsNoNumber())) {
+            drawn = &each;
+        }
+    }
+    return *drawn;
 }
 
 std::optional<std::size_t> StepHistory::find(std::int32_t step) const {
@@ -61,7 +132,8 @@ QString StepHistory::describe(std::size_t index) const {
         text += translated(", bubble %1").arg(formatShare(*entry.bubble));
     }
     if (entry.loss) {
-        text += translated(", loss %1").arg(*entry.loss, 0, 'g', 5);
+        text += (entry.spike ? translated(", loss %1, far from the steps around") : translated(", loss %1"))
+                    .arg(*entry.loss, 0, 'g', 5);
     }
     const auto before = std::span(steps).first(index);
     const bool drains = entry.warmup && !std::all_of(before.begin(), before.end(), std::mem_fn(&StepEntry::warmup));
@@ -119,6 +191,7 @@ StepHistory stepHistory(const TraceDocument& document) {
     if (!order.empty()) {
         judge(order, history);
     }
+    judgeLosses(history);
     return history;
 }
 

@@ -4,6 +4,7 @@
 
 #include <QString>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,9 @@ struct StepEntry {
     bool cutOff = false;  ///< the recording may have ended within it
     bool faulty = false;  ///< in TraceDocument::check
     bool slow = false;    ///< longer than StepHistory::slowAbove, and neither of the above
+    bool spike = false;   ///< the loss is far from those of the steps around
+
+    bool lossIsNoNumber() const { return loss && !std::isfinite(*loss); }
 };
 
 /// The measured steps of a run. The figures count those that are whole and no warm-up, or all steps if there are no
@@ -37,13 +41,22 @@ struct StepHistory {
     /// Upper quartile + 1.5 interquartile ranges, and at least 1.05 medians.
     Nanoseconds slowAbove = Nanoseconds::max();
 
+    /// The losses at the ends of a scale on which they can be told apart: all of them, or, where spikes would flatten
+    /// the others, without the spikes. The least is above the most if no loss is a number.
+    double leastLoss = INFINITY;
+    double mostLoss = -INFINITY;
+
     std::size_t numSlow() const;
+    /// Of several steps, by index, the one whose loss is drawn: one that is no number, or a spike, else the last.
+    const StepEntry& lossStepOf(std::size_t first, std::size_t end) const;
     /// Index of the step; empty if there is none.
     std::optional<std::size_t> find(std::int32_t step) const;
     /// "step 7: 402 ms (+1.2 % of the median), bubble 12.3 %, loss 0.7321"
     QString describe(std::size_t index) const;
 };
 
+/// Finds spikes among the losses, and their scale. Cost: O(steps).
+void judgeLosses(StepHistory& history);
 /// Cost: O(steps log steps).
 StepHistory stepHistory(const TraceDocument& document);
 /// The step to show first: the median. 0 without steps.

@@ -787,11 +787,20 @@ Json stepsJson(const TraceDocument& document, std::int32_t shown) {
         if (step.bubble) {
             bars.back()["bubble"] = std::round(*step.bubble * 1e4) / 1e4;
         }
-        if (step.loss && std::isfinite(*step.loss)) {
-            bars.back()["loss"] = *step.loss;
+        const auto index = static_cast<std::size_t>(begin - history.steps.begin());
+        const StepEntry& ofLoss = history.lossStepOf(index, index + static_cast<std::size_t>(end - begin));
+        if (ofLoss.lossIsNoNumber()) {
+            bars.back()["noLoss"] = true;
+        } else if (ofLoss.loss) {
+            bars.back()["loss"] = *ofLoss.loss;
+            bars.back()["spike"] = ofLoss.spike;
         }
     }
-    return {{"bars", bars}, {"median", history.medianTime.count()}};
+    Json steps{{"bars", bars}, {"median", history.medianTime.count()}};
+    if (history.leastLoss <= history.mostLoss) {
+        steps["losses"] = {history.leastLoss, history.mostLoss};
+    }
+    return steps;
 }
 
 // ---- The page
@@ -1171,6 +1180,7 @@ QByteArray timelinePageData(const PageScene& scene) {
             data["timelines"].push_back(timelineJson(scene, all, source, names, kernels));
         }
     }
+    data["nothingIsLate"] = !whyNothingIsLate(document).isEmpty();
     if (scene.analysis != nullptr && !scene.analysis->matching().pairs.empty()) {
         const std::int64_t scale =
             differenceScaleOf(scene.analysis->matching().pairs, onTimeWithin(document, scene.step));

@@ -3,6 +3,7 @@
 #include "gui/style/number_format.h"
 #include "gui/style/tool_tip.h"
 
+#include <QContextMenuEvent>
 #include <QGestureEvent>
 #include <QHash>
 #include <QKeyEvent>
@@ -319,28 +320,14 @@ void AxisView::paintCursorTime(QPainter& painter) const {
 }
 
 Ruler AxisView::ruler() const {
-    const double spacing = QFontMetricsF(font()).horizontalAdvance(QStringLiteral("+888.888 ms   "));
-    return makeRuler(axis_.window(), lanesRect().width(), axis_.origin(), spacing);
+    return makeRuler(axis_.window(), lanesRect().width(), axis_.origin(), labelSpacing(QFontMetricsF(font())));
 }
 
 std::vector<AxisView::RulerLabel> AxisView::rulerLabels() const {
     const QRect lanes = lanesRect();
-    const QFontMetricsF metrics(font());
-    std::vector<RulerLabel> labels;
     const std::array plates{rulerPlate(), rangePlate(), cursorPlate()};
-    double free = lanes.left();
-    for (const RulerTick& tick : ruler().ticks) {
-        const double left = std::floor(lanes.left() + tick.x) + 3.5;
-        const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
-        // Part of a number reads as another number: omits labels that an edge, a neighbour or a plate would cut.
-        const QRectF rect(left, 0, width, rulerHeight() - 4);
-        const bool isCovered = std::ranges::any_of(plates, [&](const QRectF& plate) { return rect.intersects(plate); });
-        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width() && !isCovered) {
-            labels.push_back({rect, tick.label});
-            free = left + width;
-        }
-    }
-    return labels;
+    return placedLabels(ruler(), QFontMetricsF(font()), QRectF(lanes.left(), 0, lanes.width(), rulerHeight() - 4),
+                        plates);
 }
 
 void AxisView::paintRuler(QPainter& painter) const {
@@ -479,6 +466,12 @@ bool AxisView::viewportEvent(QEvent* event) {
     if (pinch(*event)) {
         event->accept();
         return true;
+    }
+    if (event->type() == QEvent::ContextMenu) {  // the menu acts on what is selected
+        const auto& menu = static_cast<const QContextMenuEvent&>(*event);
+        if (menu.reason() == QContextMenuEvent::Mouse) {
+            rightClick(menu.pos());
+        }
     }
     if (event->type() == QEvent::Leave) {
         axis_.setCursor(std::nullopt);

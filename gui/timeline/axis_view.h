@@ -43,10 +43,7 @@ public:
     virtual std::vector<DrawnName> drawnNames() const { return {}; }
 
     /// Drawn labels of the ruler, complete and not overlapping, in viewport pixels.
-    struct RulerLabel {
-        QRectF rect;
-        QString text;
-    };
+    using RulerLabel = pipescope::RulerLabel;
     std::vector<RulerLabel> rulerLabels() const;
     /// Part of the ruler that shows something else than times, in viewport pixels; empty: none.
     virtual QRectF rulerPlate() const { return {}; }
@@ -67,6 +64,8 @@ protected:
     /// The pointer moved without a button, or left the view (nullopt).
     virtual void hover(std::optional<QPoint>) {}
     virtual void click(const QPoint&) {}
+    /// A context menu opens here.
+    virtual void rightClick(const QPoint& position) { click(position); }
     /// HTML; empty: none.
     virtual QString toolTipAt(const QPoint&) const { return {}; }
     /// Snaps the end of a measured range to a time near the pointer.

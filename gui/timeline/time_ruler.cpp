@@ -70,4 +70,26 @@ Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, dou
     }
     return ruler;
 }
+
+double labelSpacing(const QFontMetricsF& metrics) {
+    return metrics.horizontalAdvance(QStringLiteral("+888.888 ms   "));
+}
+
+std::vector<RulerLabel> placedLabels(const Ruler& ruler, const QFontMetricsF& metrics, const QRectF& area,
+                                     std::span<const QRectF> plates) {
+    std::vector<RulerLabel> labels;
+    double free = area.left();
+    for (const RulerTick& tick : ruler.ticks) {
+        const double left = std::floor(area.left() + tick.x) + 3.5;
+        const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
+        // Part of a number reads as another number: omits labels that an edge, a neighbour or a plate would cut.
+        const QRectF rect(left, area.top(), width, area.height());
+        const bool isCovered = std::ranges::any_of(plates, [&](const QRectF& plate) { return rect.intersects(plate); });
+        if (!tick.label.isEmpty() && left >= free && left + width <= area.right() && !isCovered) {
+            labels.push_back({rect, tick.label});
+            free = left + width;
+        }
+    }
+    return labels;
+}
 }  // namespace pipescope

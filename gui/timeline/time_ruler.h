@@ -2,9 +2,12 @@
 
 #include "gui/timeline/time_window.h"
 
+#include <QFontMetricsF>
+#include <QRectF>
 #include <QString>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace pipescope {
@@ -26,4 +29,16 @@ QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, 
 
 /// `origin` is time zero. Labels are at least `label_spacing` pixels apart.
 Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing);
+
+/// Pixels between labels of any time.
+double labelSpacing(const QFontMetricsF& metrics);
+
+struct RulerLabel {
+    QRectF rect;
+    QString text;
+};
+
+/// The labels that `area`, whose left edge is that of the window, can hold: complete, apart, and not below a plate.
+std::vector<RulerLabel> placedLabels(const Ruler& ruler, const QFontMetricsF& metrics, const QRectF& area,
+                                     std::span<const QRectF> plates = {});
 }  // namespace pipescope

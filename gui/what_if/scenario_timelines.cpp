@@ -7,6 +7,7 @@
 #include <QPainter>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 namespace pipescope {
@@ -56,15 +57,17 @@ void ScenarioTimelines::setScenarios(std::vector<PinnedScenario> scenarios) {
 }
 
 int ScenarioTimelines::slotHeight() const {
-    return scenarios_.empty() ? height() : std::max(kLeastHeight, height() / static_cast<int>(scenarios_.size()));
+    return scenarios_.empty()
+               ? height()
+               : std::max(kLeastHeight, (height() - rulerHeight()) / static_cast<int>(scenarios_.size()));
 }
 
 QSize ScenarioTimelines::sizeHint() const {
-    return {400, static_cast<int>(std::max<std::size_t>(1, scenarios_.size())) * 2 * kLeastHeight};
+    return {400, static_cast<int>(std::max<std::size_t>(1, scenarios_.size())) * 2 * kLeastHeight + rulerHeight()};
 }
 
 QSize ScenarioTimelines::minimumSizeHint() const {
-    return {160, static_cast<int>(std::max<std::size_t>(1, scenarios_.size())) * kLeastHeight};
+    return {160, static_cast<int>(std::max<std::size_t>(1, scenarios_.size())) * kLeastHeight + rulerHeight()};
 }
 
 std::int64_t ScenarioTimelines::longest() const {
@@ -83,6 +86,36 @@ QRect ScenarioTimelines::lanesRect(std::size_t k) const {
 double ScenarioTimelines::pixelAtTime(std::int64_t ns) const {
     const QRect lanes = lanesRect(0);
     return lanes.left() + static_cast<double>(ns) / static_cast<double>(longest()) * lanes.width();
+}
+
+QRectF ScenarioTimelines::rulerRect() const {
+    const QRect lanes = lanesRect(0);
+    const int top = std::min(static_cast<int>(scenarios_.size()) * slotHeight(), height() - rulerHeight());
+    return QRectF(lanes.left(), top, lanes.width() + kMargin, rulerHeight());
+}
+
+Ruler ScenarioTimelines::ruler() const {
+    return makeRuler(windowOf({0, longest()}), lanesRect(0).width(), 0, labelSpacing(QFontMetricsF(font())));
+}
+
+std::vector<RulerLabel> ScenarioTimelines::rulerLabels() const {
+    return scenarios_.empty() ? std::vector<RulerLabel>()
+                              : placedLabels(ruler(), QFontMetricsF(font()), rulerRect().adjusted(0, 4, 0, 0));
+}
+
+void ScenarioTimelines::paintRuler(QPainter& painter) const {
+    const TimelineColors colors = timelineColors(palette());
+    const QRectF area = rulerRect();
+    painter.fillRect(QRectF(0, area.top(), width(), area.height()), colors.paper);  // over lanes if room is short
+    painter.setPen(QPen(colors.faintText, 0));
+    for (const RulerTick& tick : ruler().ticks) {
+        const double x = std::floor(area.left() + tick.x) + 0.5;
+        painter.drawLine(QPointF(x, area.top()), QPointF(x, area.top() + (tick.label.isEmpty() ? 3 : 8)));
+    }
+    painter.setPen(colors.text);
+    for (const RulerLabel& label : rulerLabels()) {
+        painter.drawText(label.rect, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, label.text);
+    }
 }
 
 void ScenarioTimelines::paintEvent(QPaintEvent*) {
@@ -115,6 +148,9 @@ void ScenarioTimelines::paintEvent(QPaintEvent*) {
         const double end = pixelAtTime(simulated.timeline->range().end);
         painter.setPen(QPen(colors.text, 1, Qt::DashLine));
         painter.drawLine(QPointF(end, lanes.top()), QPointF(end, lanes.bottom()));
+    }
+    if (!scenarios_.empty()) {
+        paintRuler(painter);
     }
 }
 

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -109,7 +111,32 @@ QStringList StepStrip::makeFacts() const {
     if (const std::size_t slow = history_->numSlow(); slow > 0) {
         lines[0] += tr(", %1 slow").arg(slow);
     }
+    if (const QString loss = lossFact(); !loss.isEmpty()) {
+        lines << loss;
+    }
     return lines;
+}
+
+QString StepStrip::lossFact() const {
+    const auto text = [](double loss) { return QLocale().toString(loss, 'g', 4); };
+    std::vector<const StepEntry*> spikes;
+    std::size_t noNumber = 0;
+    for (const StepEntry& entry : history_->steps) {
+        noNumber += entry.lossIsNoNumber() ? 1 : 0;
+        if (entry.spike) {
+            spikes.push_back(&entry);
+        }
+    }
+    if (history_->leastLoss > history_->mostLoss) {
+        return noNumber > 0 ? tr("no loss is a number") : QString();
+    }
+    QString line = tr("loss %1 to %2").arg(text(history_->leastLoss), text(history_->mostLoss));
+    if (spikes.size() == 1) {
+        line += tr(", %1 in step %2").arg(text(*spikes.front()->loss)).arg(spikes.front()->step);
+    } else if (!spikes.empty()) {
+        line += tr(", %1 spikes").arg(spikes.size());
+    }
+    return noNumber > 0 ? line + tr(", %1 no number").arg(noNumber) : line;
 }
 
 void StepStrip::measureFacts() {
@@ -120,12 +147,52 @@ void StepStrip::measureFacts() {
 }
 
 QSize StepStrip::sizeHint() const {
-    return {600, 2 * fontMetrics().height() + 6};
+    return {600, 3 * fontMetrics().height() + 6};
 }
 
 QRect StepStrip::barsRect() const {
     const int right = width() >= kNarrowStrip ? std::max(4, factsWidth_) : 4;
-    return {gutter_, 3, std::max(1, width() - gutter_ - right), std::max(1, height() - 6)};
+    return {gutter_, 3, std::max(1, width() - gutter_ - right), std::max(1, height() - 6 - axisHeight())};
+}
+
+int StepStrip::axisHeight() const {
+    return height() >= sizeHint().height() ? fontMetrics().height() : 0;
+}
+
+std::vector<StepStrip::AxisLabel> StepStrip::axisLabels() const {
+    std::vector<AxisLabel> labels;
+    if (history_->steps.empty() || axisHeight() == 0) {
+        return labels;
+    }
+    constexpr double kGap = 8;
+    const QRect bars = barsRect();
+    const QFontMetricsF metrics(font());
+    const auto beside = [&](double y, const QString& text) {
+        const double wide = std::ceil(metrics.horizontalAdvance(text)) + 1;
+        labels.push_back({QRectF(bars.left() - 6 - wide, y, wide, metrics.height()), text});
+    };
+    beside(bars.top(), formatDuration(std::llround(timeAtTop_)));
+    beside(bars.bottom() + 1 - metrics.height(), QStringLiteral("0"));
+    double widest = 0;
+    for (const std::size_t place : {std::size_t{0}, numBars() - 1}) {
+        widest = std::max(widest, metrics.horizontalAdvance(QString::number(history_->steps[bar(place).first].step)));
+    }
+    std::size_t each = 1;  // bars from label to label: 1, 2, 5, 10, ..
+    for (int k = 0; static_cast<double>(each) * bar(0).rect.width() < widest + kGap && each < numBars(); ++k) {
+        each = k % 3 == 1 ? each / 2 * 5 : each * 2;
+    }
+    double free = bars.left() - kGap;
+    for (std::size_t place = 0; place < numBars(); place += each) {
+        const Bar of = bar(place);
+        const QString text = QString::number(history_->steps[of.first].step);
+        const double wide = std::ceil(metrics.horizontalAdvance(text)) + 1;
+        const double left = std::max<double>(bars.left(), of.rect.center().x() - wide / 2);
+        if (left >= free + kGap / 2 && left + wide <= bars.right() + 1) {
+            labels.push_back({QRectF(left, bars.bottom() + 3, wide, metrics.height()), text, true});
+            free = left + wide;
+        }
+    }
+    return labels;
 }
 
 std::size_t StepStrip::numBars() const {
@@ -292,37 +359,71 @@ void StepStrip::paintBar(QPainter& painter, const Bar& bar) const {
     }
 }
 
-void StepStrip::paintLoss(QPainter& painter) const {
-    double least = INFINITY;
-    double most = -INFINITY;
-    for (const StepEntry& entry : history_->steps) {
-        if (entry.loss && std::isfinite(*entry.loss)) {
-            least = std::min(least, *entry.loss);
-            most = std::max(most, *entry.loss);
-        }
+const StepEntry& StepStrip::lossStep(const Bar& bar) const {
+    return history_->lossStepOf(bar.first, bar.end);
+}
+
+StepStrip::LossMark StepStrip::lossMark(std::size_t place) const {
+    const StepEntry& entry = lossStep(bar(place));
+    return entry.lossIsNoNumber() ? LossMark::no_number : entry.spike ? LossMark::spike : LossMark::none;
+}
+
+std::optional<QPointF> StepStrip::lossPoint(std::size_t place) const {
+    const Bar each = bar(place);
+    const std::optional<double>& loss = lossStep(each).loss;
+    if (!loss || !std::isfinite(*loss)) {
+        return std::nullopt;
     }
-    if (!(least <= most)) {
-        return;
-    }
+    const double range = history_->mostLoss - history_->leastLoss;
+    const double height = range > 0                     ? std::clamp((*loss - history_->leastLoss) / range, 0.0, 1.0)
+                          : *loss > history_->mostLoss  ? 1
+                          : *loss < history_->leastLoss ? 0
+                                                        : 0.5;
+    return QPointF(each.rect.center().x(), each.rect.bottom() - 2 - height * (each.rect.height() - 4));
+}
+
+void StepStrip::paintLossMark(QPainter& painter, const QPointF& at, LossMark mark) const {
+    constexpr double kHalf = 3.5;
     QPainterPath path;
+    if (mark == LossMark::spike) {
+        path.addPolygon(QPolygonF({at + QPointF(0, -kHalf), at + QPointF(kHalf, 0), at + QPointF(0, kHalf),
+                                   at + QPointF(-kHalf, 0), at + QPointF(0, -kHalf)}));
+    } else {
+        path.moveTo(at + QPointF(-kHalf, -kHalf));
+        path.lineTo(at + QPointF(kHalf, kHalf));
+        path.moveTo(at + QPointF(-kHalf, kHalf));
+        path.lineTo(at + QPointF(kHalf, -kHalf));
+    }
+    painter.setPen(QPen(timelineColors(palette()).paper, 4));
+    painter.drawPath(path);
+    painter.setPen(QPen(timelineColors(palette()).text, 1.5));
+    painter.setBrush(mark == LossMark::spike ? QBrush(timelineColors(palette()).text) : QBrush(Qt::NoBrush));
+    painter.drawPath(path);
+    painter.setBrush(Qt::NoBrush);
+}
+
+void StepStrip::paintLoss(QPainter& painter) const {
+    QPainterPath path;
+    std::vector<std::pair<QPointF, LossMark>> marks;
     bool drawing = false;
     bool isLine = false;
     double last = 0;
     for (std::size_t place = 0; place < numBars(); ++place) {
-        const Bar each = bar(place);
-        const std::optional<double>& loss = history_->steps[each.end - 1].loss;
-        if (!loss || !std::isfinite(*loss)) {
+        const std::optional<QPointF> at = lossPoint(place);
+        if (const LossMark mark = lossMark(place); mark != LossMark::none) {
+            const QRectF column = bar(place).rect;
+            marks.emplace_back(at.value_or(QPointF(column.center().x(), column.top() + 2)), mark);
+        }
+        if (!at) {
             drawing = false;  // a gap
             continue;
         }
-        last = *loss;
-        const double height = most > least ? (*loss - least) / (most - least) : 0.5;
-        const QPointF at(each.rect.center().x(), each.rect.bottom() - 2 - height * (each.rect.height() - 4));
+        last = *lossStep(bar(place)).loss;
         if (drawing) {
             isLine = true;
-            path.lineTo(at);
+            path.lineTo(*at);
         } else {
-            path.moveTo(at);
+            path.moveTo(*at);
         }
         drawing = true;
     }
@@ -332,6 +433,9 @@ void StepStrip::paintLoss(QPainter& painter) const {
     painter.drawPath(path);
     painter.setPen(QPen(timelineColors(palette()).text, 1.2));
     painter.drawPath(path);
+    for (const auto& [at, mark] : marks) {
+        paintLossMark(painter, {at.x(), std::clamp(at.y(), barsRect().top() + 3.5, barsRect().bottom() - 3.5)}, mark);
+    }
     painter.setRenderHint(QPainter::Antialiasing, false);
     const QString label = tr("loss %1").arg(QLocale().toString(last, 'g', 4));
     const QPointF end = path.currentPosition();
@@ -350,9 +454,14 @@ void StepStrip::paintEvent(QPaintEvent*) {
     const QRect all = barsRect();
     painter.fillRect(rect(), palette().color(QPalette::Window));
     painter.setPen(colors.faintText);
-    painter.drawText(QRect(4, 0, all.left() - 10, height()), Qt::AlignVCenter | Qt::AlignRight, tr("steps"));
+    const int ofName = axisHeight() > 0 ? all.bottom() + 3 : 0;
+    painter.drawText(QRect(4, ofName, all.left() - 10, axisHeight() > 0 ? axisHeight() : height()),
+                     Qt::AlignVCenter | Qt::AlignRight, tr("steps"));
     if (history_->steps.empty()) {
         return;
+    }
+    for (const AxisLabel& label : axisLabels()) {
+        painter.drawText(label.rect, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, label.text);
     }
     painter.fillRect(QRectF(all.left(), all.top(), bar(numBars() - 1).rect.right() - all.left(), all.height()),
                      colors.paper);

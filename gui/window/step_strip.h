@@ -6,11 +6,13 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace pipescope {
-/// The steps of a run side by side: a bar's height is the step's time, its dotted part the bubble, a line the loss.
-/// Warm-up steps are faint, slow ones stand out. A click chooses a step. If there are more steps than pixels, a bar
-/// stands for several, from the fastest to the slowest, which a click chooses. Hidden for less than two steps.
+/// The steps of a run side by side: a bar's height is the step's time, its pale part the bubble, a line the loss.
+/// Warm-up steps are faint, slow ones stand out. A spike of the loss, or one that is no number, has a mark. A
+/// click chooses a step. If there are more steps than pixels, a bar stands for several, from the fastest to the
+/// slowest, which a click chooses. Hidden for less than two steps.
 class StepStrip : public QWidget {
     Q_OBJECT
 
@@ -37,8 +39,22 @@ public:
     Bar bar(std::size_t place) const;
     /// The bar that holds the step; empty if none does.
     std::optional<Bar> barOf(std::int32_t step) const;
-    /// The median in one line, the fastest and the slowest step in another; empty without steps.
+    /// The median in one line, the fastest and the slowest step in another, and the losses if they are known; empty
+    /// without steps.
     const QStringList& facts() const { return facts_; }
+    /// The time at the top of the bars and zero at their bottom, and below bars the numbers of their steps, in widget
+    /// pixels. Labels never overlap.
+    struct AxisLabel {
+        QRectF rect;
+        QString text;
+        bool isOfStep = false;
+    };
+    std::vector<AxisLabel> axisLabels() const;
+    /// The point of a bar's loss; empty: it has none that is a number.
+    std::optional<QPointF> lossPoint(std::size_t place) const;
+    /// Marks a spike, or a loss that is no number.
+    enum class LossMark { none, spike, no_number };
+    LossMark lossMark(std::size_t place) const;
     /// Moves the choice, within the steps.
     void move(std::int64_t by);
     /// Chooses the step at this index of the history; empty: none.
@@ -60,6 +76,10 @@ protected:
 
 private:
     QStringList makeFacts() const;
+    QString lossFact() const;
+    /// Pixels below the bars for the numbers of steps; 0 without room.
+    int axisHeight() const;
+    const StepEntry& lossStep(const Bar& bar) const;
     void measureFacts();
     QRect barsRect() const;
     std::optional<Bar> barAt(double x) const;
@@ -70,6 +90,7 @@ private:
     void pickAt(const QMouseEvent& event);
     void paintBar(QPainter& painter, const Bar& bar) const;
     void paintLoss(QPainter& painter) const;
+    void paintLossMark(QPainter& painter, const QPointF& at, LossMark mark) const;
     QString toolTipAt(const QPoint& position) const;
     void refresh();
     void showIfWanted();

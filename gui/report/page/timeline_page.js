@@ -1348,12 +1348,13 @@ class MemoryPane extends Pane {
 
 /// A bar for each step of the run: its time, and the bubble as the pale upper part. The compared step is framed.
 class StepStrip {
-  constructor({bars, median}) {
+  constructor({bars, median, losses}) {
     this.bars = bars;
+    this.losses = losses;  // at the ends of the scale; a spike may be beyond
     this.top = Math.max(...bars.map((bar) => Math.min(bar.time, 2.5 * median)));
     this.canvas = element('canvas', {role: 'img', 'aria-label': `Times of ${bars.length} steps, ${duration(median)} in the median`});
     this.section = element('section', {class: 'steps'}, element('h2', {}, 'STEPS'), this.canvas,
-      element('p', {class: 'faint'}, `median ${duration(median)}`, element('br'), this.legend()));
+      element('p', {class: 'faint'}, `median ${duration(median)}, height ${duration(this.top)}`, element('br'), this.legend()));
     this.canvas.style.maxWidth = `${Math.min(1200, 40 * bars.length)}px`;
     this.canvas.addEventListener('pointermove', (event) => {
       const box = this.canvas.getBoundingClientRect();
@@ -1362,12 +1363,49 @@ class StepStrip {
     });
     this.canvas.addEventListener('pointerleave', () => { tooltip.hidden = true; });
   }
+  drawLosses(context, each, wide, height) {
+    const [least, most] = this.losses;
+    const place = (loss) => most > least ? Math.min(1, Math.max(0, (loss - least) / (most - least))) : loss > most ? 1 : loss < least ? 0 : 0.5;
+    const x = (i) => i * each + wide / 2;
+    const y = (bar) => bar.loss === undefined ? 5 : 2 + (height - 4) * (1 - place(bar.loss));
+    context.strokeStyle = colors.text;
+    context.fillStyle = colors.text;
+    context.lineWidth = 1;
+    context.beginPath();
+    let isDrawing = false;
+    this.bars.forEach((bar, i) => {
+      if (bar.loss !== undefined) {
+        isDrawing ? context.lineTo(x(i), y(bar)) : context.moveTo(x(i), y(bar));
+      }
+      isDrawing = bar.loss !== undefined;
+    });
+    context.stroke();
+    this.bars.forEach((bar, i) => {
+      const [left, middle] = [x(i), Math.min(height - 5, Math.max(5, y(bar)))];
+      context.beginPath();
+      if (bar.spike) {
+        context.moveTo(left, middle - 4);
+        context.lineTo(left + 4, middle);
+        context.lineTo(left, middle + 4);
+        context.lineTo(left - 4, middle);
+        context.fill();
+      } else if (bar.noLoss) {
+        context.moveTo(left - 4, middle - 4);
+        context.lineTo(left + 4, middle + 4);
+        context.moveTo(left - 4, middle + 4);
+        context.lineTo(left + 4, middle - 4);
+        context.stroke();
+      }
+    });
+  }
   /// What the marks that occur mean.
   legend() {
     const has = (what) => this.bars.some(what);
     return [has((bar) => bar.least < bar.time) ? 'pale top: slowest of the bar' : has((bar) => bar.bubble > 0) ? 'pale top: bubble' : null,
             has((bar) => !bar.counts) ? 'hatched: not counted' : null, has((bar) => bar.slow) ? '▲ slow' : null,
-            has((bar) => bar.loss !== undefined) ? 'line: loss' : null,
+            this.losses ? `line: loss ${this.losses.map((loss) => Number(loss.toPrecision(4))).join(' to ')}` : null,
+            has((bar) => bar.spike) ? '◆ loss far from the steps around' : null,
+            has((bar) => bar.noLoss) ? '× loss that is no number' : null,
             has((bar) => bar.step === data.step) ? `frame: step ${data.step}` : null].filter((each) => each !== null).join(', ');
   }
   draw() {
@@ -1406,17 +1444,9 @@ class StepStrip {
         context.strokeRect(i * each + 1, 1, Math.max(2, wide - 2), height - 2);
       }
     });
-    const losses = this.bars.map((bar) => bar.loss).filter((loss) => loss !== undefined);
-    const [least, most] = [Math.min(...losses), Math.max(...losses)];
-    context.strokeStyle = colors.text;
-    context.lineWidth = 1;
-    context.beginPath();
-    this.bars.forEach((bar, i) => {
-      if (bar.loss !== undefined && most > least) {
-        context.lineTo(i * each + wide / 2, 2 + (height - 4) * (most - bar.loss) / (most - least));
-      }
-    });
-    context.stroke();
+    if (this.losses) {
+      this.drawLosses(context, each, wide, height);
+    }
   }
 }
 
@@ -1968,7 +1998,8 @@ function showDetails() {
   }
   const own = [duration(facts.start), duration(facts.start + facts.duration), duration(facts.duration)];
   const twin = facts.twin ? [duration(facts.twin.start), duration(facts.twin.start + facts.twin.duration), duration(facts.twin.duration)] : null;
-  const differences = facts.twin ? [change(facts.twin.startChange), change(facts.twin.endChange), durationChangeText(facts.twin)] : null;
+  const place = (ns) => data.nothingIsLate ? '–' : change(ns);  // of clocks that do not fit
+  const differences = facts.twin ? [place(facts.twin.startChange), place(facts.twin.endChange), durationChangeText(facts.twin)] : null;
   const columns = line === measured ? [own, twin] : [twin, own];
   const rows = ['Start', 'End', 'Duration'].map((name, i) => element('tr', {}, element('th', {scope: 'row'}, name),
     ...columns.map((column) => element('td', {}, column ? column[i] : '–')),

@@ -141,6 +141,66 @@ TEST(StepHistory, SaysThatLengthsAreThoseOfOneRank) {
         << measuredHeadline(document, 0).toStdString();
 }
 
+std::vector<std::int32_t> spikesOf(const StepHistory& history) {
+    std::vector<std::int32_t> steps;
+    for (const StepEntry& each : history.steps) {
+        if (each.spike) {
+            steps.push_back(each.step);
+        }
+    }
+    return steps;
+}
+
+StepHistory withLosses(const std::vector<double>& losses) {
+    StepHistory history;
+    for (std::size_t index = 0; index < losses.size(); ++index) {
+        StepEntry entry;
+        entry.step = static_cast<std::int32_t>(index);
+        entry.loss = losses[index];
+        history.steps.push_back(entry);
+    }
+    judgeLosses(history);
+    return history;
+}
+
+TEST(StepHistory, FindsSpikesOfTheLossAndAScaleOfTheOthers) {
+    const StepHistory one = withLosses({2.5, 2.4, 2.35, 2300, 2.3, 2.28, 2.2, 2.21, 2.1});
+    EXPECT_EQ(spikesOf(one), std::vector<std::int32_t>{3});
+    EXPECT_EQ(one.leastLoss, 2.1);
+    EXPECT_EQ(one.mostLoss, 2.5);
+    EXPECT_TRUE(one.describe(3).contains(QStringLiteral("loss 2300, far from the steps around")));
+    // At the ends, too, and downwards.
+    EXPECT_EQ(spikesOf(withLosses({2500, 2.4, 2.35, 2.3, 2.28, 2.2})), std::vector<std::int32_t>{0});
+    EXPECT_EQ(spikesOf(withLosses({2.5, 2.4, 2.35, 2.3, 2.28, 2200})), std::vector<std::int32_t>{5});
+    EXPECT_EQ(spikesOf(withLosses({2.5, 2.4, -500, 2.3, 2.28, 2.2})), std::vector<std::int32_t>{2});
+    // A spike that leaves the others readable is marked, and within the scale.
+    const StepHistory low = withLosses({4, 3, 2.5, 5.1, 2.3, 2.2, 2.15, 2.1, 2.05, 2});
+    EXPECT_EQ(spikesOf(low), std::vector<std::int32_t>{3});
+    EXPECT_EQ(low.mostLoss, 5.1);
+}
+
+TEST(StepHistory, TakesNoFallOfTheLossForASpike) {
+    EXPECT_TRUE(spikesOf(withLosses({1, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5})).empty());
+    EXPECT_TRUE(spikesOf(withLosses({11, 8, 6, 5, 4.5, 4.2, 4.1, 4.05, 4.02, 4.01})).empty());
+    EXPECT_TRUE(spikesOf(withLosses({2, 2, 2, 2, 2, 2})).empty());
+    EXPECT_TRUE(spikesOf(withLosses({2, 2.2, 1.9, 2.1, 1.8, 2.15, 1.95, 2.05})).empty());
+    EXPECT_TRUE(spikesOf(withLosses({2, 2, 2, 900, 1000, 1100, 1200, 1300})).empty()) << "it diverged";
+    EXPECT_TRUE(spikesOf(withLosses({1000, 2})).empty()) << "nothing says which is usual";
+}
+
+TEST(StepHistory, ScalesLossesThatAreNumbers) {
+    const StepHistory some = withLosses({2, NAN, 3, INFINITY, 2.5});
+    EXPECT_EQ(some.leastLoss, 2);
+    EXPECT_EQ(some.mostLoss, 3);
+    EXPECT_TRUE(spikesOf(some).empty());
+    EXPECT_TRUE(some.steps[1].lossIsNoNumber() && some.steps[3].lossIsNoNumber());
+    const StepHistory none = withLosses({NAN, NAN});
+    EXPECT_GT(none.leastLoss, none.mostLoss);
+    EXPECT_EQ(withLosses({2, 900, 2, 2}).lossStepOf(0, 4).step, 1);
+    EXPECT_EQ(withLosses({2, 900, 2, NAN, 2}).lossStepOf(0, 5).step, 3);
+    EXPECT_EQ(withLosses({2, 2, 2, 2}).lossStepOf(0, 4).step, 3);
+}
+
 TEST(StepHistory, IsEmptyWithoutSteps) {
     const StepHistory history = stepHistory(runOf({}));
     EXPECT_TRUE(history.steps.empty());

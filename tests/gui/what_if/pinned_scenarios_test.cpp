@@ -61,6 +61,27 @@ TEST_F(PinnedScenariosTest, ShowsExpectedSteps) {
     EXPECT_TRUE(pins_.timelines().accessibleDescription().contains(formatDuration(band.mean.count())));
 }
 
+TEST_F(PinnedScenariosTest, ShowsTimesBelowThePictures) {
+    EXPECT_TRUE(pins_.timelines().rulerLabels().empty());
+    for (const int chunks : {1, 2, 4, 8}) {
+        pins_.pin(scenarioWith(chunks), QString::number(chunks));
+    }
+    for (const QSize& size : {QSize(300, 260), QSize(770, 520), QSize(1600, 900)}) {
+        pins_.resize(size);
+        QApplication::processEvents();
+        const ScenarioTimelines& timelines = pins_.timelines();
+        const std::vector<RulerLabel> labels = timelines.rulerLabels();
+        ASSERT_GE(labels.size(), 2U) << size.width();
+        EXPECT_TRUE(labels[0].text.startsWith(QStringLiteral("0"))) << labels[0].text.toStdString();
+        EXPECT_TRUE(labels[1].text.endsWith(QStringLiteral("s"))) << labels[1].text.toStdString();
+        for (std::size_t k = 0; k < labels.size(); ++k) {
+            EXPECT_TRUE(QRectF(timelines.rect()).contains(labels[k].rect)) << size.width();
+            EXPECT_TRUE(size.width() == 300 || labels[k].rect.top() > timelines.lanesRect(3).bottom());
+            EXPECT_TRUE(k == 0 || labels[k].rect.left() >= labels[k - 1].rect.right());
+        }
+    }
+}
+
 TEST_F(PinnedScenariosTest, KeepsFourAndSaysSo) {
     for (const int chunks : {1, 2, 4, 8, 16}) {
         pins_.pin(scenarioWith(chunks), QString::number(chunks));

@@ -234,7 +234,8 @@ TEST_F(WindowSteps, SayWhatTheyAre) {
     const StepHistory& history = strip().history();
     EXPECT_TRUE(strip().accessibleDescription().contains(history.describe(1)))
         << strip().accessibleDescription().toStdString();
-    ASSERT_EQ(strip().facts().size(), 2);
+    ASSERT_EQ(strip().facts().size(), 3);
+    EXPECT_TRUE(strip().facts()[2].startsWith(QStringLiteral("loss "))) << strip().facts()[2].toStdString();
     EXPECT_TRUE(strip().facts()[0].contains(formatDuration(history.medianTime.count())));
     const QPoint at = strip().barOf(2)->rect.center().toPoint();
     QHelpEvent help(QEvent::ToolTip, at, strip().mapToGlobal(at));
@@ -274,6 +275,76 @@ TEST(StepStrip, ShowsManyStepsInOneBarAndChoosesTheSlowest) {
     EXPECT_FALSE(strip.barOf(1));
 }
 
+std::shared_ptr<StepHistory> historyOf(int steps, double loss) {
+    auto history = std::make_shared<StepHistory>();
+    for (int step = 0; step < steps; ++step) {
+        history->steps.push_back({step, Nanoseconds{1'700'000'000}, 0.1, loss - 0.01 * (step % 5), false, false});
+    }
+    history->median = history->fastest = history->slowest = 0;
+    judgeLosses(*history);
+    return history;
+}
+
+TEST(StepStrip, HasAnAxisWhoseLabelsNeverOverlap) {
+    for (const int width : {120, 400, 770, 1600}) {
+        for (const int steps : {2, 24, 300, 100'000}) {
+            SCOPED_TRACE(std::to_string(width) + " pixels, " + std::to_string(steps) + " steps");
+            StepStrip strip;
+            strip.resize(width, strip.sizeHint().height());
+            strip.setHistory(historyOf(steps, 2.5));
+            const std::vector<StepStrip::AxisLabel> labels = strip.axisLabels();
+            ASSERT_GE(labels.size(), 3U);
+            EXPECT_EQ(labels[0].text, formatDuration(1'700'000'000)) << "the unit too";
+            EXPECT_EQ(labels[1].text, QStringLiteral("0"));
+            EXPECT_EQ(labels[2].text, QStringLiteral("0"));
+            for (std::size_t k = 0; k < labels.size(); ++k) {
+                EXPECT_TRUE(QRectF(strip.rect()).contains(labels[k].rect)) << labels[k].text.toStdString();
+                for (std::size_t other = 0; other < k; ++other) {
+                    EXPECT_FALSE(labels[k].rect.intersects(labels[other].rect)) << labels[k].text.toStdString();
+                }
+                if (labels[k].isOfStep) {
+                    EXPECT_GT(labels[k].rect.top(), strip.bar(0).rect.bottom() - 1);
+                }
+            }
+        }
+    }
+}
+
+TEST(StepStrip, KeepsTheLossReadableBesideASpikeAndSaysSo) {
+    for (const int steps : {24, 30'000}) {  // a bar each, and many in a bar
+        auto history = historyOf(steps, 2.5);
+        history->steps[14].loss = 2500;
+        history->steps[17].loss = NAN;
+        history->steps[20].loss = INFINITY;
+        judgeLosses(*history);
+        StepStrip strip;
+        strip.resize(1200, strip.sizeHint().height());
+        strip.setHistory(history);
+        ASSERT_EQ(strip.facts().size(), 3);
+        EXPECT_EQ(strip.facts()[2].toStdString(), "loss 2.46 to 2.5, 2500 in step 14, 2 no number");
+        double lowest = 0;
+        double highest = 1e9;
+        int spikes = 0;
+        int noNumbers = 0;
+        for (std::size_t place = 0; place < strip.numBars(); ++place) {
+            const StepStrip::LossMark mark = strip.lossMark(place);
+            spikes += mark == StepStrip::LossMark::spike ? 1 : 0;
+            noNumbers += mark == StepStrip::LossMark::no_number ? 1 : 0;
+            if (const std::optional<QPointF> at = strip.lossPoint(place); at && mark == StepStrip::LossMark::none) {
+                EXPECT_TRUE(QRectF(strip.rect()).contains(*at));
+                lowest = std::max(lowest, at->y());
+                highest = std::min(highest, at->y());
+            }
+        }
+        EXPECT_EQ(noNumbers, steps == 24 ? 2 : 1);
+        EXPECT_EQ(spikes, steps == 24 ? 1 : 0) << "the mark of no number stands for a bar with both";
+        if (steps == 24) {
+            EXPECT_GT(lowest - highest, strip.bar(0).rect.height() / 2) << "the others have the whole height";
+        }
+        strip.grab();
+    }
+}
+
 // A bar once read all steps several times. The window of a run of 80,000 steps gave no answer for seconds.
 TEST(StepStrip, PaintsALongRunAtOnce) {
     auto history = std::make_shared<StepHistory>();
@@ -304,7 +375,9 @@ TEST(StepStrip, MarksSlowAndWarmUpStepsByMoreThanColour) {
     StepStrip strip;
     strip.resize(400, strip.sizeHint().height());
     strip.setHistory(history);
-    const QImage image = strip.grab().toImage().convertToFormat(QImage::Format_Grayscale8);
+    const QImage image = strip.grab(QRect(0, 0, 400, strip.barOf(1)->rect.toRect().bottom() + 1))
+                             .toImage()
+                             .convertToFormat(QImage::Format_Grayscale8);
     const auto differ = [&](std::int32_t step) {
         const QRect column = strip.barOf(step)->rect.toRect();
         const QRect plain = strip.barOf(1)->rect.toRect();
