@@ -78,11 +78,20 @@ void TimeAxisModel::markRangeEnd() {
     marked_ = first ? std::nullopt : std::optional(here);
 }
 
+bool TimeAxisModel::leads(const std::vector<TimeWindow>& from) const {
+    return std::ranges::any_of(from, [&](const TimeWindow& each) { return clamped(each, total_) != window_; });
+}
+
 void TimeAxisModel::travel(std::vector<TimeWindow>& from, std::vector<TimeWindow>& to) {
-    if (from.empty()) {
+    if (!leads(from)) {
         return;
     }
+    // Parts that differed while the content was longer are one now. They stay in the history, in which it may be again.
     to.push_back(window_);
+    while (clamped(from.back(), total_) == window_) {
+        to.push_back(from.back());
+        from.pop_back();
+    }
     window_ = clamped(from.back(), total_);
     from.pop_back();
     lastGesture_ = Gesture::none;

@@ -108,7 +108,11 @@ public:
     /// Moves the window for a scroll bar or drag, without an entry in the history for every pixel.
     void scrollTo(const TimeWindow& window) { moveTo(window, Gesture::pan); }
     void show(const TimeRange& range) { moveTo(windowOf(range), Gesture::jump); }
+    bool showsAll() const { return window_ == windowOf(total_); }
     void showAll() { moveTo(windowOf(total_), Gesture::jump); }
+    /// True if there is another part to go back to.
+    bool canGoBack() const { return leads(past_); }
+    bool canGoForward() const { return leads(future_); }
     void goBack() { travel(past_, future_); }
     void goForward() { travel(future_, past_); }
 
@@ -125,6 +129,7 @@ private:
     enum class Gesture { none, zoom, pan, jump };
     void moveTo(const TimeWindow& window, Gesture gesture);
     void select(const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part);
+    bool leads(const std::vector<TimeWindow>& from) const;
     void travel(std::vector<TimeWindow>& from, std::vector<TimeWindow>& to);
 
     TimeRange total_{0, 1};

@@ -16,6 +16,7 @@ PageModel::PageModel(QObject* parent) : QObject(parent), axis_(new TimeAxisModel
 
 bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool followEnd) {
     recorded_ = document;
+    wanted_.reset();
     if (baseline_ && document->measured) {
         document = withBaseline(*document, baseline_);
     } else if (baseline_ && document->complete) {
@@ -167,20 +168,27 @@ void PageModel::replaceSimulated(std::shared_ptr<const TraceDocument> document, 
     const Selected selection = selected(document_);
     const TimeWindow window = axis_->window();
     const TimeRange before = stepRange(*document_, step_);
+    if (!wanted_ || window != wanted_->shown) {  // the user moved it since
+        wanted_ = Wanted{window, before, {}};
+    }
     dropAnalysis();
     document_ = std::move(document);
     Q_EMIT simulatedReplaced();
     Q_EMIT simulatedTitled(title.isEmpty() ? baselineTitle() : title);
     analyse();
     // Keeps the scale, so that a shorter step looks shorter. If the end of a longer step was visible, it stays visible.
+    // Once the step is no longer than it was when the user chose what to see, that is shown again.
     const TimeRange now = stepRange(*document_, step_);
     const double end = static_cast<double>(window.start) + window.length;
-    if (now.end > before.end && end >= static_cast<double>(before.end) && end < static_cast<double>(now.end)) {
+    if (now.end <= wanted_->step.end) {
+        axis_->changeTotal(wholeRange(*document_, step_), wanted_->window);
+    } else if (now.end > before.end && end >= static_cast<double>(before.end) && end < static_cast<double>(now.end)) {
         axis_->changeTotal(wholeRange(*document_, step_),
                            {window.start, window.fraction, static_cast<double>(now.end - window.start)});
     } else {
         axis_->changeTotal(wholeRange(*document_, step_), window);
     }
+    wanted_->shown = axis_->window();
     selectAgain(selection);
     Q_EMIT simulationChanged();
 }
@@ -219,6 +227,7 @@ void PageModel::selectStep(std::int32_t step) {
     const Selected selection = selected(document_);
     axis_->select(std::nullopt);  // a bubble refers to the analysis that goes
     step_ = step;
+    wanted_.reset();
     analyse();
     const std::int64_t start = axis_->window().start + axis_->origin() - before;
     axis_->show(whole ? stepRange(*document_, step)

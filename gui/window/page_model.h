@@ -112,8 +112,15 @@ private:
     /// As far as it exists in the present document.
     void selectAgain(const Selected& before);
     bool showsEnd() const;
+    /// What the user chose to see, for a step of that length, and what a scenario made of it.
+    struct Wanted {
+        TimeWindow window;
+        TimeRange step;
+        TimeWindow shown;
+    };
 
     TimeAxisModel* axis_;
+    std::optional<Wanted> wanted_;  // empty: no scenario was shown since
     std::shared_ptr<const TraceDocument> document_;
     std::shared_ptr<const TraceDocument> recorded_;
     std::shared_ptr<const Baseline> baseline_;

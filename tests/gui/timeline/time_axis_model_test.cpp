@@ -45,6 +45,32 @@ TEST(TimeAxisModel, KeepsItsHistoryWhenTheContentChanges) {
     EXPECT_EQ(axis.window(), windowOf({0, 900'000})) << "as much as there is of what was shown: " << all.length;
 }
 
+TEST(TimeAxisModel, LeadsBackOnlyToOtherParts) {
+    TimeAxisModel axis;
+    axis.setTotal({0, 1'000'000});
+    EXPECT_FALSE(axis.canGoBack());
+    axis.show({0, 900'000});
+    axis.show({0, 800'000});
+    axis.show({0, 100'000});
+    axis.show({0, 800'000});
+    axis.changeTotal({0, 500'000}, axis.window());  // a scenario with a shorter step
+    axis.goBack();
+    EXPECT_EQ(axis.window(), windowOf({0, 100'000}));
+    EXPECT_TRUE(axis.canGoBack());
+    axis.goBack();
+    EXPECT_EQ(axis.window(), windowOf({0, 500'000}));
+    EXPECT_FALSE(axis.canGoBack()) << "the others are all of it too";
+    axis.changeTotal({0, 1'000'000}, axis.window());
+    axis.goBack();
+    EXPECT_EQ(axis.window(), windowOf({0, 900'000}));
+    for (const std::int64_t end : {500'000, 100'000, 500'000}) {
+        ASSERT_TRUE(axis.canGoForward());
+        axis.goForward();
+        EXPECT_EQ(axis.window(), windowOf({0, end}));
+    }
+    EXPECT_FALSE(axis.canGoForward());
+}
+
 TEST(TimeAxisModel, TellsItsViewsOnlyWhatChanged) {
     TimeAxisModel axis;
     axis.setTotal({0, 1'000'000});

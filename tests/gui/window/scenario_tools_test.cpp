@@ -197,6 +197,49 @@ TEST_F(ScenarioToolsTest, OpensABareProfileWithThePanel) {
     window_.grab();
 }
 
+// The longer step made the view show more. Without it, what the user had chosen is shown again.
+TEST_F(ScenarioToolsTest, ShowsAgainWhatWasChosenWhenALongerStepIsUndone) {
+    open("zoom_undo.sqlite");
+    TimeAxisModel& axis = window_.page()->axis();
+    const TimeRange step = stepRange(*window_.files().document(), window_.page()->model().step());
+    const auto makeLonger = [&](std::int64_t batch) {
+        Scenario longer = model().scenario();
+        longer.options.batch = batch;
+        model().change(longer, QStringLiteral("batch"));
+        QApplication::processEvents();
+    };
+    axis.show({step.start + step.length() / 3, step.end});
+    const TimeWindow chosen = axis.window();
+    axis.setRange(TimeRange{step.start + step.length() / 2, step.end});
+    const std::optional<TimeRange> range = axis.range();
+    const TaskKey task{window_.page()->model().step(), TaskKind::backward, 1, 2, -1};
+    window_.page()->model().select(Source::measured, window_.files().document()->measured->find(task));
+    const std::int64_t batch = model().scenario().options.batch;
+    makeLonger(batch * 3);
+    EXPECT_GT(axis.window().length, chosen.length) << "the end of the longer step stays visible";
+    model().undoStack().undo();
+    QApplication::processEvents();
+    EXPECT_EQ(axis.window(), chosen);
+    EXPECT_EQ(axis.range(), range);
+    ASSERT_TRUE(axis.selection() && axis.selection()->twin);
+    EXPECT_EQ(window_.files().document()->simulated->slice(*axis.selection()->twin).key.micro_batch, 2);
+    // Both timelines show the same part, at any place of the history.
+    makeLonger(batch * 3);
+    axis.zoom(0.5, 0.5);
+    const TimeWindow moved = axis.window();
+    for (const auto travel : {&TimeAxisModel::goBack, &TimeAxisModel::goForward}) {
+        (axis.*travel)();
+        const TimelineView& measured = window_.page()->views().view(Source::measured);
+        const TimelineView& simulated = window_.page()->views().view(Source::simulated);
+        EXPECT_EQ(measured.timeAtPixel(measured.lanesRect().left()),
+                  simulated.timeAtPixel(simulated.lanesRect().left()));
+        EXPECT_TRUE(axis.selection());
+    }
+    EXPECT_EQ(axis.window(), moved);
+    model().undoStack().undo();
+    EXPECT_EQ(axis.window(), clamped(moved, axis.total())) << "the user moved it since";
+}
+
 TEST_F(ScenarioToolsTest, EachTabHasItsOwnScenario) {
     open("first.sqlite");
     ScenarioTools* first = window_.scenarios().tools();
