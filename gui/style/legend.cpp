@@ -125,8 +125,13 @@ int Legend::heightForWidth(int width) const {
     return layOut(width, [](const Item&, int, int) {}) * lineHeight() + 4;
 }
 
+QString Legend::textIn(const Item& item, int x) const {
+    return fontMetrics().elidedText(item.entry.name, Qt::ElideRight,
+                                    std::max(0, width() - kMargin - x - kSwatchWidth - kTextGap));
+}
+
 QRect Legend::placeOf(const Item& item, int x, int line) const {
-    return {x, 2 + line * lineHeight(), kSwatchWidth + kTextGap + fontMetrics().horizontalAdvance(item.entry.name),
+    return {x, 2 + line * lineHeight(), kSwatchWidth + kTextGap + fontMetrics().horizontalAdvance(textIn(item, x)),
             lineHeight()};
 }
 
@@ -209,9 +214,12 @@ QString Legend::toolTipAt(const QPoint& position) const {
     if (!item) {
         return {};
     }
-    const LegendEntry entry = items()[*item].entry;
+    const Item shown = items()[*item];
+    const LegendEntry& entry = shown.entry;
     if (!clickableAt(position)) {
-        return entry.about;
+        const bool isCut = textIn(shown, kMargin) != entry.name;  // then it has a line of its own
+        const QStringList parts{isCut ? entry.name : QString(), entry.about};
+        return parts.join(QLatin1Char('\n')).trimmed();
     }
     return (entry.hidden ? tr("Click to show: %1\nShift + click to show nothing else")
                          : tr("Click to hide: %1\nShift + click to show nothing else"))
@@ -245,7 +253,7 @@ void Legend::paintEvent(QPaintEvent*) {
         painter.setFont(font);
         painter.setPen(item.entry.hidden ? colors.faintText : colors.text);
         painter.drawText(QRect(x + kSwatchWidth + kTextGap, top, width(), lineHeight()),
-                         Qt::AlignVCenter | Qt::AlignLeft, item.entry.name);
+                         Qt::AlignVCenter | Qt::AlignLeft, textIn(item, x));
         if (hasFocus() && clickable_ && index == current_) {
             painter.setPen(QPen(palette().color(QPalette::Highlight), 2));
             painter.setBrush(Qt::NoBrush);

@@ -80,6 +80,8 @@ private:
     int layOut(int width, Place&& place) const;
     int lineHeight() const { return fontMetrics().height() + 4; }
     void fit();
+    /// The item's name, shortened if it is wider than the legend.
+    QString textIn(const Item& item, int x) const;
     QRect placeOf(const Item& item, int x, int line) const;
     std::optional<std::size_t> itemAt(const QPoint& position) const;
     std::optional<std::size_t> clickableAt(const QPoint& position) const;

@@ -88,6 +88,19 @@ TEST(Legend, TellsMoreAboutAnEntryInAToolTip) {
     QToolTip::hideText();
 }
 
+// Such as why tasks are not compared, in a narrow window.
+TEST(Legend, ShortensANameThatIsWiderThanItselfAndGivesItInAToolTip) {
+    Legend legend;
+    const QString name = QStringLiteral("faint: tasks are not compared: ") + QString(120, QLatin1Char('x'));
+    legend.setEntries({LegendEntry{Qt::gray, QBrush(), name}}, true);
+    legend.resize(400, 60);
+    const QRect place = legend.places().front().second;
+    EXPECT_LE(place.right(), legend.width());
+    QHelpEvent help(QEvent::ToolTip, place.center(), legend.mapToGlobal(place.center()));
+    QApplication::sendEvent(&legend, &help);
+    EXPECT_EQ(QToolTip::text(), name);
+}
+
 TEST(Legend, WrapsSoThatNoNameIsCutOffWhateverTheFont) {
     for (const int percent : {100, 150, 200}) {
         Legend legend;
