@@ -595,6 +595,12 @@ void TimelineView::click(const QPoint& position) {
     }
 }
 
+void TimelineView::rightClick(const QPoint& position) {
+    if (!store_ || !isInGutter(position) || visibleLayout().headerAt(layoutY(position)) == nullptr) {
+        click(position);
+    }
+}
+
 std::int64_t TimelineView::placeAt(const QPoint& position) const {
     const std::int64_t time = timeAtPixel(position.x());
     const int y = layoutY(position);

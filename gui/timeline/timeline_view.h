@@ -105,6 +105,8 @@ protected:
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
     void click(const QPoint& position) override;
+    /// Selects as a click does, but collapses no group.
+    void rightClick(const QPoint& position) override;
     /// Snaps to the nearest edge of a task in the row below the pointer, within a few pixels.
     std::int64_t placeAt(const QPoint& position) const override;
     /// Esc takes back a task or lane that is being dragged.

@@ -433,6 +433,13 @@ void TrackView::click(const QPoint& position) {
     }
 }
 
+void TrackView::rightClick(const QPoint& position) {
+    const Band* band = bandAt(position);
+    if (band == nullptr || band->kind != Band::Kind::group) {  // which a click would collapse
+        click(position);
+    }
+}
+
 void TrackView::moveSelection(int by) {
     if (!store_) {
         return;

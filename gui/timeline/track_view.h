@@ -61,6 +61,7 @@ protected:
     int topMargin() const override { return rulerShown_ ? rulerHeight() : 0; }
     void relayout() override;
     void click(const QPoint& position) override;
+    void rightClick(const QPoint& position) override;
     void paintEvent(QPaintEvent* event) override;
     QString toolTipAt(const QPoint& position) const override;
     std::int64_t placeAt(const QPoint& position) const override;

@@ -94,7 +94,6 @@ ExportMenu::ExportMenu(QMainWindow& window, FileTabs& files, TableDocks& tables,
     addTimelines();
     addTables(tables);
     addScenarios(scenarios);
-    connect(&files_, &FileTabs::pageChanged, this, &ExportMenu::offer);
 }
 
 void ExportMenu::addTimelines() {
@@ -233,19 +232,6 @@ void ExportMenu::fill(QMenu& menu, PageActions& actions) {
             action->setShortcut(QKeySequence(Qt::CTRL | Qt::Key_E));
         }
         actions.track(*action);
-    }
-}
-
-void ExportMenu::offer() {
-    for (const WindowExport& each : all_) {
-        QWidget* const widget = each.widget();
-        if (widget == nullptr || widget->contextMenuPolicy() == Qt::ActionsContextMenu) {
-            continue;  // does not exist yet, or already has its menu
-        }
-        auto* action = new QAction(each.isTable() ? tr("E&xport this table…") : tr("E&xport this chart…"), widget);
-        connect(action, &QAction::triggered, this, [this, &each] { askForExport(each); });
-        widget->addAction(action);
-        widget->setContextMenuPolicy(Qt::ActionsContextMenu);
     }
 }
 

@@ -63,6 +63,8 @@ public:
     void exportPage(const QString& path);
     /// Puts a picture of the current page into the clipboard.
     void copyImage();
+    /// Asks where to write one, and writes it.
+    void askForExport(const WindowExport& what);
 
 Q_SIGNALS:
     void failed(const QString& text);
@@ -71,11 +73,8 @@ private:
     void addTimelines();
     void addTables(TableDocks& tables);
     void addScenarios(ScenarioDocks& scenarios);
-    /// Adds a context menu to everything that can be exported, including those of a new tab.
-    void offer();
     /// The focused export, or one in the panel with the focus, otherwise the tab. Null: nothing is open.
     const WindowExport* withFocus() const;
-    void askForExport(const WindowExport& what);
     void askForReport();
     void askForPage();
 

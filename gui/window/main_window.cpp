@@ -8,6 +8,7 @@
 #include "gui/style/theme.h"
 #include "gui/style/work_pool.h"
 #include "gui/window/command_palette.h"
+#include "gui/window/context_menus.h"
 #include "gui/window/export_menu.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/memory_pane.h"
@@ -88,6 +89,7 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     scenarios_->fillMenu(*menuBar()->addMenu(tr("&What if")), *actions_);
     createHelpMenu();
     createToolBar();
+    new ContextMenus(*this, *files_, *exports_, *actions_);
     setMinimumSize(480, 320);  // lower than its parts would like: the lowest ones give way
     // A window without settings is for pictures, and has no screen to fit.
     resize(settings == nullptr ? kFirstSize : kFirstSize.boundedTo(screen()->availableSize()));

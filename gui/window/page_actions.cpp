@@ -56,11 +56,17 @@ void zoomAbout(TimeAxisModel& axis, double factor) {
 
 PageActions::PageActions(FileTabs& files) : QObject(&files), files_(files) {
     QCoreApplication::instance()->installEventFilter(this);
-    connect(&files_, &FileTabs::pageChanged, this, [this] {
-        for (QAction* action : tracked_) {
-            action->setEnabled(files_.page() != nullptr);
-        }
-    });
+    for (const auto changed : {&FileTabs::pageChanged, &FileTabs::simulationChanged, &FileTabs::stepChanged,
+                               &FileTabs::selectionChanged, &FileTabs::viewChanged}) {
+        connect(&files_, changed, this, &PageActions::refresh);
+    }
+}
+
+void PageActions::refresh() {
+    const DocumentPage* page = files_.page();
+    for (const Tracked& each : tracked_) {
+        each.action->setEnabled(page != nullptr && (each.can == nullptr || each.can(*page)));
+    }
 }
 
 bool PageActions::eventFilter(QObject* watched, QEvent* event) {
@@ -74,54 +80,85 @@ bool PageActions::eventFilter(QObject* watched, QEvent* event) {
 }
 
 QAction& PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
-                          std::function<void(DocumentPage&)> run) {
+                          std::function<void(DocumentPage&)> run, Can can) {
     QAction* action = menu.addAction(text, this, [this, run = std::move(run)] {
         if (files_.page() != nullptr) {
             run(*files_.page());
         }
     });
     action->setShortcuts(keys);
-    track(*action);
+    track(*action, can);
     return *action;
 }
 
 void PageActions::addZoom(QMenu& menu) {
-    withIcon(
-        add(menu, tr("&Fit the selection, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); }),
-        "fit");
-    withIcon(add(menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); }), "all");
-    withIcon(add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
-                 [](Page& p) { zoomAbout(p.axis(), kZoom); }),
-             "zoom-in");
-    withIcon(add(menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut},
-                 [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); }),
-             "zoom-out");
-    add(menu, tr("Move &left"), {Qt::Key_A}, [](Page& p) { p.axis().pan(-kPan); });
-    add(menu, tr("Move &right"), {Qt::Key_D}, [](Page& p) { p.axis().pan(kPan); });
-    add(menu, tr("Move left by half"), {Qt::SHIFT | Qt::Key_A}, [](Page& p) { p.axis().pan(-5 * kPan); });
-    add(menu, tr("Move right by half"), {Qt::SHIFT | Qt::Key_D}, [](Page& p) { p.axis().pan(5 * kPan); });
-    withIcon(add(menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); }),
-             "back");
-    withIcon(add(menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); }),
-             "forward");
+    const auto isPart = [](const Page& p) { return !p.axis().showsAll(); };
+    const auto zoom = [this](QAction& action, const char* icon) { inContext(Menu::zoom, withIcon(action, icon)); };
+    zoom(add(menu, tr("&Fit the selection, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); }),
+         "fit");
+    zoom(add(
+             menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); }, isPart),
+         "all");
+    zoom(add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
+             [](Page& p) { zoomAbout(p.axis(), kZoom); }),
+         "zoom-in");
+    zoom(add(
+             menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut},
+             [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); }, isPart),
+         "zoom-out");
+    add(
+        menu, tr("Move &left"), {Qt::Key_A}, [](Page& p) { p.axis().pan(-kPan); }, isPart);
+    add(
+        menu, tr("Move &right"), {Qt::Key_D}, [](Page& p) { p.axis().pan(kPan); }, isPart);
+    add(
+        menu, tr("Move left by half"), {Qt::SHIFT | Qt::Key_A}, [](Page& p) { p.axis().pan(-5 * kPan); }, isPart);
+    add(
+        menu, tr("Move right by half"), {Qt::SHIFT | Qt::Key_D}, [](Page& p) { p.axis().pan(5 * kPan); }, isPart);
+    zoom(add(
+             menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); },
+             [](const Page& p) { return p.axis().canGoBack(); }),
+         "back");
+    zoom(add(
+             menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); },
+             [](const Page& p) { return p.axis().canGoForward(); }),
+         "forward");
 }
 
 void PageActions::addLanes(QMenu& menu) {
-    withIcon(add(menu, tr("&Fit all lanes"), {Qt::Key_L}, [](Page& p) { p.lanes().fitAll(); }), "lanes");
-    add(menu, tr("&Higher lanes"), {Qt::SHIFT | Qt::Key_W}, [](Page& p) { p.lanes().changeHeight(1); });
-    add(menu, tr("&Lower lanes"), {Qt::SHIFT | Qt::Key_S}, [](Page& p) { p.lanes().changeHeight(-1); });
+    const auto hasLane = [](const Page& p) { return p.model().selectedLane().has_value(); };
+    const auto hasLanes = [](const Page& p) { return !p.model().lanes().empty(); };
+    withIcon(add(
+                 menu, tr("&Fit all lanes"), {Qt::Key_L}, [](Page& p) { p.lanes().fitAll(); },
+                 [](const Page& p) { return p.model().arrangement().rowHeight.has_value(); }),
+             "lanes");
+    add(
+        menu, tr("&Higher lanes"), {Qt::SHIFT | Qt::Key_W}, [](Page& p) { p.lanes().changeHeight(1); }, hasLanes);
+    add(
+        menu, tr("&Lower lanes"), {Qt::SHIFT | Qt::Key_S}, [](Page& p) { p.lanes().changeHeight(-1); }, hasLanes);
     menu.addSeparator();
-    add(menu, tr("&Collapse or expand the selected lane"), {Qt::Key_X}, [](Page& p) { p.lanes().toggleCollapsed(); });
-    add(menu, tr("&Pin the selected lane to the top, or unpin it"), {Qt::Key_K},
-        [](Page& p) { p.lanes().togglePinned(); });
-    add(menu, tr("Move the selected lane &up"), {Qt::SHIFT | Qt::Key_Up}, [](Page& p) { p.lanes().move(-1); });
-    add(menu, tr("Move the selected lane &down"), {Qt::SHIFT | Qt::Key_Down}, [](Page& p) { p.lanes().move(1); });
+    inContext(Menu::lane, add(
+                              menu, tr("&Collapse or expand the selected lane"), {Qt::Key_X},
+                              [](Page& p) { p.lanes().toggleCollapsed(); }, hasLane));
+    inContext(Menu::lane, add(
+                              menu, tr("&Pin the selected lane to the top, or unpin it"), {Qt::Key_K},
+                              [](Page& p) { p.lanes().togglePinned(); }, hasLane));
+    add(
+        menu, tr("Move the selected lane &up"), {Qt::SHIFT | Qt::Key_Up}, [](Page& p) { p.lanes().move(-1); }, hasLane);
+    add(
+        menu, tr("Move the selected lane &down"), {Qt::SHIFT | Qt::Key_Down}, [](Page& p) { p.lanes().move(1); },
+        hasLane);
     menu.addSeparator();
-    add(menu, tr("&Group lanes by process or host"), {Qt::Key_G}, [](Page& p) { p.lanes().toggleGrouping(); });
-    add(menu, tr("C&ollapse or expand the group of the selected lane"), {Qt::SHIFT | Qt::Key_X},
-        [](Page& p) { p.lanes().toggleOwnGroup(); });
+    add(
+        menu, tr("&Group lanes by process or host"), {Qt::Key_G}, [](Page& p) { p.lanes().toggleGrouping(); },
+        [](const Page& p) { return p.model().arrangement().grouped || hasProcesses(p.model().lanes()); });
+    add(
+        menu, tr("C&ollapse or expand the group of the selected lane"), {Qt::SHIFT | Qt::Key_X},
+        [](Page& p) { p.lanes().toggleOwnGroup(); },
+        [](const Page& p) { return p.model().arrangement().grouped && p.model().selectedLane().has_value(); });
     menu.addSeparator();
-    add(menu, tr("&Reset the lanes"), {}, [](Page& p) { p.lanes().reset(); });
+    add(
+        menu, tr("&Reset the lanes"), {}, [](Page& p) { p.lanes().reset(); },
+        [](const Page& p) { return p.model().arrangement() != LaneArrangement{}; });
 }
 
 void PageActions::addComparison(QMenu& menu) {
@@ -132,15 +169,23 @@ void PageActions::addComparison(QMenu& menu) {
             page.model().setChoice(choice);
         };
     };
-    add(menu, tr("Side by &side"), {Qt::Key_1}, choose([](MarkChoice& c) { c.mode = CompareMode::side_by_side; }));
-    add(menu, tr("O&verlay"), {Qt::Key_2}, choose([](MarkChoice& c) { c.mode = CompareMode::overlay; }));
-    add(menu, tr("&Difference"), {Qt::Key_3}, choose([](MarkChoice& c) { c.mode = CompareMode::difference; }));
-    add(menu, tr("Causes of b&ubbles"), {Qt::Key_B}, choose([](MarkChoice& c) { c.causes = !c.causes; }));
-    add(menu, tr("&Critical path"), {Qt::Key_C}, choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }));
-    add(menu, tr("Show all &kinds"), {Qt::Key_H}, choose([](MarkChoice& c) {
-            c.hiddenKinds.reset();
-            c.hiddenCauses.reset();
-        }));
+    const auto hasTwo = [](const Page& p) { return p.document() && p.document()->measured && p.document()->simulated; };
+    const auto hasTasks = [](const Page& p) { return p.document() && !hasOnlyTracks(*p.document()); };
+    add(menu, tr("Side by &side"), {Qt::Key_1}, choose([](MarkChoice& c) { c.mode = CompareMode::side_by_side; }),
+        hasTwo);
+    add(menu, tr("O&verlay"), {Qt::Key_2}, choose([](MarkChoice& c) { c.mode = CompareMode::overlay; }), hasTwo);
+    add(menu, tr("&Difference"), {Qt::Key_3}, choose([](MarkChoice& c) { c.mode = CompareMode::difference; }), hasTwo);
+    inContext(Menu::kinds, add(menu, tr("Causes of b&ubbles"), {Qt::Key_B},
+                               choose([](MarkChoice& c) { c.causes = !c.causes; }), hasTasks));
+    add(menu, tr("&Critical path"), {Qt::Key_C}, choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }),
+        hasTasks);
+    inContext(Menu::kinds, add(menu, tr("Show all &kinds"), {Qt::Key_H}, choose([](MarkChoice& c) {
+                                   c.hiddenKinds.reset();
+                                   c.hiddenCauses.reset();
+                               }),
+                               [](const Page& p) {
+                                   return p.model().choice().hiddenKinds.any() || p.model().choice().hiddenCauses.any();
+                               }));
 }
 
 void PageActions::addSearch(QMenu& menu, SearchBar& search) {
@@ -158,33 +203,46 @@ void PageActions::addSearch(QMenu& menu, SearchBar& search) {
 }
 
 void PageActions::addPlaces(QMenu& menu) {
+    const auto hasSteps = [](const Page& p) { return p.stepStrip().history().steps.size() > 1; };
+    const auto hasMarks = [](const Page& p) { return !p.axis().marks().empty(); };
     add(menu, tr("Next &task or bubble of the lane"), {Qt::Key_Period},
         [](Page& p) { p.navigation().moveSelection(1); });
     add(menu, tr("Previous task or bubble of the &lane"), {Qt::Key_Comma},
         [](Page& p) { p.navigation().moveSelection(-1); });
-    add(menu, tr("&Next task of the kind, or bubble of the cause"), {Qt::Key_N},
-        [](Page& p) { p.navigation().selectOfKind(1); });
+    inContext(Menu::task, add(menu, tr("&Next task of the kind, or bubble of the cause"), {Qt::Key_N},
+                              [](Page& p) { p.navigation().selectOfKind(1); }));
     add(menu, tr("&Previous task of the kind, or bubble of the cause"), {Qt::Key_P},
         [](Page& p) { p.navigation().selectOfKind(-1); });
-    add(menu, tr("&Clear the selection"), {Qt::Key_Escape}, [](Page& p) {
-        p.axis().select(std::nullopt);
-        p.axis().setRange(std::nullopt);
-    });
+    add(
+        menu, tr("&Clear the selection"), {Qt::Key_Escape},
+        [](Page& p) {
+            p.axis().select(std::nullopt);
+            p.axis().setRange(std::nullopt);
+        },
+        [](const Page& p) { return p.axis().selection() || p.axis().part() || p.axis().range(); });
     add(menu, tr("Move the cursor left"), {Qt::CTRL | Qt::Key_Left},
         [](Page& p) { p.axis().moveCursor(-kCursorStep); });
     add(menu, tr("Move the cursor right"), {Qt::CTRL | Qt::Key_Right},
         [](Page& p) { p.axis().moveCursor(kCursorStep); });
     add(menu, tr("Begin or end a measured &range"), {Qt::Key_R}, [](Page& p) { p.axis().markRangeEnd(); });
     menu.addSeparator();
-    add(menu, tr("Next st&ep"), {Qt::ALT | Qt::Key_PageDown}, [](Page& p) { p.stepStrip().move(1); });
-    add(menu, tr("Pre&vious step"), {Qt::ALT | Qt::Key_PageUp}, [](Page& p) { p.stepStrip().move(-1); });
-    add(menu, tr("Sl&owest step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().slowest); });
-    add(menu, tr("Me&dian step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().median); });
+    const auto step = [&](const QString& text, const QList<QKeySequence>& keys, std::function<void(Page&)> run) {
+        inContext(Menu::step, add(menu, text, keys, std::move(run), hasSteps));
+    };
+    step(tr("Next st&ep"), {Qt::ALT | Qt::Key_PageDown}, [](Page& p) { p.stepStrip().move(1); });
+    step(tr("Pre&vious step"), {Qt::ALT | Qt::Key_PageUp}, [](Page& p) { p.stepStrip().move(-1); });
+    step(tr("Sl&owest step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().slowest); });
+    step(tr("Me&dian step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().median); });
     menu.addSeparator();
-    withIcon(add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); }), "mark");
-    withIcon(add(menu, tr("Annotate the ran&ge…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
-             "annotate");
-    add(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); });
-    add(menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, [](Page& p) { p.navigation().goToMark(-1); });
+    inContext(
+        Menu::place,
+        withIcon(add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); }), "mark"));
+    inContext(Menu::place,
+              withIcon(add(menu, tr("Annotate the ran&ge…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
+                       "annotate"));
+    add(
+        menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); }, hasMarks);
+    add(
+        menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, [](Page& p) { p.navigation().goToMark(-1); }, hasMarks);
 }
 }  // namespace pipescope

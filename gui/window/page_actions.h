@@ -4,7 +4,10 @@
 #include <QList>
 #include <QObject>
 
+#include <array>
+#include <cstddef>
 #include <functional>
+#include <vector>
 
 class QAction;
 class QMenu;
@@ -14,7 +17,7 @@ class DocumentPage;
 class FileTabs;
 class SearchBar;
 
-/// Menu entries that act on the current page, and are disabled while there is none.
+/// Menu entries that act on the current page, and are disabled while there is none, or while they would do nothing.
 class PageActions : public QObject {
     Q_OBJECT
 
@@ -22,12 +25,14 @@ public:
     /// `files` must outlive this object, which it owns.
     explicit PageActions(FileTabs& files);
 
-    /// Disables the action while no page is open.
-    void track(QAction& action) { tracked_ << &action; }
+    /// True if the action does something on the page now.
+    using Can = bool (*)(const DocumentPage&);
+    /// Disables the action while no page is open, or `can` is false.
+    void track(QAction& action, Can can = nullptr) { tracked_.push_back({&action, can}); }
     /// Adds an action on the current page. Its keys may be letters: they act everywhere in the window, unless the
     /// widget with the focus uses them itself, as fields for text do.
     QAction& add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
-                 std::function<void(DocumentPage&)> run);
+                 std::function<void(DocumentPage&)> run, Can can = nullptr);
 
     void addZoom(QMenu& menu);
     /// Adds what arranges the lanes.
@@ -37,12 +42,27 @@ public:
     void addSearch(QMenu& menu, SearchBar& search);
     void addPlaces(QMenu& menu);
 
+    /// Those of the above that context menus have too.
+    enum class Menu { zoom, task, lane, place, step, kinds };
+    const QList<QAction*>& of(Menu menu) const { return inContext_[static_cast<std::size_t>(menu)]; }
+
 protected:
     /// Leaves keys to widgets that use them.
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
+    struct Tracked {
+        QAction* action = nullptr;
+        Can can = nullptr;
+    };
+    void refresh();
+    QAction& inContext(Menu menu, QAction& action) {
+        inContext_[static_cast<std::size_t>(menu)] << &action;
+        return action;
+    }
+
     FileTabs& files_;
-    QList<QAction*> tracked_;
+    std::vector<Tracked> tracked_;
+    std::array<QList<QAction*>, 6> inContext_;  // by Menu
 };
 }  // namespace pipescope
