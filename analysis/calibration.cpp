@@ -457,6 +457,9 @@ CalibrationRun calibration_run(const RecordedRun& run, const OpenedTrace& trace)
     if (trace.measured.slices.empty()) {
         throw Error("holds no measured task; a calibration needs the tasks of a run; record one with 'pipescope run'");
     }
+    if (const std::string why = why_no_costs(run); !why.empty()) {
+        throw Error(why);
+    }
     const MeasuredSteps steps = whole_steps(run, trace.measured);
     if (!steps.why_none.empty()) {
         throw Error(steps.why_none);

@@ -35,6 +35,15 @@ struct SeenTasks {
     bool is_step() const { return forward && backward && takes_time(); }
 };
 
+/// True if the training loop's record says that the step takes no time, which no step does. A record without times does
+/// not say it.
+bool is_without_length(const StepRecord& step) {
+    const Nanoseconds none{0};
+    const bool has_times = step.start != none || step.end != none;
+    const bool has_wall_times = step.wall_start != none || step.wall_end != none;
+    return (has_times && step.end == step.start) || (has_wall_times && step.wall_end == step.wall_start);
+}
+
 /// The last mini-batch of a data set may be smaller, and takes less time than the simulated one.
 void leave_out_other_sizes(const RecordedRun& run, MeasuredSteps& measured) {
     if (!run.options) {
@@ -93,35 +102,34 @@ std::vector<std::int32_t> steps_in_time(const Timeline& timeline) {
     return steps;
 }
 
-void keep_one_count(const RecordedRun& run, const RunCheck& check, MeasuredSteps& measured) {
-    const auto count_of = [&](const StepRecord& step) {
-        const auto found = check.micro_batches.find(step.step);
-        return found != check.micro_batches.end() ? found->second : 0;  // 0: it has a fault
+void keep_one_size(const RecordedRun& run, const RunCheck& check, MeasuredSteps& measured) {
+    const auto size_of = [&](const StepRecord& step) {
+        const auto found = check.sizes.find(step.step);
+        return found != check.sizes.end() ? found->second : StepSize{};  // which has a fault
     };
-    std::map<std::int64_t, std::size_t> steps_by_count;
+    std::map<StepSize, std::size_t> steps_by_size;
     std::size_t whole = 0;
     for (const StepRecord& step : measured.steps) {
-        if (const std::int64_t count = count_of(step); count > 0) {
-            ++steps_by_count[count];
+        if (const StepSize size = size_of(step); size.micro_batches > 0) {
+            ++steps_by_size[size];
             ++whole;
         }
     }
-    if (steps_by_count.size() < 2) {
+    if (steps_by_size.size() < 2) {
         return;
     }
     const std::int64_t planned = run.graph && !run.of_another_program ? run.graph->shape().num_micro_batches : 0;
-    const auto usual = steps_by_count.contains(planned)
-                           ? steps_by_count.find(planned)
-                           : std::ranges::max_element(steps_by_count, {}, [](const auto& count) {
-                                 return std::pair(count.second, count.first);
-                             });
-    measured.micro_batches = usual->first;
+    const auto usual = std::ranges::max_element(steps_by_size, {}, [planned](const auto& size) {
+        return std::tuple(size.first.micro_batches == planned, size.second, size.first);
+    });
+    measured.micro_batches = usual->first.micro_batches;
     measured.of_majority = 2 * usual->second > whole;
     std::erase_if(measured.steps, [&](const StepRecord& step) {
-        const std::int64_t count = count_of(step);
-        const bool is_other = count > 0 && count != usual->first;
+        const StepSize size = size_of(step);
+        const bool is_other = size.micro_batches > 0 && size != usual->first;
         if (is_other) {
-            measured.of_other_count.push_back(step.step);
+            (size.micro_batches != measured.micro_batches ? measured.of_other_count : measured.of_other_messages)
+                .push_back(step.step);
         }
         return is_other;
     });
@@ -158,7 +166,7 @@ MeasuredSteps steps_to_compare(const RecordedRun& run, const RunCheck& check, st
                                 ? kNoneWhole
                                 : "holds warm-up steps only; comparing needs at least one more; run with more --steps";
     }
-    keep_one_count(run, check, measured);
+    keep_one_size(run, check, measured);
     take_evenly(std::max<std::size_t>(1, most), measured.steps);
     return measured;
 }
@@ -187,6 +195,13 @@ void StepCheck::add(const TaskKey& key, LaneId lane) {
     ++(*last_)[partition][number_of(key.kind)];
     lanes_.resize(std::max(lanes_.size(), lane.index() + 1));
     lanes_[lane.index()] = true;
+}
+
+void StepCheck::add_message(const TaskKey& copy, Bytes bytes) {
+    if (run_.of_another_program && is_copy(copy.kind) && bytes > 0) {
+        Bytes& known = messages_[copy.step][{copy.kind, copy.partition, copy.micro_batch}];
+        known = std::max(known, bytes);
+    }
 }
 
 /// That some partition ran: the last mini-batch of a data set may have fewer.
@@ -290,7 +305,46 @@ void StepCheck::find_faults(RunCheck& check) const {
             check.faults.emplace(step, StepFault::missing);
             check.first_lack = check.first_lack.empty() ? fmt::format("step {} {}", step, lack) : check.first_lack;
         } else {
-            check.micro_batches.emplace(step, count);
+            check.sizes.emplace(step, StepSize{count, 0});
+        }
+    }
+}
+
+/// Steps are alike if the messages that both have are of equal size: not every message of a step is recorded. A step
+/// without sizes is like the first ones of as many micro-batches.
+void StepCheck::tell_messages_apart(RunCheck& check) const {
+    struct Alike {
+        std::map<MessageName, Bytes> messages;
+        std::vector<StepSize*> steps;
+    };
+    const auto agree = [](const std::map<MessageName, Bytes>& all, const std::map<MessageName, Bytes>& own) {
+        return std::ranges::all_of(own, [&all](const auto& message) {
+            const auto found = all.find(message.first);
+            return found == all.end() || found->second == message.second;
+        });
+    };
+    static const std::map<MessageName, Bytes> kNone;
+    std::map<std::int64_t, std::vector<Alike>> by_count;
+    for (auto& [step, size] : check.sizes) {
+        const auto found = messages_.find(step);
+        const std::map<MessageName, Bytes>& own = found != messages_.end() ? found->second : kNone;
+        std::vector<Alike>& groups = by_count[size.micro_batches];
+        auto group = std::ranges::find_if(groups, [&](const Alike& each) { return agree(each.messages, own); });
+        if (group == groups.end()) {
+            group = groups.emplace(groups.end());
+        }
+        group->messages.insert(own.begin(), own.end());
+        group->steps.push_back(&size);
+    }
+    for (const auto& [count, groups] : by_count) {
+        for (const Alike& group : groups) {
+            Bytes bytes = 0;
+            for (const auto& [message, size] : group.messages) {
+                bytes += size;
+            }
+            for (StepSize* const size : group.steps) {
+                size->message_bytes = bytes;
+            }
         }
     }
 }
@@ -310,6 +364,7 @@ std::vector<std::int32_t> StepCheck::idle_lanes() const {
 RunCheck StepCheck::result() const {
     RunCheck check;
     find_faults(check);
+    tell_messages_apart(check);
     check.idle_lanes = idle_lanes();
     return check;
 }
@@ -322,6 +377,7 @@ RunCheck check_run(const RecordedRun& run, const Timeline& timeline) {
     std::vector<const Slice*> last;  // compute task of each lane; slices are in order of their starts
     for (const Slice& slice : timeline.slices) {
         check.add(slice.key, slice.lane);
+        check.add_message(slice.key, slice.bytes);
         if (!is_compute(slice.key.kind) || slice.lane.value() < 0) {
             continue;
         }
@@ -357,7 +413,7 @@ void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredS
         }
     }
     std::erase_if(measured.steps, [&](const StepRecord& step) {
-        if (!seen.at(step.step).is_step()) {
+        if (!seen.at(step.step).is_step() || is_without_length(step)) {
             measured.left_out.push_back(step.step);
             return true;
         }
@@ -403,6 +459,15 @@ std::vector<std::string> left_out_warnings(const MeasuredSteps& measured) {
                         measured.of_majority ? "steps" : "no number of micro-batches is that of most steps; those",
                         counted(measured.micro_batches, "micro-batch", "micro-batches"),
                         measured.of_majority ? ", as most have" : "", named_steps(measured.of_other_count)));
+    }
+    if (!measured.of_other_messages.empty()) {
+        warnings.push_back(
+            fmt::format("{}; not compared, since their messages are larger or smaller, as those of a mini-batch of "
+                        "other samples: {}",
+                        measured.of_majority ? "steps whose messages have the sizes of most are compared"
+                                             : "no size of messages is that of most steps; the most frequent, or of "
+                                               "equally frequent ones the largest, are compared",
+                        named_steps(measured.of_other_messages)));
     }
     if (!measured.faulty.empty()) {
         warnings.push_back(fmt::format(

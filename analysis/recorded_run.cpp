@@ -30,14 +30,27 @@ std::string text_of(const OpenedTrace& trace, const char* key) {
     return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-/// Samples of a micro-batch, as the messages of another program's run show them.
-std::optional<std::int64_t> samples_of(const OpenedTrace& trace) {
+/// Reads the samples of micro-batches, as the messages of another program's run show them.
+void read_samples(const OpenedTrace& trace, RecordedRun& run) {
     const auto found = trace.run.find(std::string(kMicroBatchKey));
     const nlohmann::json value =
         found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
-    const bool is_size = value.is_object() && value.value("samples", nlohmann::json()).is_number_integer();
-    const std::int64_t samples = is_size ? value["samples"].get<std::int64_t>() : 0;
-    return samples > 0 ? std::optional(samples) : std::nullopt;
+    const auto samples_of = [](const nlohmann::json& object) {
+        const nlohmann::json number = object.is_object() ? object.value("samples", nlohmann::json()) : nlohmann::json();
+        return number.is_number_integer() ? std::max<std::int64_t>(0, number.get<std::int64_t>()) : 0;
+    };
+    if (const std::int64_t samples = samples_of(value); samples > 0) {
+        run.micro_batch_samples = samples;
+    }
+    const nlohmann::json others = value.is_object() ? value.value("others", nlohmann::json()) : nlohmann::json();
+    for (const nlohmann::json& each : others.is_array() ? others : nlohmann::json::array()) {
+        const nlohmann::json steps = each.is_object() ? each.value("steps", nlohmann::json()) : nlohmann::json();
+        for (const nlohmann::json& step : steps.is_array() ? steps : nlohmann::json::array()) {
+            if (step.is_number_integer()) {
+                run.other_samples[step.get<std::int32_t>()] = samples_of(each);
+            }
+        }
+    }
 }
 
 /// The facts that write_simulation() stored with the tasks. Null if there are none.
@@ -246,6 +259,19 @@ const StepRecord* RecordedRun::record_of(std::int32_t step) const {
     return found != steps.end() ? &*found : nullptr;
 }
 
+std::optional<std::int64_t> RecordedRun::samples_in(std::span<const std::int32_t> numbers) const {
+    std::optional<std::int64_t> samples;
+    for (const std::int32_t number : numbers) {
+        const auto other = other_samples.find(number);
+        const std::int64_t own = other != other_samples.end() ? other->second : micro_batch_samples.value_or(0);
+        if (own <= 0 || samples.value_or(own) != own) {
+            return std::nullopt;
+        }
+        samples = own;
+    }
+    return samples;
+}
+
 bool RecordedRun::is_whole(std::int32_t step, std::int32_t last) const {
     if (!cut_off) {
         return true;
@@ -261,7 +287,8 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.model = text_of(trace, "model");
     run.of_another_program = trace.run.contains("source") || is_of_another_program(trace.origin);
     run.only_launches = trace.run.contains(std::string(kLaunchesKey));
-    run.micro_batch_samples = samples_of(trace);
+    read_samples(trace, run);
+    run.missing = missing_ranks(trace);
     const nlohmann::json simulation = simulation_of(trace);
     run.lower_bound = bound_of(simulation);
     run.steps = trace.steps;
@@ -315,6 +342,20 @@ std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
         run.why_not_simulated = cannot_be_simulated(error);
         return std::nullopt;
     }
+}
+
+bool is_batch_unknown(const RecordedRun& run) {
+    return run.of_another_program && !run.micro_batch_samples;
+}
+
+std::string why_no_costs(const RecordedRun& run) {
+    return run.missing
+               ? fmt::format(
+                     "lacks {}: tasks there are not recorded, and those whose input comes from there would cost "
+                     "the wait for it; costs are measured with all ranks of the pipeline; give the folder "
+                     "with all their files",
+                     run.missing->text())
+               : std::string();
 }
 
 bool layers_recompute(const RecordedRun& run) {

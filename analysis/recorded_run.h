@@ -9,8 +9,11 @@
 #include "simulator/simulation.h"
 #include "trace/opened_trace.h"
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,8 +37,12 @@ struct RecordedRun {
     /// Another program recorded it: its tasks were recognised, and it has no profile of layers.
     bool of_another_program = false;
     bool only_launches = false;  ///< its tasks' times are those of launches on the host (RankTasks::only_launches)
-    std::optional<std::int64_t> micro_batch_samples;  ///< of another program, if its messages show it
-    std::vector<MergedProcess> processes;             ///< of a merged trace, by rank; otherwise empty
+    /// Samples of a micro-batch of another program, if its messages show it: in most steps, or in those that the
+    /// profile is measured from.
+    std::optional<std::int64_t> micro_batch_samples;
+    std::map<std::int32_t, std::int64_t> other_samples;  ///< of the steps that have others; 0: they differ within
+    std::optional<MissingRanks> missing;                 ///< missing_ranks()
+    std::vector<MergedProcess> processes;                ///< of a merged trace, by rank; otherwise empty
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()
     std::vector<TraceWarning> warnings;  ///< trace_warnings()
@@ -45,11 +52,19 @@ struct RecordedRun {
 
     /// The training loop's record of the step; null if it recorded none. Cost: O(1) if steps count up one by one.
     const StepRecord* record_of(std::int32_t step) const;
+    /// Samples of a micro-batch in all these steps of another program. Empty if that is not known, or if they differ.
+    std::optional<std::int64_t> samples_in(std::span<const std::int32_t> numbers) const;
     /// True if the recording certainly contains the whole step. In a recording that was cut off, these are the steps
     /// that the training loop recorded. If it recorded none, these are all steps except the `last` one with tasks.
     bool is_whole(std::int32_t step, std::int32_t last) const;
 };
 
+/// True if nobody knows how many samples the steps have: each micro-batch then counts as one, and rates in samples are
+/// withheld.
+bool is_batch_unknown(const RecordedRun& run);
+/// Why costs of tasks cannot be measured, as RecordedRun::why_not_simulated: the trace lacks ranks, and a task whose
+/// input comes from there would cost its wait. Empty if they can.
+std::string why_no_costs(const RecordedRun& run);
 /// True if the layers' times contain what a recompute repeats, although the options do not name one.
 bool layers_recompute(const RecordedRun& run);
 /// The options with the checkpoint mode and the optimizer that memory was counted for, as long as both are those of the

@@ -128,17 +128,16 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     } catch (const Error& error) {
         refuse(name, fmt::format("holds a run that cannot be replayed: {}", error.what()), trace);
     }
-    return {
-        .simulation = std::move(*simulation),
-        .comparison = std::move(comparison),
-        .drops = trace.drops,
-        .warnings = std::move(compared.warnings),
-        .profile_load = run.profile->load,
-        .run_load = run.load,
-        .batch = run.of_another_program && !run.micro_batch_samples ? std::nullopt : std::optional(run.options->batch),
-        .profile_from_trace = run.of_another_program && run.profile->from_trace,
-        .processes = std::max<std::size_t>(run.processes.size(), 1),
-        .clock_bound = clock_bound(run.processes),
-        .bubbles = std::move(bubbles)};
+    return {.simulation = std::move(*simulation),
+            .comparison = std::move(comparison),
+            .drops = trace.drops,
+            .warnings = std::move(compared.warnings),
+            .profile_load = run.profile->load,
+            .run_load = run.load,
+            .batch = is_batch_unknown(run) ? std::nullopt : std::optional(run.options->batch),
+            .profile_from_trace = run.of_another_program && run.profile->from_trace,
+            .processes = std::max<std::size_t>(run.processes.size(), 1),
+            .clock_bound = clock_bound(run.processes),
+            .bubbles = std::move(bubbles)};
 }
 }  // namespace pipescope

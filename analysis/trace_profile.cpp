@@ -6,10 +6,12 @@
 #include "schedule/schedules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -233,11 +235,20 @@ double loss_of_phases(const RunShape& shape) {
     return median_of(losses);
 }
 
-/// Times of tasks. With `starting`, the time counts from the moment that the lane was free and the input there. Where
-/// the arrival of an input is not known, only the task itself counts. `loss_ns`: loss_of_phases() if it is known to be
-/// a loss, which is no part of the backward after it; otherwise 0.
-Costs costs_of(const RunShape& shape, bool starting, double loss_ns = 0) {
+/// Times of tasks, and how well they are known.
+struct MeasuredCosts {
     Costs costs;
+    std::size_t left_out = 0;                              ///< times that may contain a wait
+    std::set<std::pair<TaskKind, std::int32_t>> may_wait;  ///< kinds and partitions all of whose times may
+};
+
+/// Times of tasks, from the moment that the lane was free and the input there. A task whose input is not seen to arrive
+/// may contain the wait for it: only the task itself counts, and only if no input of its kind and partition is seen to.
+/// `loss_ns`: loss_of_phases() if it is known to be a loss, which is no part of the backward after it; otherwise 0.
+MeasuredCosts costs_of(const RunShape& shape, double loss_ns) {
+    MeasuredCosts measured;
+    Costs uncertain;
+    std::set<std::pair<TaskKind, std::int32_t>> certain;
     for (const RunStep& step : shape.steps()) {
         for (const auto& [lane, slices] : step.lanes) {
             Nanoseconds loss_left{0};
@@ -249,34 +260,51 @@ Costs costs_of(const RunShape& shape, bool starting, double loss_ns = 0) {
                 Nanoseconds begin = slice.start;
                 const std::optional<TaskName> copy = copy_for(shape, name_of(slice.key));
                 const auto arrived = copy ? step.copies.find(*copy) : step.copies.end();
+                const bool is_certain = !copy || arrived != step.copies.end();
                 if (opens_backwards(shape, slices, k)) {
                     loss_left = Nanoseconds{std::llround(loss_ns)};
                 }
-                if (starting && k > 0 && !may_wait && (!copy || arrived != step.copies.end())) {
+                if (k > 0 && !may_wait && is_certain) {
                     begin = std::max(slices[k - 1].end, copy ? arrived->second.end : slices[k - 1].end);
                     begin = std::min(begin, slice.start);
                     const Nanoseconds loss = std::min(loss_left, slice.start - begin);
                     begin += loss;
                     loss_left = recomputes ? loss_left - loss : Nanoseconds{0};  // the rest may come after a recompute
                 }
-                costs[name_of(slice.key)].push_back(static_cast<double>((slice.end - begin).count()));
+                (is_certain ? measured.costs : uncertain)[name_of(slice.key)].push_back(
+                    static_cast<double>((slice.end - begin).count()));
+                if (is_certain) {
+                    certain.emplace(slice.key.kind, slice.key.partition);
+                }
             }
         }
     }
-    return costs;
+    for (const auto& [name, times] : uncertain) {
+        const std::pair group{std::get<0>(name), std::get<1>(name)};
+        if (certain.contains(group)) {
+            measured.left_out += times.size();
+        } else {
+            measured.may_wait.insert(group);
+            measured.costs[name] = times;
+        }
+    }
+    return measured;
 }
 
-/// Sum over the micro-batches of the medians over the steps; 0 without such a task.
-double total_of(const Costs& costs, TaskKind kind, std::int32_t partition) {
+/// Mean over the micro-batches of the medians over the steps; 0 without such a task.
+double mean_of(const Costs& costs, TaskKind kind, std::int32_t partition) {
     double total = 0;
+    std::size_t count = 0;
     const auto first = costs.lower_bound({kind, partition, -1});
     for (auto at = first; at != costs.end() && std::get<0>(at->first) == kind && std::get<1>(at->first) == partition;
          ++at) {
         total += median_of(at->second);
+        ++count;
     }
-    return total;
+    return count == 0 ? 0 : total / static_cast<double>(count);
 }
 
+/// Number of micro-batches that have such a task.
 std::size_t count_of(const Costs& costs, TaskKind kind, std::int32_t partition) {
     return static_cast<std::size_t>(std::ranges::count_if(costs, [&](const auto& task) {
         return std::get<0>(task.first) == kind && std::get<1>(task.first) == partition;
@@ -341,7 +369,7 @@ std::size_t set_link(const MessageTimes& messages, Link& link) {
 }
 
 /// Time from the end of a task to the start of that of the next partition, whose lane waited, without messages. Clocks
-/// of two ranks may differ; in the mean of both directions their difference cancels out.
+/// of two ranks may differ; in the mean of both directions their difference cancels out. Negative if ranges hold waits.
 double hand_off_ns(const RunShape& shape) {
     std::map<TaskKind, std::vector<double>> times;
     for (const RunStep& step : shape.steps()) {
@@ -363,7 +391,7 @@ double hand_off_ns(const RunShape& shape) {
     if (forward.empty() || backward.empty()) {
         return 0;
     }
-    return std::max(0.0, (median_of(forward) + median_of(backward)) / 2);
+    return (median_of(forward) + median_of(backward)) / 2;
 }
 
 // ---- The schedule ----
@@ -514,11 +542,34 @@ double optimizer_ns(const Timeline& measured, const RunShape& shape) {
     return median_of(times);
 }
 
+/// Says which times may contain waits, if the run shows other messages. Without any, another note says so.
+void note_waits(const MeasuredCosts& measured, TraceProfile& made) {
+    if (measured.left_out > 0) {
+        made.notes.push_back(
+            fmt::format("{} no part of the costs, since no message is seen to bring the input: the time may contain "
+                        "the wait for it",
+                        counted(measured.left_out, "task is", "tasks are")));
+    }
+    std::vector<std::string> groups;
+    for (const auto& [kind, partition] : measured.may_wait) {
+        groups.push_back(fmt::format("{} of partition {}", to_string(kind), partition));
+    }
+    if (!groups.empty() && made.messages > 0) {
+        made.notes.push_back(
+            fmt::format("no message is seen to bring the input of these tasks: {}; if their ranges hold the wait for "
+                        "it, their costs "
+                        "contain it",
+                        fmt::join(groups, ", ")));
+    }
+}
+
 /// A layer for each partition, of one micro-batch size.
 void measure_partitions(const RunShape& shape, const Timeline& measured, TraceProfile& made) {
     const bool has_phases = made.known_schedule && !needs_loss_inside(made.options.schedule);
     const double loss = has_phases ? loss_of_phases(shape) : 0;
-    const Costs costs = costs_of(shape, true, loss);
+    const MeasuredCosts measured_costs = costs_of(shape, loss);
+    const Costs& costs = measured_costs.costs;
+    note_waits(measured_costs, made);
     Profile& profile = made.profile;
     const double m = shape.micro_batches();
     if (loss > 0) {
@@ -532,13 +583,14 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
     for (std::int32_t j = 0; j < shape.partitions(); ++j) {
         LayerProfile layer;
         layer.name = fmt::format("partition {}", j);
-        layer.forward_ns = {std::round(total_of(costs, TaskKind::forward, j) / m)};
-        const double weights = std::round(total_of(costs, TaskKind::backward_weight, j) / m);
-        layer.backward_ns = {std::round(total_of(costs, TaskKind::backward, j) / m) + weights};
+        layer.forward_ns = {std::round(mean_of(costs, TaskKind::forward, j))};
+        const double halves = static_cast<double>(count_of(costs, TaskKind::backward_weight, j)) / m;  // of backwards
+        const double weights = std::round(mean_of(costs, TaskKind::backward_weight, j) * halves);
+        layer.backward_ns = {std::round(mean_of(costs, TaskKind::backward, j)) + weights};
         // Half of a backward that the program does not split, as in a profile of layers.
         layer.backward_weight_ns = {weights > 0 ? weights : layer.backward_ns.front() / 2};
-        if (const std::size_t recomputed = count_of(costs, TaskKind::recompute, j); recomputed > 0) {
-            layer.recompute_ns = {total_of(costs, TaskKind::recompute, j) / static_cast<double>(recomputed)};
+        if (count_of(costs, TaskKind::recompute, j) > 0) {
+            layer.recompute_ns = {mean_of(costs, TaskKind::recompute, j)};
         }
         layer.output_bytes = {mean_bytes(shape, j)};
         profile.layers.push_back(std::move(layer));
@@ -549,10 +601,17 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
     profile.device = device.empty() ? kHost : device;
 }
 
+std::vector<std::int32_t> numbers_of(const RunShape& shape) {
+    std::vector<std::int32_t> numbers;
+    std::ranges::transform(shape.steps(), std::back_inserter(numbers), &RunStep::number);
+    return numbers;
+}
+
 TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measured, const RunShape& shape,
                                    std::optional<std::int64_t> samples) {
     TraceProfile made;
-    const std::optional<std::int64_t> known = samples ? samples : run.micro_batch_samples;
+    made.micro_batch_samples = samples ? samples : run.samples_in(numbers_of(shape));
+    const std::optional<std::int64_t> known = made.micro_batch_samples;
     made.profile.model = run.model;
     made.profile.samples = {known.value_or(1)};
     if (!known) {
@@ -561,17 +620,24 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
             "same batch cannot be tried; 'pipescope profile --from-trace' takes --micro-batch-size");
     }
     made.options = options_of(shape, known.value_or(1), made);
-    measure_partitions(shape, measured, made);
     const MessageTimes messages = times_of_messages(shape);
     made.messages = set_link(messages, made.options.hardware.link);
+    measure_partitions(shape, measured, made);
     if (made.messages == 0 && shape.num_lanes() > 1) {
-        made.options.hardware.link.latency_ns = std::round(hand_off_ns(shape));
+        const double hand_off = hand_off_ns(shape);
+        made.options.hardware.link.latency_ns = std::round(std::max(0.0, hand_off));
         made.notes.push_back(fmt::format(
             "the trace shows no messages between partitions; the link's latency of {} is the time from the end "
             "of a task to the start of the one that waits for it, and its bandwidth is unlimited",
             made.options.hardware.link.latency_ns < 1e3
                 ? fmt::format("{:.0f} ns", made.options.hardware.link.latency_ns)
                 : fmt::format("{:.1f} us", made.options.hardware.link.latency_ns / 1e3)));
+        if (hand_off < 0) {
+            made.notes.emplace_back(
+                "tasks start before the tasks that they wait for have ended, and no message shows when their input "
+                "came: their ranges hold the wait, so costs and the simulated step are too long; record the messages, "
+                "or name ranges that start when the input is there");
+        }
     } else if (made.messages > 0 && messages.rbegin()->first == 0) {
         made.notes.emplace_back(
             "the trace does not say how large messages are; the link has a latency and no bandwidth; record with "
@@ -594,10 +660,7 @@ TraceProfile measure_own(const RecordedRun& run, const Timeline& measured, const
         throw Error(fmt::format("holds tasks of {}, but its configuration has {}; the file is damaged; record it again",
                                 counted(shape.partitions(), "partition", "partitions"), partitions));
     }
-    std::vector<std::int32_t> steps;
-    for (const RunStep& step : shape.steps()) {
-        steps.push_back(step.number);
-    }
+    const std::vector<std::int32_t> steps = numbers_of(shape);
     TraceProfile made;
     made.options = *run.options;
     made.profile =
@@ -619,6 +682,9 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
     if (measured.slices.empty()) {
         throw Error("holds no measured task; a profile is measured from tasks; record a run, or write task rules");
     }
+    if (const std::string why = why_no_costs(run); !why.empty()) {
+        throw Error(why);
+    }
     if (run.only_launches) {
         throw Error(
             "holds ranges that only launch work on a device, and not the kernels of whole steps, so the tasks' costs "
@@ -633,9 +699,7 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
                                                : measure_own(run, measured, shape);
     made.profile.from_trace = true;
     made.profile.command_options.clear();
-    for (const RunStep& step : shape.steps()) {
-        made.steps.push_back(step.number);
-    }
+    made.steps = numbers_of(shape);
     check_profile(made.profile);
     return made;
 }
@@ -654,6 +718,7 @@ void take_measured_profile(RecordedRun& run, const Timeline& measured, const Mea
     }
     try {
         TraceProfile made = profile_of_trace(run, measured, steps);
+        run.micro_batch_samples = made.micro_batch_samples;
         run.profile = std::make_shared<const Profile>(std::move(made.profile));
         run.options = std::move(made.options);
         run.recorded_order = std::move(made.recorded_order);

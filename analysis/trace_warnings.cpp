@@ -64,24 +64,45 @@ std::optional<PipelineOptions> options_in(const OpenedTrace& trace) {
     }
 }
 
-/// A refusal if the process ran a part of the lanes; with replicas, it may have run a whole pipeline.
-std::optional<TraceWarning> warning_of_one_rank(const OpenedTrace& trace, const ProcessFacts& process) {
-    const std::optional<PipelineOptions> options = options_in(trace);
-    if (options && process.lanes.size() >= static_cast<std::size_t>(num_lanes(*options))) {
+/// The process that recorded the trace, if it ran a part of the lanes; with replicas, it may have run a whole pipeline.
+std::optional<ProcessFacts> one_of_several(const OpenedTrace& trace) {
+    const std::optional<ProcessFacts> process = recording_process(trace.run);
+    if (!process || process->size < 2) {
         return std::nullopt;
     }
+    const std::optional<PipelineOptions> options = options_in(trace);
+    return options && process->lanes.size() >= static_cast<std::size_t>(num_lanes(*options)) ? std::nullopt : process;
+}
+
+bool is_recognised(const OpenedTrace& trace) {
+    return trace.run.contains("source") || is_of_another_program(trace.origin);
+}
+
+TraceWarning warning_of_one_rank(const OpenedTrace& trace, const ProcessFacts& process) {
+    const std::optional<PipelineOptions> options = options_in(trace);
     const bool knows_steps = options && first_lane_tells_step(*options) &&
                              std::ranges::find(process.lanes, LaneId{0}) != process.lanes.end();
     TraceWarning warning = refusal(
         "this is the trace of one rank alone",
-        fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are missing, so bubble "
-                    "fractions{} are not known and not shown; give the traces of all ranks, or join them with "
-                    "'pipescope merge'",
-                    process.rank, process.size, knows_steps ? "" : ", step times and rates"));
+        fmt::format(
+            "this is the trace of rank {} of {} alone, and the other lanes' tasks are missing, so bubble "
+            "fractions{} are not known and not shown{}; give the traces of all ranks, or join them with "
+            "'pipescope merge'",
+            process.rank, process.size, knows_steps ? "" : ", step times and rates",
+            is_recognised(trace) ? "; a task whose input comes from another rank may include the wait for it" : ""));
     warning.of_steps = !knows_steps;
     return warning;
 }
 }  // namespace
+
+std::optional<MissingRanks> missing_ranks(const OpenedTrace& trace) {
+    std::optional<MissingRanks> noted = missing_ranks_entry(trace.run);
+    if (noted) {
+        return noted;
+    }
+    const std::optional<ProcessFacts> process = one_of_several(trace);
+    return process ? std::optional(other_ranks(*process)) : std::nullopt;
+}
 
 TraceWarning refusal(std::string brief, std::string text) {
     return {Severity::refusal, std::move(text), false, std::move(brief), false};
@@ -169,10 +190,11 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.push_back({Severity::caution, std::string(kNotClosed)});
     }
-    if (const auto process = recording_process(trace.run); process && process->size > 1) {
-        if (std::optional<TraceWarning> warning = warning_of_one_rank(trace, *process)) {
-            warnings.push_back(std::move(*warning));
-        }
+    if (const auto process = one_of_several(trace)) {
+        warnings.push_back(warning_of_one_rank(trace, *process));
+    } else if (std::string warning = missing_ranks_warning(trace.run); !warning.empty()) {
+        warnings.push_back(refusal("ranks of the pipeline are missing", std::move(warning)));
+        warnings.back().of_steps = true;
     }
     if (std::string warning = unknown_times_warning(trace.run); !warning.empty()) {
         warnings.push_back(refusal(kNoTimesOfTasks, std::move(warning)));

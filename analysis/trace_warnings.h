@@ -3,6 +3,7 @@
 #include "schedule/machine_load.h"
 #include "simulator/pipeline_options.h"
 #include "trace/opened_trace.h"
+#include "trace/process_json.h"
 
 #include <optional>
 #include <span>
@@ -42,6 +43,10 @@ std::string why_no_step_times(std::span<const TraceWarning> warnings);
 std::string why_no_times_across_lanes(std::span<const TraceWarning> warnings);
 /// True if the first and the last task of each step are of lane 0, so that its tasks alone tell the step time.
 bool first_lane_tells_step(const PipelineOptions& options);
+
+/// The ranks that the trace lacks of its pipeline: those on whose lanes no task was recorded in the trace of one
+/// process, and what the files of another program show. Empty if it lacks none, as far as is known.
+std::optional<MissingRanks> missing_ranks(const OpenedTrace& trace);
 
 /// A refusal for each source that lost records; empty if none did.
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);

@@ -160,7 +160,7 @@ TraceProfile measured_profile(const TraceProfileFlags& flags) {
     if (!flags.steps.empty()) {
         keep_steps(flags.steps, steps);
     }
-    keep_one_count(run, check, steps);
+    keep_one_size(run, check, steps);
     leave_out_broken(check, trace.measured, steps);
     try {
         TraceProfile made = profile_of_trace(run, trace.measured, steps, flags.micro_batch_size);

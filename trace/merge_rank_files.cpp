@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <map>
@@ -156,24 +157,22 @@ void require_different_ranks(const std::vector<RankPart>& parts) {
     }
 }
 
-std::vector<std::string> missing_ranks(const std::vector<RankPart>& parts, bool alone) {
-    std::vector<int> missing;
-    for (int rank = 0; rank < parts.front().size(); ++rank) {
+/// For a run whose files show no neighbour in the missing ranks: they may be replicas of this pipeline.
+std::vector<std::string> missing_replicas(const std::vector<RankPart>& parts, bool alone) {
+    MissingRanks missing;
+    missing.size = parts.front().size();
+    for (int rank = 0; rank < missing.size; ++rank) {
         if (std::ranges::none_of(parts, [&](const RankPart& part) { return part.rank() == rank; })) {
-            missing.push_back(rank);
+            missing.ranks.push_back(rank);
         }
     }
-    constexpr std::size_t kMostNamed = 8;
-    if (missing.empty() || alone) {
+    if (missing.ranks.empty() || alone) {
         return {};
     }
-    const std::size_t named = std::min(missing.size(), kMostNamed);
-    return {fmt::format(
-        "{} {}{} of {} {} not given; if they belong to this pipeline, their tasks are missing and idle "
-        "time is wrong; give their files too",
-        missing.size() == 1 ? "rank" : "ranks",
-        fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(named), ", "),
-        missing.size() > named ? " and more" : "", parts.front().size(), missing.size() == 1 ? "is" : "are")};
+    return {
+        fmt::format("{} {} not given; if they belong to this pipeline, their tasks are missing and idle time is "
+                    "wrong; give their files too",
+                    missing.text(), missing.ranks.size() == 1 ? "is" : "are")};
 }
 
 // ---- Clocks ----
@@ -528,13 +527,16 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     std::ranges::stable_sort(parts, {}, &RankPart::rank);
     require_different_ranks(parts);
     find_missing_times(parts, merged.warnings);
-    std::ranges::move(missing_ranks(parts, alone), std::back_inserter(merged.warnings));
     align_parts(parts, merged);
 
     OpenedTrace joined;
     std::vector<RankTasks> ranks;
+    std::vector<RecordingRank> given;
     std::vector<std::size_t> matches(rules.rules().size(), 0);
     for (const RankPart& part : parts) {
+        if (part.trace.rank) {
+            given.push_back(*part.trace.rank);
+        }
         std::ranges::transform(matches, part.found.matches, matches.begin(), std::plus<>());
         std::ranges::copy(part.found.faults, std::back_inserter(merged.warnings));
         std::ranges::copy(part.found.warnings, std::back_inserter(merged.warnings));
@@ -543,7 +545,10 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         }
     }
     std::ranges::copy(unused_rules(rules, matches), std::back_inserter(merged.warnings));
-    std::ranges::copy(set_timeline(ranks, joined), std::back_inserter(merged.warnings));
+    std::ranges::copy(set_timeline(ranks, given, joined), std::back_inserter(merged.warnings));
+    if (!joined.run.contains(std::string(kMissingRanksKey))) {
+        std::ranges::move(missing_replicas(parts, alone), std::back_inserter(merged.warnings));
+    }
     merged.tasks = static_cast<std::int64_t>(joined.measured.slices.size());
 
     TraceWriter writer(output, if_exists);
@@ -578,8 +583,11 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         writer.add_diagnostic({"warning", "merge", warning});
     }
     writer.close();
-    if (std::string warning = unknown_times_warning(joined.run); !warning.empty()) {
-        merged.warnings.push_back(std::move(warning));  // readers of the trace find it by the entry
+    for (std::string& warning :
+         std::array{unknown_times_warning(joined.run), alone ? std::string() : missing_ranks_warning(joined.run)}) {
+        if (!warning.empty()) {
+            merged.warnings.push_back(std::move(warning));  // readers of the trace find it by the entry
+        }
     }
     for (const RankPart& part : parts) {
         for (const DiagnosticRecord& each : part.trace.diagnostics) {

@@ -105,8 +105,9 @@ struct RecognisedRange {
 /// The rank that recorded a file of another program, as the file says.
 struct RecordingRank {
     int rank = 0;
-    int size = 1;               ///< ranks of the whole run
-    int pipeline_position = 0;  ///< among the ranks of its pipeline; its rank if the file does not say
+    int size = 1;                    ///< ranks of the whole run
+    int pipeline_position = 0;       ///< among the ranks of its pipeline; its rank if the file does not say
+    std::vector<int> pipeline = {};  ///< the ranks of its pipeline; empty if the file does not say
 
     friend bool operator==(const RecordingRank&, const RecordingRank&) = default;
 };
@@ -130,10 +131,14 @@ struct LostRecords {
     bool any() const { return ranges > 0 || device_records > 0 || rows > 0; }
 };
 LostRecords lost_records(const std::vector<DropRecord>& drops);
-/// Key of OpenedTrace::run: {"samples": 32}, samples of a micro-batch of another program's run.
+/// Key of OpenedTrace::run: {"samples": 32, "others": [{"samples": 20, "steps": [7]}]}, samples of a micro-batch of
+/// another program's run. `others` names the steps that have other ones; null: micro-batches of these differ.
 inline constexpr std::string_view kMicroBatchKey = "micro_batch";
 /// Key of OpenedTrace::run: {"ranks": [0, 1]}, the ranks whose ranges only launch tasks whose own times are unknown.
 inline constexpr std::string_view kLaunchesKey = "only_launches";
+/// Key of OpenedTrace::run: {"ranks": [1], "size": 2}, the ranks of another program's run that are not in the trace and
+/// run partitions whose tasks those in the trace wait for, as far as is known. `size` is 0 if the ranks are not known.
+inline constexpr std::string_view kMissingRanksKey = "missing_ranks";
 /// Key of OpenedTrace::run: {"lower_bound_ns": 25000}, what the tasks of a simulation do not show.
 inline constexpr std::string_view kSimulationKey = "simulation";
 /// Start of recover_trace()'s diagnostic.

@@ -1,5 +1,9 @@
 #include "trace/process_json.h"
 
+#include "trace/opened_trace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -92,6 +96,45 @@ std::vector<MergedProcess> merged_processes(const std::map<std::string, std::str
         processes.clear();
     }
     return processes;
+}
+
+std::string MissingRanks::text() const {
+    if (ranks.empty()) {
+        return "another rank";
+    }
+    constexpr std::size_t kMostNamed = 8;
+    const std::size_t named = std::min(ranks.size(), kMostNamed);
+    return fmt::format("{} {}{} of {}", ranks.size() == 1 ? "rank" : "ranks",
+                       fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+                       ranks.size() > named ? " and more" : "", size);
+}
+
+std::string to_json(const MissingRanks& missing) {
+    return ordered_json{{"ranks", missing.ranks}, {"size", missing.size}}.dump();
+}
+
+std::optional<MissingRanks> missing_ranks_entry(const std::map<std::string, std::string>& run) {
+    const auto found = run.find(std::string(kMissingRanksKey));
+    const ordered_json object =
+        found == run.end() ? ordered_json() : ordered_json::parse(found->second, nullptr, false);
+    try {
+        return object.is_object() ? std::optional(MissingRanks{object.at("ranks").get<std::vector<int>>(),
+                                                               object.at("size").get<int>()})
+                                  : std::nullopt;
+    } catch (const nlohmann::json::exception&) {
+        return std::nullopt;
+    }
+}
+
+MissingRanks other_ranks(const ProcessFacts& process) {
+    MissingRanks missing;
+    missing.size = process.size;
+    for (int rank = 0; rank < process.size; ++rank) {
+        if (rank != process.rank) {
+            missing.ranks.push_back(rank);
+        }
+    }
+    return missing;
 }
 
 std::optional<Nanoseconds> clock_bound(const std::vector<MergedProcess>& processes) {

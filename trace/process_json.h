@@ -17,6 +17,21 @@ std::string to_json(const std::vector<MergedProcess>& processes);
 std::optional<ProcessFacts> recording_process(const std::map<std::string, std::string>& run);
 /// The processes of a merged trace, by rank; empty for any other trace.
 std::vector<MergedProcess> merged_processes(const std::map<std::string, std::string>& run);
+/// The ranks that a trace lacks although tasks in it get their input from there.
+struct MissingRanks {
+    std::vector<int> ranks;  ///< empty if the files do not say their ranks
+    int size = 0;            ///< of the whole run; 0: likewise
+
+    /// "rank 1 of 2"
+    std::string text() const;
+    friend bool operator==(const MissingRanks&, const MissingRanks&) = default;
+};
+/// The run entry kMissingRanksKey.
+std::string to_json(const MissingRanks& missing);
+/// Read back. Empty if there is none, or if it is not readable.
+std::optional<MissingRanks> missing_ranks_entry(const std::map<std::string, std::string>& run);
+/// Those other than the one that recorded the trace.
+MissingRanks other_ranks(const ProcessFacts& process);
 /// Largest error of two times of different processes; empty unless the trace is merged from several, and if
 /// the error of one is unknown.
 std::optional<Nanoseconds> clock_bound(const std::vector<MergedProcess>& processes);

@@ -891,7 +891,103 @@ void note_launches(const std::vector<const RankTasks*>& ranks, OpenedTrace& trac
 }
 }  // namespace
 
-std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, OpenedTrace& trace) {
+namespace {
+/// Notes the samples of a micro-batch in most steps, and the steps that have others. `samples`: joined_samples(), by
+/// step.
+void note_samples(const std::map<std::int32_t, std::int64_t>& samples, OpenedTrace& trace) {
+    std::map<std::int64_t, std::vector<std::int32_t>> steps;  // by samples
+    for (const auto& [step, of_step] : samples) {
+        if (of_step != 0) {
+            steps[of_step].push_back(step);
+        }
+    }
+    const auto usual = std::ranges::max_element(
+        steps, {}, [](const auto& each) { return std::tuple(each.first > 0, each.second.size(), each.first); });
+    if (usual == steps.end() || usual->first <= 0) {
+        return;
+    }
+    nlohmann::ordered_json entry{{"samples", usual->first}};
+    for (const auto& [of_step, numbers] : steps) {
+        if (of_step != usual->first) {
+            const nlohmann::ordered_json known = of_step > 0 ? nlohmann::ordered_json(of_step) : nullptr;
+            entry["others"].push_back({{"samples", known}, {"steps", numbers}});
+        }
+    }
+    trace.run.emplace(kMicroBatchKey, entry.dump());
+}
+
+/// What the messages and partitions of some ranks show of others.
+struct Neighbours {
+    bool send_here = false;          ///< a message came from a partition that none of the ranks has
+    bool receive_from_here = false;  ///< a message went to one
+    bool between = false;            ///< a partition below the highest one is of none of the ranks
+    bool any_message = false;
+};
+
+Neighbours neighbours_of(const std::vector<const RankTasks*>& ranks) {
+    std::set<std::int32_t> partitions;
+    for (const RankTasks* rank : ranks) {
+        for (const Slice& slice : rank->tasks) {
+            if (is_compute(slice.key.kind)) {
+                partitions.insert(slice.key.partition);
+            }
+        }
+    }
+    const auto has_both_ends = [&](const auto& message) {  // a copy carries the lower partition
+        return partitions.contains(message.first.partition) && partitions.contains(message.first.partition + 1);
+    };
+    Neighbours found;
+    found.between = !partitions.empty() && *partitions.rbegin() + 1 != static_cast<std::int32_t>(partitions.size());
+    for (const RankTasks* rank : ranks) {
+        found.send_here = found.send_here || !std::ranges::all_of(rank->arrived, has_both_ends);
+        found.receive_from_here = found.receive_from_here || !std::ranges::all_of(rank->sent, has_both_ends);
+        found.any_message = found.any_message || !rank->sent.empty() || !rank->arrived.empty();
+    }
+    return found;
+}
+
+/// The ranks of the pipeline that is shown: those that its process group names, if all files name it; otherwise all.
+std::set<int> pipeline_of(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
+                          bool& is_named) {
+    std::set<int> named;
+    std::set<int> all;
+    is_named = true;
+    for (const RecordingRank& each : given) {
+        for (int rank = 0; rank < each.size; ++rank) {
+            all.insert(rank);
+        }
+        if (std::ranges::any_of(kept, [&](const RankTasks* rank) { return rank->rank == each.rank; })) {
+            is_named = is_named && !each.pipeline.empty();
+            named.insert(each.pipeline.begin(), each.pipeline.end());
+        }
+    }
+    is_named = is_named && !named.empty();
+    return is_named ? named : all;
+}
+
+/// Notes the ranks of the pipeline that are not given. Ranks of the run that no process group names may be replicas:
+/// they count unless messages show that the pipeline ends with the given ones.
+void note_missing_ranks(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
+                        OpenedTrace& trace) {
+    bool is_named = false;
+    MissingRanks missing;
+    std::ranges::copy_if(pipeline_of(kept, given, is_named), std::back_inserter(missing.ranks), [&](int rank) {
+        return std::ranges::none_of(given, [&](const RecordingRank& each) { return each.rank == rank; });
+    });
+    const bool computes = std::ranges::any_of(kept, [](const RankTasks* rank) {
+        return std::ranges::any_of(rank->tasks, [](const Slice& slice) { return is_compute(slice.key.kind); });
+    });
+    const Neighbours found = neighbours_of(kept);
+    const bool may_lack = is_named || found.between || found.send_here || found.receive_from_here || !found.any_message;
+    if (computes && (given.empty() ? found.send_here : may_lack && !missing.ranks.empty())) {
+        missing.size = given.empty() ? 0 : given.front().size;
+        trace.run.emplace(kMissingRanksKey, to_json(missing));
+    }
+}
+}  // namespace
+
+std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
+                                      OpenedTrace& trace) {
     std::vector<std::string> warnings;
     Timeline& timeline = trace.measured;
     const std::set<std::int32_t> lost = lost_steps(ranks, warnings);
@@ -915,7 +1011,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
         arrived.insert(rank.arrived.begin(), rank.arrived.end());
         kept.push_back(&rank);
     }
-    std::int64_t samples = 0;
+    std::map<std::int32_t, std::int64_t> samples;  // of a micro-batch, by step: joined_samples()
     std::map<std::int32_t, StepRecord> steps;
     const auto widen = [](StepRecord& step, bool fresh, Nanoseconds start, Nanoseconds end) {
         step.wall_start = fresh ? start : std::min(step.wall_start, start);
@@ -937,7 +1033,8 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
                                            std::max(sent.time, end->second.time),
                                            std::max(sent.bytes, end->second.bytes)});
                 if (copy.kind == TaskKind::copy_forward) {
-                    samples = joined_samples(joined_samples(samples, sent.samples), end->second.samples);
+                    std::int64_t& of_step = samples[copy.step];
+                    of_step = joined_samples(joined_samples(of_step, sent.samples), end->second.samples);
                 }
             }
         }
@@ -952,9 +1049,9 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
     std::erase_if(trace.task_ranges, [&](const RecognisedRange& range) { return lost.contains(range.task.step); });
     sort_slices(timeline);
     note_launches(kept, trace);
-    if (samples > 0) {
-        trace.run.emplace(kMicroBatchKey, fmt::format("{{\"samples\": {}}}", samples));
-    }
+    note_missing_ranks(kept, given, trace);
+    std::erase_if(samples, [&](const auto& step) { return lost.contains(step.first); });
+    note_samples(samples, trace);
     for (auto& [number, step] : steps) {
         const StepStatistics statistics = step_statistics(timeline, number);
         if (statistics.end > statistics.start) {
@@ -986,6 +1083,17 @@ std::string unknown_times_warning(const std::map<std::string, std::string>& run)
         ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
+std::string missing_ranks_warning(const std::map<std::string, std::string>& run) {
+    const std::optional<MissingRanks> missing = missing_ranks_entry(run);
+    return !missing || run.contains("process")
+               ? std::string()
+               : fmt::format(
+                     "{} {} not given, and as far as the files show, this pipeline has tasks there: a task whose input "
+                     "comes from there may include the wait for it, so idle time, step times and costs are not known "
+                     "and not shown; give the folder with the files of all ranks",
+                     missing->text(), missing->ranks.size() > 1 ? "are" : "is");
+}
+
 std::vector<std::string> unused_rules(const TaskRules& rules, const std::vector<std::size_t>& matches) {
     std::vector<std::string> warnings;
     for (std::size_t k = 0; k < rules.rules().size(); ++k) {
@@ -1015,7 +1123,7 @@ void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
         return;
     }
     warn(found.warnings);
-    warn(set_timeline(found.ranks, trace));
+    warn(set_timeline(found.ranks, trace.rank ? std::vector{*trace.rank} : std::vector<RecordingRank>(), trace));
     if (trace.rank && trace.rank->size > 1) {
         ProcessFacts process;
         process.rank = trace.rank->rank;

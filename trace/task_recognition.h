@@ -56,12 +56,18 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
 /// The ranks' tasks as one timeline: a lane for each rank, or for each thread of it if those run partitions of their
 /// own, and a copy for each message with both ends. `ranks` have one clock. Sets measured and steps of the trace. Tasks
 /// of a rank that repeats those of an earlier rank, as with data parallelism, are left out; returns a sentence for each
-/// such rank, and for steps that lack device times.
-std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, OpenedTrace& trace);
+/// such rank, and for steps that lack device times. `given`: what the files say of their ranks, those without tasks
+/// included; sets the entry kMissingRanksKey if tasks get their input from ranks that are not among them.
+std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
+                                      OpenedTrace& trace);
 
 /// Says that the tasks' times are unknown (RankTasks::only_launches), by the entries of OpenedTrace::run. Empty if they
 /// are known.
 std::string unknown_times_warning(const std::map<std::string, std::string>& run);
+
+/// Says that a merged trace lacks ranks of its pipeline (kMissingRanksKey), by the entries of OpenedTrace::run. Empty
+/// if it lacks none, and for the file of one rank, of which readers say more.
+std::string missing_ranks_warning(const std::map<std::string, std::string>& run);
 
 /// A sentence for each rule of the user that matches no range. `matches`: the sum over all files.
 std::vector<std::string> unused_rules(const TaskRules& rules, const std::vector<std::size_t>& matches);

@@ -323,8 +323,11 @@ void checkSteps(TraceDocument& document) {
     StepCheck check(document.run);
     const std::vector<StoredRow>& rows = document.measured->rows();
     for (const StoredRow& row : rows) {
-        for (std::size_t i = 0; i < row.key.size() && !row.copies; ++i) {
-            if (const std::optional<TaskKey> key = unpack(row.key[i])) {
+        for (std::size_t i = 0; i < row.key.size(); ++i) {
+            const std::optional<TaskKey> key = unpack(row.key[i]);
+            if (key && row.copies) {
+                check.add_message(*key, row.bytes.empty() ? 0 : row.bytes[i]);
+            } else if (key) {
                 check.add(*key, row.lane);
             }
         }

@@ -25,12 +25,8 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
 }
 }  // namespace
 
-bool isBatchUnknown(const RecordedRun& run) {
-    return run.of_another_program && !run.micro_batch_samples;
-}
-
 Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optional<std::int32_t> step) {
-    if (!run.options || isBatchUnknown(run)) {
+    if (!run.options || is_batch_unknown(run)) {
         return {};
     }
     PipelineOptions options = *run.options;
@@ -50,7 +46,7 @@ Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optio
 }
 
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step) {
-    return isBatchUnknown(run)
+    return is_batch_unknown(run)
                ? Throughput{}
                : throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
 }

@@ -16,9 +16,6 @@ struct Throughput {
     std::optional<double> tflops;       ///< operations that the model needs, 10^12; recomputing does not count
     std::optional<double> utilization;  ///< MFU: these over the devices' peak, 0 to 1
 };
-/// True if the samples of a micro-batch are unknown, as in most traces of other programs: the batch of the run's
-/// options then counts micro-batches.
-bool isBatchUnknown(const RecordedRun& run);
 /// Throughput of the recorded pipeline, or of the step that consists of it and of the work after it. Empty if its batch
 /// is unknown.
 Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optional<std::int32_t> step = std::nullopt);

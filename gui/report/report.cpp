@@ -118,7 +118,7 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("Updates"), QString::fromStdString(to_string(options.update)));
     add(translated("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
     add(translated("Micro-batches"), number(document.simulation->micro_batches));
-    add(translated("Mini-batch"), isBatchUnknown(document.run)
+    add(translated("Mini-batch"), is_batch_unknown(document.run)
                                       ? unknownValue()
                                       : formatCount(options.batch, translated("sample"), translated("samples")));
     add(translated("Checkpoint"), checkpointText(document.run, options));

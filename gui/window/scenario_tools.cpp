@@ -93,7 +93,7 @@ void ScenarioTools::refresh() {
     }
     pins_->clear();
     numPinned_ = 0;
-    panel_->figures().setBatchUnknown(document && isBatchUnknown(document->run));
+    panel_->figures().setBatchUnknown(document && is_batch_unknown(document->run));
     model_->setProfile(profile, recorded, document && document->measured,
                        recorded ? document->simulation->noise : std::nullopt, document && document->noiseLeftOut,
                        onCluster);

@@ -89,7 +89,9 @@ TEST_F(StepFaults, OfAnotherProgramFollowFromItsOtherSteps) {
     record(Schedule::zero_bubble_h1, Checkpoint::except_last);
     run_.of_another_program = true;
     EXPECT_THAT(check_run(run_, timeline_).faults, IsEmpty());
-    EXPECT_THAT(check_run(run_, timeline_).micro_batches, ElementsAre(Pair(0, 4), Pair(1, 4), Pair(2, 4), Pair(3, 3)));
+    const auto of = [](std::int64_t count) { return testing::Field(&StepSize::micro_batches, count); };
+    EXPECT_THAT(check_run(run_, timeline_).sizes,
+                ElementsAre(Pair(0, of(4)), Pair(1, of(4)), Pair(2, of(4)), Pair(3, of(3))));
     for (const TaskKind kind :
          {TaskKind::forward, TaskKind::recompute, TaskKind::backward, TaskKind::backward_weight}) {
         const auto lost = [kind](const Slice& slice) {
@@ -136,7 +138,7 @@ MeasuredSteps steps_of_counts(const std::vector<std::int64_t>& counts, const Rec
     for (std::size_t k = 0; k < counts.size(); ++k) {
         recorded.push_back(static_cast<std::int32_t>(k));
         if (counts[k] > 0) {
-            check.micro_batches.emplace(recorded.back(), counts[k]);
+            check.sizes.emplace(recorded.back(), StepSize{counts[k], 0});
         }
     }
     return steps_to_compare(run, check, recorded, most);
@@ -167,6 +169,65 @@ TEST(MeasuredSteps, AreOfTheRecordedPipelinesMicroBatches) {
     EXPECT_THAT(steps_of_counts({3, 3, 4}, run).numbers(), ElementsAre(2));
     run.of_another_program = true;
     EXPECT_THAT(steps_of_counts({3, 3, 4}, run).numbers(), ElementsAre(0, 1)) << "its pipeline is a guess";
+}
+
+/// Whole steps of two micro-batches in two partitions, with messages of these bytes; 0: it was not recorded.
+Timeline steps_with_messages(const std::vector<std::pair<Bytes, Bytes>>& sizes) {
+    Timeline timeline{Source::measured, {{"rank 0", ""}, {"rank 1", ""}}, {}};
+    for (std::int32_t step = 0; step < static_cast<std::int32_t>(sizes.size()); ++step) {
+        const auto add = [&](TaskKind kind, std::int32_t partition, std::int32_t micro_batch, Bytes bytes) {
+            const Nanoseconds start{1000 * step + 100 * static_cast<int>(kind) + 10 * partition + micro_batch};
+            timeline.slices.push_back(
+                {{step, kind, partition, micro_batch, -1}, LaneId{partition}, start, start + Nanoseconds{1}, bytes});
+        };
+        const auto& [first, second] = sizes[static_cast<std::size_t>(step)];
+        for (const std::int32_t i : {0, 1}) {
+            for (const std::int32_t j : {0, 1}) {
+                add(TaskKind::forward, j, i, 0);
+                add(TaskKind::backward, j, i, 0);
+            }
+            if (const Bytes bytes = i == 0 ? first : second; bytes > 0) {
+                add(TaskKind::copy_forward, 0, i, bytes);
+            }
+        }
+    }
+    sort_slices(timeline);
+    return timeline;
+}
+
+// A loader's last mini-batch, cut into as many micro-batches as the others, as torch.distributed.pipelining does.
+TEST(MeasuredSteps, OfAnotherProgramAreToldApartByTheirMessages) {
+    RecordedRun run;
+    run.of_another_program = true;
+    const auto compared = [&](const std::vector<std::pair<Bytes, Bytes>>& sizes) {
+        return whole_steps(run, steps_with_messages(sizes));
+    };
+    const MeasuredSteps steps = compared({{64, 64}, {64, 64}, {0, 64}, {40, 32}});
+    EXPECT_THAT(steps.numbers(), ElementsAre(0, 1, 2)) << "a message that was not recorded has no other size";
+    EXPECT_EQ(steps.comparable, 3U);
+    EXPECT_THAT(left_out_warnings(steps),
+                ElementsAre("steps whose messages have the sizes of most are compared; not compared, since their "
+                            "messages are larger or smaller, as those of a mini-batch of other samples: step 3"));
+    EXPECT_THAT(compared({{40, 40}, {64, 64}}).numbers(), ElementsAre(1)) << "the larger one of two";
+    EXPECT_THAT(compared({{40, 40}, {0, 0}, {40, 40}}).numbers(), ElementsAre(0, 1, 2)) << "unknown is not other";
+    run.of_another_program = false;
+    EXPECT_THAT(compared({{64, 64}, {64, 64}, {40, 32}}).numbers(), ElementsAre(0, 1, 2))
+        << "the records of an own run say the samples";
+}
+
+TEST(MeasuredSteps, LeaveOutThoseThatTakeNoTimeByTheirRecord) {
+    RecordedRun run;
+    for (std::int32_t step = 0; step < 3; ++step) {
+        StepRecord record;
+        record.step = step;
+        record.start = record.wall_start = Nanoseconds{1000 * step + 10};
+        record.end = record.wall_end = record.start + Nanoseconds{step == 1 ? 0 : 500};
+        run.steps.push_back(record);
+    }
+    const MeasuredSteps steps = whole_steps(run, steps_with_messages({{64, 64}, {64, 64}, {64, 64}}));
+    EXPECT_THAT(steps.numbers(), ElementsAre(0, 2));
+    EXPECT_EQ(steps.comparable, 2U);
+    EXPECT_THAT(left_out_warnings(steps), ElementsAre(testing::HasSubstr("or takes no time: step 1")));
 }
 
 // The last mini-batch of a data set may be smaller.

@@ -255,6 +255,13 @@ TEST(TraceProfile, TakesTheTimeBetweenTasksForTheLinkWithoutMessages) {
     EXPECT_EQ(made.messages, 0U);
     EXPECT_NEAR(made.options.hardware.link.latency_ns, 20'000 + 104'858, 2);
     EXPECT_THAT(made.notes, Contains(HasSubstr("shows no messages between partitions")));
+    EXPECT_THAT(made.notes, Not(Contains(HasSubstr("their ranges hold the wait"))));
+    for (Slice& slice : measured.slices) {  // each lane's task begins once the one before has ended
+        const bool waits = slice.key.kind == TaskKind::forward ? slice.key.partition > 0 : slice.key.partition < 2;
+        slice.start -= Nanoseconds{waits ? 200'000 : 0};
+    }
+    sort_slices(measured);
+    EXPECT_THAT(profile_of(of_another_program(), measured).notes, Contains(HasSubstr("their ranges hold the wait")));
 }
 
 TEST(TraceProfile, SaysThatTheOrderIsOfNoKnownSchedule) {
@@ -282,6 +289,62 @@ TEST(TraceProfile, RefusesARunWithoutAWholeStep) {
                 HasSubstr("step 0 has 5 of 6 tasks of the kind backward of partition 1"));
     EXPECT_THAT(refused([](const Slice& slice) { return slice.key.partition != 1; }),
                 AllOf(HasSubstr("step 0 lacks forward (0, 1)"), HasSubstr("give the files of all ranks")));
+}
+
+TEST(TraceProfile, RefusesARunWithoutTheRanksThatItsTasksWaitFor) {
+    const Timeline measured = recorded(simulate(three_layers(), of_three_lanes(Schedule::gpipe)));
+    for (const bool other : {true, false}) {
+        RecordedRun run = of_another_program();
+        run.of_another_program = other;
+        run.profile = other ? nullptr : std::make_shared<const Profile>(three_layers());
+        run.options = other ? std::nullopt : std::optional(of_three_lanes(Schedule::gpipe));
+        run.missing = MissingRanks{{3, 4}, 5};
+        EXPECT_THAT(thrown<Error>([&] { profile_of(run, measured); }),
+                    AllOf(HasSubstr("lacks ranks 3, 4 of 5: tasks there are not recorded"),
+                          HasSubstr("would cost the wait for it"), HasSubstr("give the folder with all their files")));
+    }
+}
+
+// A task's range holds the wait for its input, 400 us, where no message shows the arrival.
+TEST(TraceProfile, LeavesOutTimesThatMayContainAWait) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
+    const auto unseen = [](const TaskKey& copy) {
+        return copy.kind == TaskKind::copy_backward && copy.partition == 0 && copy.micro_batch == 2;
+    };
+    Timeline measured =
+        recorded(simulation, [&](const Slice& slice) { return slice.key.step == 0 || !unseen(slice.key); });
+    const auto waits = [](const TaskKey& key) {
+        return key.kind == TaskKind::backward && key.partition == 0 && key.micro_batch == 2 && key.step > 0;
+    };
+    for (Slice& slice : measured.slices) {
+        slice.start -= Nanoseconds{waits(slice.key) ? 400'000 : 0};
+    }
+    sort_slices(measured);
+    const TraceProfile made = profile_of(of_another_program(), measured);
+    EXPECT_THAT(made.profile.layers[0].backward_ns, ElementsAre(200'000)) << "of 2 of 3 steps a time would be 600 us";
+    EXPECT_THAT(made.notes, Contains(HasSubstr("2 tasks are no part of the costs, since no message is seen to bring")));
+
+    const Timeline forwards = recorded(simulation, [](const Slice& slice) {
+        return slice.key.kind != TaskKind::copy_backward || slice.key.partition != 1;
+    });
+    EXPECT_THAT(profile_of(of_another_program(), forwards).notes,
+                Contains(HasSubstr("bring the input of these tasks: backward of partition 1; if their ranges")));
+}
+
+// The last mini-batch is cut into as many micro-batches, of 5 samples.
+TEST(TraceProfile, TakesTheSamplesOfItsOwnSteps) {
+    RecordedRun run = of_another_program();
+    run.other_samples = {{2, 5}};
+    const Timeline measured = recorded(simulate(three_layers(), of_three_lanes(Schedule::gpipe)));
+    const auto samples_of = [&](std::vector<std::int32_t> numbers) {
+        MeasuredSteps steps = whole_steps(run, measured);
+        std::erase_if(steps.steps,
+                      [&](const StepRecord& step) { return std::ranges::find(numbers, step.step) == numbers.end(); });
+        return profile_of_trace(run, measured, steps).micro_batch_samples;
+    };
+    EXPECT_EQ(samples_of({0, 1}), 8);
+    EXPECT_EQ(samples_of({2}), 5);
+    EXPECT_EQ(samples_of({0, 2}), std::nullopt);
 }
 
 TEST(TraceProfile, RefusesMemoryLimitsSinceMemoryIsUnknown) {

@@ -259,6 +259,10 @@ TEST_F(ProcessTraces, OfOneRankAloneHaveNoFiguresOfTheOthersLanes) {
     EXPECT_TRUE(alone.at("measured_bubble_mean").is_null());
     EXPECT_TRUE(alone.at("bubbles").at("measured").is_null());
     EXPECT_THAT(user.succeeds("compare out.rank0.sqlite").out, testing::ContainsRegex("lane 1 busy +not recorded"));
+    for (const std::string command :
+         {"profile --from-trace out.rank0.sqlite", "profile --calibrate out.rank0.sqlite"}) {
+        EXPECT_THAT(user.types(command).err, HasSubstr("lacks rank 1 of 2: tasks there are not recorded")) << command;
+    }
     user.succeeds("run mlp:layers=8,width=64 --balance 4,4 -m 4 --batch 32 --steps 5 --trace one.sqlite");
     const auto runs = user.succeeds("compare one.sqlite --baseline out.rank0.sqlite --json").json();
     EXPECT_TRUE(runs.at("why_no_tasks").is_null()) << "both have two partitions";

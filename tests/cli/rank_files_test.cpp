@@ -229,8 +229,7 @@ TEST_F(RankFiles, GiveAProfile) {
     EXPECT_THAT(
         user.types("profile --from-trace traces --steps 4").err,
         HasSubstr("--steps names step 4; a profile is measured from recorded steps without warm-up, which are 5"));
-    EXPECT_THAT(user.types("profile --from-trace traces/rank1.json").err,
-                HasSubstr("give the files of all ranks of the pipeline"));
+    EXPECT_THAT(user.types("profile --from-trace traces/rank1.json").err, HasSubstr("lacks rank 0 of 2"));
 }
 
 /// Four steps of 200 us in two ranks. `lost`: of these, the rank lacks the backward of micro-batch 1. `last`: the
@@ -282,6 +281,84 @@ TEST_F(RankFiles, AreComparedInWholeStepsOfOneSize) {
     EXPECT_THAT(user.types("compare none").err,
                 HasSubstr("tasks of a lane are missing or were recorded twice, and step 0 has 1 of 2 tasks of the kind "
                           "backward of partition 1"));
+}
+
+/// Three stages on three ranks that each wait for a message within the range of their task, with two micro-batches, in
+/// three steps. A forward takes 20 us, a backward 40 us. `last`: samples of a micro-batch in the last step, which takes
+/// less time.
+void write_stages(const std::filesystem::path& folder, int last = 8) {
+    std::filesystem::create_directory(folder);
+    for (int rank = 0; rank < 3; ++rank) {
+        RankFile file(rank, 3);
+        for (int step = 0; step < 4; ++step) {
+            const int samples = step == 3 ? last : 8;
+            const double t = 1000.0 * step;
+            const double unit = samples == 8 ? 20 : 10;
+            file.range("ProfilerStep#" + std::to_string(step), t, t + 900);
+            double free_from = t + 1;
+            const auto run = [&](const std::string& name, double arrives, double takes, bool waits, bool sends) {
+                const double begin = waits ? std::max(free_from, arrives) : free_from;
+                const double end = begin + takes;
+                file.range(fmt::format("PP:{}{}", rank, name), free_from, end + (sends ? 1 : 0));
+                if (waits) {
+                    file.message("gloo:recv", free_from + 0.5, arrives, samples);
+                }
+                if (sends) {
+                    file.message("gloo:send", end, end + 5, samples);
+                }
+                free_from = end + 2;
+            };
+            for (const int i : {0, 1}) {
+                const double arrives = t + 1 + (i + rank) * (unit + 10);
+                run("F" + std::to_string(i), arrives, unit, rank > 0, rank < 2);
+            }
+            for (const int i : {0, 1}) {
+                const double arrives = t + 300 + (i + 2 - rank) * (2 * unit + 10);
+                run("B" + std::to_string(i), arrives, 2 * unit, rank<2, rank> 0);
+            }
+        }
+        file.write(folder / fmt::format("rank{}.json", rank));
+    }
+}
+
+// The first rank's backwards wait for the second one's. Nothing in the first one's file says how long the second works.
+TEST_F(RankFiles, GiveNoCostsWithoutTheRanksThatTheyWaitFor) {
+    write_stages(user.folder() / "stages");
+    const auto reason = [](const std::string& missing) {
+        return AllOf(HasSubstr("lacks " + missing), HasSubstr("would cost the wait for it"),
+                     HasSubstr("give the folder with all their files"));
+    };
+    using Files = std::pair<std::string, std::string>;
+    for (const auto& [files, missing] : {Files{"stages/rank0.json", "ranks 1, 2 of 3"},
+                                         {"stages/rank1.json", "ranks 0, 2 of 3"},
+                                         {"stages/rank0.json stages/rank1.json", "rank 2 of 3"},
+                                         {"stages/rank1.json stages/rank2.json", "rank 0 of 3"}}) {
+        for (const std::string command : {"profile --from-trace ", "compare ", "advise "}) {
+            const CommandResult refused = user.types(command + files);
+            EXPECT_EQ(refused.code, 1) << command << files;
+            EXPECT_THAT(refused.err, reason(missing)) << command << files;
+        }
+        user.succeeds("import " + files + " -o some.sqlite --force");
+        EXPECT_THAT(user.types("compare some.sqlite").err, reason(missing)) << files;
+    }
+    EXPECT_THAT(user.succeeds("export stages/rank0.json --format csv -o -").err,
+                HasSubstr("a task whose input comes from another rank may include the wait for it"));
+    user.succeeds("import stages/rank0.json stages/rank1.json -o some.sqlite --force");
+    EXPECT_THAT(user.succeeds("export some.sqlite --format csv -o -").err,
+                AllOf(HasSubstr("rank 2 of 3 is not given"), HasSubstr("may include the wait for it")));
+    EXPECT_EQ(user.types("profile --from-trace stages").code, 0);
+}
+
+TEST_F(RankFiles, OfAShortMiniBatchAreLeftOutByTheirMessages) {
+    write_stages(user.folder() / "stages", 5);
+    const auto compared = user.succeeds("compare stages --json").json();
+    EXPECT_EQ(compared.at("steps"), nlohmann::json({0, 1, 2}));
+    EXPECT_THAT(compared.at("warnings").dump(), HasSubstr("as those of a mini-batch of other samples: step 3"));
+    EXPECT_THAT(compared.at("warnings").dump(), Not(HasSubstr("how many samples")));
+    EXPECT_GT(compared.at("measured_samples_per_second"), 0);
+    EXPECT_THAT(user.succeeds("profile --from-trace stages").out, HasSubstr("batch of 16 in 2 micro-batches"));
+    EXPECT_THAT(user.succeeds("profile --from-trace stages --steps 3").out,
+                HasSubstr("batch of 10 in 2 micro-batches"));
 }
 
 // 1f1b, except that rank 1 runs its second forward before its first backward.

@@ -87,7 +87,7 @@ TEST_F(MergeRankFiles, MakesOneTimelineOfTheRanks) {
                             "step 5 copy_backward (0, 0) 120..140 on 1", "step 5 backward (0, 0) 140..160 on 0",
                             "step 5 optimizer of partition 0 170..180 on 0"));
     EXPECT_EQ(trace.measured.slices[1].bytes, 32 * 256 * 4);
-    EXPECT_EQ(trace.run.at(std::string(kMicroBatchKey)), R"({"samples": 32})");
+    EXPECT_EQ(trace.run.at(std::string(kMicroBatchKey)), R"({"samples":32})");
     EXPECT_THAT(trace.measured.lanes, ElementsAre(LaneInfo{"rank 0", ""}, LaneInfo{"rank 1", ""}));
     EXPECT_EQ(trace.steps.at(0).step, 5);
     EXPECT_EQ(trace.utc_epoch_ns, kBase);
@@ -132,7 +132,66 @@ TEST_F(MergeRankFiles, SaysWhichRankIsMissingOrUnchecked) {
     const fs::path zeroth =
         RankFile(0, 4).range("ProfilerStep#5", 0, 9).range("Forward 0", 1, 2).write(folder_ / "0.json");
     EXPECT_THAT(merge({zeroth, third}).warnings,
-                ElementsAre(HasSubstr("ranks 1, 3 of 4 are not given"), HasSubstr("the clock of rank 2 could not be")));
+                ElementsAre(HasSubstr("the clock of rank 2 could not be"),
+                            AllOf(HasSubstr("ranks 1, 3 of 4 are not given"), HasSubstr("may include the wait"))));
+    EXPECT_EQ(missing_ranks_entry(merged().run), (MissingRanks{{1, 3}, 4}));
+}
+
+// Which ranks are missing follows from the process group of the pipeline, or else from messages whose other end is not
+// there. Without either they may be missing.
+TEST_F(MergeRankFiles, FindsTheRanksThatItsTasksWaitFor) {
+    const auto stage = [&](int rank, int size, bool messages, bool open_end, const std::string& group = "default_pg",
+                           const std::string& ranks = "") {
+        RankFile file(rank, size, group, ranks);
+        const std::string name = "PP:" + std::to_string(rank);
+        file.range("ProfilerStep#5", 0, 200).range(name + "F0", 10, 30).range(name + "B0", 90, 140);
+        if (messages && rank == 0) {
+            file.message("gloo:send", 25, 40).message("gloo:recv", 91, 130);
+        } else if (messages) {
+            file.message("gloo:recv", 11, 20).message("gloo:send", 135, 150);
+        }
+        if (open_end) {
+            file.message("gloo:recv", 95, 125);
+        }
+        return file.write(folder_ / fmt::format("rank{}.json", rank));
+    };
+    const auto missing = [&](const std::vector<fs::path>& files) {
+        merge(files);
+        return missing_ranks_entry(merged().run);
+    };
+    using Missing = std::optional<MissingRanks>;
+    EXPECT_EQ(missing({stage(0, 2, true, false)}), (Missing{{{1}, 2}})) << "where its messages come from";
+    EXPECT_EQ(missing({stage(0, 2, true, false), stage(1, 2, true, false)}), std::nullopt);
+    EXPECT_EQ(missing({stage(0, 4, true, false), stage(1, 4, true, false)}), std::nullopt) << "the others are replicas";
+    EXPECT_EQ(missing({stage(0, 3, true, false), stage(1, 3, true, true)}), (Missing{{{2}, 3}}));
+    EXPECT_EQ(missing({stage(0, 4, false, false), stage(1, 4, false, false)}), (Missing{{{2, 3}, 4}})) << "or replicas";
+    EXPECT_EQ(missing({stage(0, 4, false, false, "mesh_pp", "0, 1"), stage(1, 4, false, false, "mesh_pp", "0, 1")}),
+              std::nullopt);
+    EXPECT_EQ(missing({stage(0, 4, true, false, "mesh_pp", "0, 1, 3"), stage(1, 4, true, false, "mesh_pp", "0, 1, 3")}),
+              (Missing{{{3}, 4}}));
+    EXPECT_EQ(missing({stage(1, 2, false, false)}), (Missing{{{0}, 2}}));
+}
+
+// torch.distributed.pipelining cuts a short mini-batch into as many micro-batches as the others.
+TEST_F(MergeRankFiles, NoteTheSamplesOfEachStep) {
+    for (const int rank : {0, 1}) {
+        RankFile file(rank, 2);
+        for (int step = 0; step < 4; ++step) {
+            const double t = 1000 * step;
+            file.range("ProfilerStep#" + std::to_string(step), t, t + 900);
+            for (int i = 0; i < 2; ++i) {
+                const double at = t + 100 * i + 50 * rank;
+                file.range(fmt::format("PP:{}F{}", rank, i), at, at + 40);
+                const int samples = step < 2 ? 8 : step == 2 ? 5 : 5 - i;
+                file.message(rank == 0 ? "gloo:send" : "gloo:recv", at + (rank == 0 ? 30 : 1),
+                             at + (rank == 0 ? 45 : 5), samples);
+            }
+        }
+        file.write(folder_ / fmt::format("rank{}.json", rank));
+    }
+    merge({folder_ / "rank0.json", folder_ / "rank1.json"});
+    EXPECT_EQ(merged().run.at(std::string(kMicroBatchKey)),
+              R"({"samples":8,"others":[{"samples":null,"steps":[3]},{"samples":5,"steps":[2]}]})");
 }
 
 TEST_F(MergeRankFiles, StatesNoBoundForAnUncheckedClock) {

@@ -31,11 +31,13 @@ public:
             name, process_, process_, start, end - start, more);
         return *this;
     }
-    /// A message of 32 x 256 floats, from posting to arrival.
-    RankFile& message(const std::string& name, double start, double end) {
+    /// A message of floats, 256 for each sample, from posting to arrival.
+    RankFile& message(const std::string& name, double start, double end, int samples = 32) {
         return range(
             name, start, end,
-            R"(, "Concrete Inputs": [""], "Input type": ["float"], "Input Strides": [[256, 1]], "Input Dims": [[32, 256]])");
+            fmt::format(
+                R"(, "Concrete Inputs": [""], "Input type": ["float"], "Input Strides": [[256, 1]], "Input Dims": [[{}, 256]])",
+                samples));
     }
     /// A range on a GPU's stream, as the profiler shows annotations there.
     RankFile& on_device(const std::string& name, double start, double end, int stream = 7) {
