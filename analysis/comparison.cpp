@@ -82,7 +82,8 @@ OtherSide side_of(const Simulation& simulation) {
         side.bubble_mean = simulation.noise->bubble;
     }
     for (const SimulatedLane& lane : simulation.lanes) {
-        side.lanes.push_back({lane.busy, lane.bubble_fraction, lane.peak_bytes, true});
+        side.lanes.push_back({lane.busy, lane.bubble_fraction,
+                              simulation.memory_unknown ? std::nullopt : std::optional(lane.peak_bytes), true});
     }
     return side;
 }
@@ -98,7 +99,7 @@ void compare_lanes(const std::vector<RunLane>& measured, const std::vector<RunLa
         if (lane < other.size()) {
             each.simulated_busy = other[lane].busy;
             each.simulated_bubble_fraction = other[lane].bubble_fraction;
-            each.simulated_peak_bytes = other[lane].peak_bytes.value_or(0);
+            each.simulated_peak_bytes = other[lane].peak_bytes;
         }
         if (lane < measured.size()) {
             each.measured_busy = measured[lane].busy;

@@ -20,9 +20,9 @@ struct ComparedLane {
     Nanoseconds simulated_busy{0};
     double measured_bubble_fraction = 0;
     double simulated_bubble_fraction = 0;
-    std::optional<Bytes> measured_peak_bytes;  ///< highest over the compared steps; empty if memory was not recorded
-    Bytes simulated_peak_bytes = 0;            ///< 0 if the run before recorded no memory
-    bool recorded = true;                      ///< RunLane::recorded of the measured side
+    std::optional<Bytes> measured_peak_bytes;   ///< highest over the compared steps; empty if memory was not recorded
+    std::optional<Bytes> simulated_peak_bytes;  ///< empty if the profile does not know it, or the run before
+    bool recorded = true;                       ///< RunLane::recorded of the measured side
 };
 
 struct ComparedTask {
@@ -34,10 +34,11 @@ struct ComparedTask {
 
 /// Recorded steps replayed on the virtual clock (replay.h), to check schedule and recording. Medians over the steps.
 struct Replay {
-    Nanoseconds step_time{0};       ///< from the tasks' measured durations
-    double error = 0;               ///< step_time / median measured - 1: the missing hand-offs between tasks
-    double with_gaps_error = 0;     ///< likewise with the recorded gaps; 0 if the simulated schedule is the real one
-    std::vector<Bytes> peak_bytes;  ///< by lane: the memory model at the measured instants, highest over the steps
+    Nanoseconds step_time{0};    ///< from the tasks' measured durations
+    double error = 0;            ///< step_time / median measured - 1: the missing hand-offs between tasks
+    double with_gaps_error = 0;  ///< likewise with the recorded gaps; 0 if the simulated schedule is the real one
+    /// By lane: the memory model at the measured instants, highest over the steps. Empty if memory is unknown.
+    std::vector<Bytes> peak_bytes;
 };
 
 /// The predicted and the measured step. Every error is computed from these two.

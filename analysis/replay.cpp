@@ -108,10 +108,13 @@ ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, const s
         makespan_of(graph, clock, durations, gaps)};
 }
 
-/// Maximum of each lane over the steps.
+/// Maximum of each lane over the steps; empty if the profile does not know what layers hold.
 std::vector<Bytes> replayed_peaks(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                                   const TaskGraph& graph, std::span<const MeasuredTasks> steps) {
     constexpr std::size_t kMostSteps = 100;  // a long run's peaks are almost the same as in its first steps
+    if (profile.memory_unknown) {
+        return {};
+    }
     std::vector<Bytes> peaks(static_cast<std::size_t>(graph.num_lanes()), 0);
     for (const MeasuredTasks& step : steps.first(std::min(kMostSteps, steps.size()))) {
         const MemoryUse use = memory_use(profile, options, costs, graph, step.starts, step.ends);

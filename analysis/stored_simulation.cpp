@@ -79,7 +79,7 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
         return std::nullopt;
     }
     const std::vector<Slice> found = sorted(stored.slices);
-    const bool same_memory = by_lane(memory) == by_lane(simulation.memory);
+    const bool same_memory = simulation.memory_unknown || by_lane(memory) == by_lane(simulation.memory);
     const std::vector<Slice> expected = sorted(simulation.timeline.slices);
     const std::size_t added = count_others(found, expected);
     const std::size_t removed = count_others(expected, found);
@@ -88,7 +88,7 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
         take_figures(simulation, stored);
     }
     simulation.timeline = stored;
-    simulation.memory = memory;
+    simulation.memory = simulation.memory_unknown ? std::vector<MemorySample>() : memory;
     // If the samples are equal, keep the peaks: those of the whole run, of which a steady state's window is a part.
     if (!same_memory) {
         constexpr TimeRange kAlways{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};

@@ -91,9 +91,9 @@ std::string options_text(const std::vector<OptionText>& changes) {
     return text;
 }
 
-nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::string>& commands) {
+nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::string>& commands, bool batch_known) {
     using Json = nlohmann::ordered_json;
-    Json object{{"base", simulation_json(advice.base)},
+    Json object{{"base", simulation_json(advice.base, batch_known)},
                 {"situation", advice.situation},
                 {"model_error", model_error_json(advice.model_error)},
                 {"moves", Json::array()}};
@@ -104,7 +104,7 @@ nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::
                   {"effect", to_string(move.effect)},
                   {"step_change", relative_change(advice, move)},
                   {"saved_ns", saved_by(advice, move).count()},
-                  {"highest_peak_bytes", highest_peak(move.simulation)},
+                  {"highest_peak_bytes", bytes_json(move.simulation, highest_peak(move.simulation))},
                   {"hypothetical", move.hypothetical},
                   {"why", move.why},
                   {"note", move.note}};
@@ -115,7 +115,7 @@ nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::
             each["changes"][option] = value.empty() ? Json(nullptr) : Json(value);
         }
         each["command"] = commands.empty() ? Json(nullptr) : Json(commands[k]);
-        each["simulation"] = simulation_json(move.simulation);
+        each["simulation"] = simulation_json(move.simulation, batch_known);
         object["moves"].push_back(std::move(each));
     }
     return object;

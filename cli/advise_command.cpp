@@ -212,7 +212,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         leave_out_unknown(advice, *run.on_cluster, *run.options, *run.profile);
     }
     if (flags.json) {
-        auto object = advice_json(advice, {});
+        auto object = advice_json(advice, {}, !is_batch_unknown(run));
         object["assumed"] = nlohmann::ordered_json::object();
         std::cout << dump(object);
     } else {

@@ -77,11 +77,12 @@ TextTable demo_table(const DemoPart& part) {
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
         const auto& measured = each.measured_peak_bytes;
+        const auto& simulated = each.simulated_peak_bytes;
         table.add_row({fmt::format("lane {} peak memory", lane), measured ? format_bytes(*measured) : "",
-                       format_bytes(each.simulated_peak_bytes),
-                       measured ? format_error_percent(relative_error(static_cast<double>(each.simulated_peak_bytes),
-                                                                      static_cast<double>(*measured)))
-                                : ""});
+                       simulated ? format_bytes(*simulated) : "",
+                       measured && simulated ? format_error_percent(relative_error(static_cast<double>(*simulated),
+                                                                                   static_cast<double>(*measured)))
+                                             : ""});
     }
     return table;
 }

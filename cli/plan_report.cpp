@@ -138,7 +138,8 @@ std::string why_next_loses(const Plan& plan) {
                            format_bytes(highest_peak(next)), format_bytes(highest_peak(best)));
     }
     const bool equal = num_devices(next) == num_devices(best) && highest_peak(next) == highest_peak(best);
-    return equal ? "the next is as good in throughput, lanes and memory"
+    return equal ? (best.memory_unknown ? "the next is as good in throughput and lanes"
+                                        : "the next is as good in throughput, lanes and memory")
                  : fmt::format("the next ({}) is worse by less than 0.05 %", name_of(next_candidate));
 }
 

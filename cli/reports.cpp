@@ -51,29 +51,34 @@ std::string memory_text(const MemoryBreakdown& memory) {
     return text;
 }
 
+Json bytes_json(const Simulation& simulation, Bytes bytes) {
+    return simulation.memory_unknown ? Json(nullptr) : Json(bytes);
+}
+
 namespace {
 std::string layers_text(const LayerRange& layers) {
     return fmt::format("{}-{}", layers.first.value(), layers.end.value() - 1);
 }
 
-Json lane_json(const SimulatedLane& lane) {
-    Json object{
-        {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
+Json lane_json(const Simulation& simulation, const SimulatedLane& lane) {
+    Json object{{"busy_ns", lane.busy.count()},
+                {"bubble_fraction", lane.bubble_fraction},
+                {"peak_bytes", bytes_json(simulation, lane.peak_bytes)}};
     if (lane.sums.count() > 0) {
         object["gradient_sum_ns"] = lane.sums.count();
     }
     if (lane.peak_reserved_bytes) {
         object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
     }
-    object["peak"] = memory_json(lane.peak);
+    object["peak"] = simulation.memory_unknown ? Json(nullptr) : memory_json(lane.peak);
     return object;
 }
 
-Json partition_json(const SimulatedPartition& partition) {
+Json partition_json(const Simulation& simulation, const SimulatedPartition& partition) {
     return {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
             {"lane", partition.lane.value()},
             {"device", partition.device},
-            {"parameter_bytes", partition.parameter_bytes}};
+            {"parameter_bytes", bytes_json(simulation, partition.parameter_bytes)}};
 }
 
 Json fraction_unless(bool lossy, double fraction) {
@@ -133,7 +138,7 @@ Json balance_json(const FoundBalance& found, const Simulation& simulation) {
     if (found.algorithm == BalanceAlgorithm::block) {
         object["repaired"] = found.repaired;
     }
-    object["peak_bytes"] = found.peak_bytes;
+    object["peak_bytes"] = simulation.memory_unknown ? Json(nullptr) : Json(found.peak_bytes);
     if (!found.feasible) {
         object["feasible"] = false;
         object["smallest_memory_limit"] = or_null(found.smallest_limit);
@@ -203,14 +208,14 @@ double gap_above(Nanoseconds step, Nanoseconds bound) {
 }
 }  // namespace
 
-Json simulation_json(const Simulation& simulation) {
+Json simulation_json(const Simulation& simulation, bool batch_known) {
     const PipelineOptions& options = simulation.options;
     const StepFigures figures = figures_without_noise(simulation);
     Json object{{"step_ns", figures.step.count()},
                 {"bubble_fraction", figures.bubble},
                 {"utilization", figures.utilization},
                 {"speedup", figures.speedup},
-                {"samples_per_second", figures.samples_per_second}};
+                {"samples_per_second", batch_known ? Json(figures.samples_per_second) : Json(nullptr)}};
     if (simulation.after_pipeline.count() > 0) {
         object["pipeline_ns"] = simulation.step_time.count();
     }
@@ -228,9 +233,9 @@ Json simulation_json(const Simulation& simulation) {
         const StepFigures expected = expected_figures(simulation);
         object["utilization_mean"] = expected.utilization;
         object["speedup_mean"] = expected.speedup;
-        object["samples_per_second_mean"] = expected.samples_per_second;
+        object["samples_per_second_mean"] = batch_known ? Json(expected.samples_per_second) : Json(nullptr);
     }
-    if (simulation.tokens_per_sample > 0) {
+    if (batch_known && simulation.tokens_per_sample > 0) {
         object["tokens_per_second"] = figures.samples_per_second * tokens_of(simulation);
         if (simulation.noise) {
             object["tokens_per_second_mean"] = expected_figures(simulation).samples_per_second * tokens_of(simulation);
@@ -261,11 +266,11 @@ Json simulation_json(const Simulation& simulation) {
     }
     object["partitions"] = Json::array();
     for (const SimulatedPartition& partition : simulation.partitions) {
-        object["partitions"].push_back(partition_json(partition));
+        object["partitions"].push_back(partition_json(simulation, partition));
     }
     object["lanes"] = Json::array();
     for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
-        object["lanes"].push_back(lane_json(simulation.lanes[lane]));
+        object["lanes"].push_back(lane_json(simulation, simulation.lanes[lane]));
         if (simulation.flops) {
             object["lanes"].back()["model_tflops_per_second"] =
                 simulation.flops->lane_per_second(lane, ns_of(simulation.step_time)) / 1e12;
@@ -568,7 +573,7 @@ Json comparison_json(const TraceComparison& compared) {
              {"measured_bubble_fraction", fraction_unless(lossy, lane.measured_bubble_fraction)},
              {"simulated_bubble_fraction", lane.simulated_bubble_fraction},
              {"measured_peak_bytes", or_null(lane.measured_peak_bytes)},
-             {"simulated_peak_bytes", lane.simulated_peak_bytes},
+             {"simulated_peak_bytes", or_null(lane.simulated_peak_bytes)},
              {"replayed_peak_bytes",
               replay && index < replay->peak_bytes.size() ? Json(replay->peak_bytes[index]) : Json(nullptr)}});
     }
@@ -615,6 +620,18 @@ Json comparison_json(const TraceComparison& compared) {
     return object;
 }
 
+namespace {
+void add_peaks(std::size_t lane, const ComparedLane& each, TextTable& figures) {
+    const std::optional<Bytes>& measured = each.measured_peak_bytes;
+    const std::optional<Bytes>& simulated = each.simulated_peak_bytes;
+    figures.add_row({fmt::format("lane {} peak memory", lane), measured ? format_bytes(*measured) : "",
+                     simulated ? format_bytes(*simulated) : "unknown",
+                     measured && simulated ? format_error_percent(relative_error(static_cast<double>(*simulated),
+                                                                                 static_cast<double>(*measured)))
+                                           : ""});
+}
+}  // namespace
+
 std::string comparison_text(const TraceComparison& compared) {
     const Comparison& comparison = compared.comparison;
     const bool lossy = compared.lossy();
@@ -640,15 +657,9 @@ std::string comparison_text(const TraceComparison& compared) {
             {fmt::format("lane {} busy", lane), each.recorded ? format_duration(each.measured_busy) : "not recorded",
              format_duration(each.simulated_busy),
              each.recorded ? format_error_percent(relative_error(each.simulated_busy, each.measured_busy)) : ""});
-        const bool known = each.measured_peak_bytes.has_value();
-        if (!known && compared.simulation.memory_unknown) {
-            continue;
+        if (each.measured_peak_bytes || each.simulated_peak_bytes) {
+            add_peaks(lane, each, figures);
         }
-        figures.add_row({fmt::format("lane {} peak memory", lane), known ? format_bytes(*each.measured_peak_bytes) : "",
-                         format_bytes(each.simulated_peak_bytes),
-                         known ? format_error_percent(relative_error(static_cast<double>(each.simulated_peak_bytes),
-                                                                     static_cast<double>(*each.measured_peak_bytes)))
-                               : ""});
     }
     if (comparison.replay && !no_steps) {
         figures.add_row({"replay with measured durations", format_duration(comparison.measured_step_time),

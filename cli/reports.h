@@ -28,7 +28,9 @@ std::string fewer_micro_batches(const PipelineOptions& options);
 /// Basis of an estimate's bytes and times: "dtype bfloat16, optimizer adam with float32 master weights".
 std::string basis_text(const std::string& dtype, const PipelineOptions& options);
 
-/// The bytes, or "unknown" for a profile that does not know the layers' bytes.
+/// The bytes, or null for a profile that does not know the layers' bytes.
+nlohmann::ordered_json bytes_json(const Simulation& simulation, Bytes bytes);
+/// Likewise, or "unknown".
 std::string peak_text(const Simulation& simulation, Bytes bytes);
 inline constexpr std::string_view kMemoryUnknown =
     "memory: unknown, since the profile was measured from a trace that does not say what the layers hold";
@@ -39,7 +41,9 @@ std::string extrapolation_text(const std::string& profile_command);
 inline constexpr std::string_view kStaggeredNote =
     "\nstaggered updates: a step time is the period of consecutive steps\n";
 
-nlohmann::ordered_json simulation_json(const Simulation& simulation);
+/// Bytes that a profile may not know are null. Without `batch_known` so are rates in samples and tokens: the batch then
+/// counts micro-batches (is_batch_unknown()).
+nlohmann::ordered_json simulation_json(const Simulation& simulation, bool batch_known = true);
 /// Whether a table shows speedup, and samples, tokens and operations per second. Only a whole step has them.
 enum class Rates { shown, left_out };
 

@@ -554,7 +554,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
         fill_in_noise(simulation, run->clock, durations, noise_of(graph, costs, profile, options.replicas),
                       step_of(graph, steady));
     }
-    if (detail.memory) {
+    if (detail.memory && !profile.memory_unknown) {
         fill_in_memory(simulation,
                        memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved,
                                   detail.memory_over_time),

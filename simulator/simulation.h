@@ -78,7 +78,7 @@ struct Simulation {
     /// Some layer was read outside the measured sizes. Ignores the loss, which is read at the whole batch.
     bool extrapolated = false;
     bool estimated = false;
-    bool memory_unknown = false;      ///< of the profile: peaks have no meaning
+    bool memory_unknown = false;      ///< of the profile: there are no peaks and no memory, and bytes are left 0
     std::string dtype;                ///< of the profile
     std::optional<ModelFlops> flops;  ///< empty if the profile has no operations
     std::vector<SimulatedPartition> partitions;

@@ -41,7 +41,7 @@ std::optional<double> peak_error_of(const Comparison& comparison, std::span<cons
 std::vector<Bytes> simulated_peaks(const Comparison& comparison) {
     std::vector<Bytes> peaks;
     for (const ComparedLane& lane : comparison.lanes) {
-        peaks.push_back(lane.simulated_peak_bytes);
+        peaks.push_back(lane.simulated_peak_bytes.value_or(0));
     }
     return peaks;
 }

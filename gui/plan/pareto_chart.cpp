@@ -81,6 +81,9 @@ ChartContent contentOf(const Plan& plan) {
     ChartContent content;
     for (std::size_t k = 0; k < plan.candidates.size(); ++k) {
         const PlanCandidate& each = plan.candidates[k];
+        if (each.simulation.memory_unknown) {
+            continue;  // it has no place on the axis of peaks
+        }
         content.points.push_back(
             {static_cast<double>(each.simulation.step_time.count()), static_cast<double>(highest_peak(each.simulation)),
              each.pareto, each.simulation.feasible, each.simulation.lanes.size(), each.device_type, describe(each, k)});

@@ -152,9 +152,7 @@ void addPeak(const TraceDocument& document, ReportTable& table) {
     std::optional<Bytes> simulated;
     for (const ComparedLane& lane : document.comparison->lanes) {
         measured = std::max(measured, lane.measured_peak_bytes);
-        if (lane.simulated_peak_bytes > 0) {  // otherwise unknown
-            simulated = std::max(simulated, std::optional(lane.simulated_peak_bytes));
-        }
+        simulated = std::max(simulated, lane.simulated_peak_bytes);  // an unknown one is less than any value
     }
     if (measured || simulated) {
         const bool both = measured && simulated && *measured > 0 && *simulated > 0;

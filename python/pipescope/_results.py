@@ -86,16 +86,16 @@ class SimulatedPartition:
     layers: tuple[int, ...]
     lane: int
     device: str
-    parameter_bytes: int
+    parameter_bytes: int | None  #: None if memory is unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedLane:
-    """What a lane does in a step. ``peak`` is what ``peak_bytes`` consists of."""
+    """What a lane does in a step. ``peak`` is what ``peak_bytes`` consists of; both are None if memory is unknown."""
 
     busy_ns: int
     bubble_fraction: float
-    peak_bytes: int
+    peak_bytes: int | None
     peak: MemoryBreakdown | None
     gradient_sum_ns: int | None = None  #: in which it sums gradients and computes nothing; the bubble contains it
     peak_reserved_bytes: int | None = None
@@ -141,7 +141,7 @@ class SimulatedStep:
     mfu: float | None = None
     model_tflops_per_second_mean: float | None = None
     mfu_mean: float | None = None
-    memory_unknown: bool = False  #: bytes have no meaning
+    memory_unknown: bool = False  #: the layers' bytes are not known: None
     replicas: int = 1
     update: str = "synchronous"  #: or staggered: steps overlap, and the step is their period
     device_idle_fraction: float | None = None
@@ -153,9 +153,10 @@ class SimulatedStep:
         return self.step_ns if self.step_mean_ns is None else self.step_mean_ns
 
     @property
-    def peak_bytes(self) -> int:
-        """The highest peak of any lane."""
-        return max(lane.peak_bytes for lane in self.lanes)
+    def peak_bytes(self) -> int | None:
+        """The highest peak of any lane. None if memory is unknown."""
+        peaks = [lane.peak_bytes for lane in self.lanes if lane.peak_bytes is not None]
+        return max(peaks) if peaks else None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -246,7 +247,7 @@ class FoundBalance:
     optimal: bool  #: step_ns is proved to be the shortest
     algorithm: str
     ranked_by_simulation: bool
-    peak_bytes: tuple[int, ...]  #: by lane
+    peak_bytes: tuple[int, ...] | None  #: by lane; None if memory is unknown
     micro_batches: int
     dtype: str
     optimizer: str
@@ -519,7 +520,7 @@ class ComparedLane:
     measured_bubble_fraction: float | None
     simulated_bubble_fraction: float
     measured_peak_bytes: int | None
-    simulated_peak_bytes: int
+    simulated_peak_bytes: int | None
     replayed_peak_bytes: int | None
     measured_model_tflops_per_second: float | None = None
 

@@ -350,7 +350,9 @@ TEST(TraceProfile, TakesTheSamplesOfItsOwnSteps) {
 TEST(TraceProfile, RefusesMemoryLimitsSinceMemoryIsUnknown) {
     const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
     TraceProfile made = profile_of(of_another_program(), recorded(simulation));
-    EXPECT_TRUE(simulate(made.profile, made.options).memory_unknown);
+    const Simulation unknown = simulate(made.profile, made.options);
+    EXPECT_TRUE(unknown.memory_unknown);
+    EXPECT_TRUE(unknown.memory.empty()) << "bytes of messages alone";
     made.options.hardware.memory_limit = Bytes{1} << 30;
     const auto refused = AllOf(HasSubstr("--memory-limit is 1.00 GiB"), HasSubstr("does not say what the layers hold"));
     EXPECT_THAT(thrown<UsageError>([&] { simulate(made.profile, made.options); }), refused);

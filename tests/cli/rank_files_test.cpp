@@ -361,6 +361,44 @@ TEST_F(RankFiles, OfAShortMiniBatchAreLeftOutByTheirMessages) {
                 HasSubstr("batch of 10 in 2 micro-batches"));
 }
 
+// Messages are all that the trace says of memory.
+TEST_F(RankFiles, HaveNoSimulatedPeaks) {
+    write_stages(user.folder() / "stages");
+    const auto compared = user.succeeds("compare stages --json").json();
+    for (const auto& lane : compared.at("lanes")) {
+        EXPECT_TRUE(lane.at("simulated_peak_bytes").is_null());
+        EXPECT_TRUE(lane.at("replayed_peak_bytes").is_null());
+    }
+    const auto without_bytes = [](const auto& simulation) {
+        EXPECT_EQ(simulation.at("memory_unknown"), true);
+        for (const auto& lane : simulation.at("lanes")) {
+            EXPECT_TRUE(lane.at("peak_bytes").is_null());
+            EXPECT_TRUE(lane.at("peak").is_null());
+        }
+        EXPECT_TRUE(simulation.at("partitions").at(0).at("parameter_bytes").is_null());
+    };
+    const auto advice = user.succeeds("advise stages --json").json();
+    without_bytes(advice.at("base"));
+    for (const auto& move : advice.at("moves")) {
+        without_bytes(move.at("simulation"));
+        EXPECT_TRUE(move.at("highest_peak_bytes").is_null());
+    }
+    EXPECT_EQ(advice.at("base").at("samples_per_second"), compared.at("simulated_samples_per_second"));
+    user.succeeds("profile --from-trace stages -o p.json");
+    without_bytes(user.succeeds("simulate p.json --balance 1,1,1 -m 2 --batch 16 --json").json());
+    EXPECT_TRUE(user.succeeds("balance p.json -n 2 -m 2 --batch 16 --json").json().at("peak_bytes").is_null());
+}
+
+TEST_F(RankFiles, OfUnknownMicroBatchesHaveNoRates) {
+    const auto compared = user.succeeds("compare traces --json").json();
+    EXPECT_TRUE(compared.at("simulated_samples_per_second").is_null());
+    const auto advice = user.succeeds("advise traces --json").json();
+    EXPECT_TRUE(advice.at("base").at("samples_per_second").is_null());
+    for (const auto& move : advice.at("moves")) {
+        EXPECT_TRUE(move.at("simulation").at("samples_per_second").is_null());
+    }
+}
+
 // 1f1b, except that rank 1 runs its second forward before its first backward.
 TEST_F(RankFiles, InAnOrderWithoutANameAreAdvisedInTheirOwnOrder) {
     std::filesystem::create_directory(user.folder() / "odd");
