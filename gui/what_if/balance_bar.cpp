@@ -115,10 +115,12 @@ QString BalanceBar::descriptionAt(const QPoint& position) const {
     if (position.y() <= layersRect().bottom()) {
         const LayerProfile& each = scene_.profile->layers[layer];
         const LayerRange one{LayerId{static_cast<std::int64_t>(layer)}, LayerId{static_cast<std::int64_t>(layer) + 1}};
-        return tr("layer %1: %2\n%3 for one micro-batch, %4 of parameters")
-            .arg(layer)
-            .arg(QString::fromStdString(each.name), formatDuration(std::llround(scene_.sums.timeOf(one))),
-                 formatBytes(each.parameter_bytes));
+        const QString time =
+            tr("layer %1: %2\n%3 for one micro-batch")
+                .arg(layer)
+                .arg(QString::fromStdString(each.name), formatDuration(std::llround(scene_.sums.timeOf(one))));
+        return scene_.profile->memory_unknown ? time
+                                              : tr("%1, %2 of parameters").arg(time, formatBytes(each.parameter_bytes));
     }
     const PartitionId partition = scene_.balance.partition_of(LayerId{static_cast<std::int64_t>(layer)});
     const LayerRange layers = scene_.balance.layers_of(partition);

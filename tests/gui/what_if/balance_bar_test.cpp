@@ -192,6 +192,18 @@ TEST_F(BalanceBarTest, ShowsTheBestCutsAsGhosts) {
     EXPECT_GE(found, 2);  // both sides of the ring
 }
 
+TEST_F(BalanceBarTest, NamesNoBytesThatTheProfileDoesNotKnow) {
+    open(12, Balance({8, 2, 2}));
+    const QPoint layer{bar().partitionRect(0).center().toPoint().x(), 20};
+    EXPECT_TRUE(bar().descriptionAt(layer).endsWith(QStringLiteral("of parameters")));
+    auto profile = std::make_shared<Profile>(*model_.profile());
+    profile->memory_unknown = true;
+    model_.setProfile(profile, model_.scenario());
+    QApplication::processEvents();
+    EXPECT_TRUE(bar().descriptionAt(layer).endsWith(QStringLiteral("for one micro-batch")))
+        << bar().descriptionAt(layer).toStdString();
+}
+
 TEST_F(BalanceBarTest, TellsNamesCostsAndWhatIsOverTheLimit) {
     open(12, Balance({8, 2, 2}));
     Scenario tight = model_.scenario();
