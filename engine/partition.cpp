@@ -42,6 +42,46 @@ std::uint64_t gradient_state(const at::Tensor& parameter) {
 }
 
 /// Tensors that appear twice or share a storage as views.
+bool does_train(const at::Tensor& parameter) {
+    return parameter.defined() && parameter.requires_grad();
+}
+
+std::vector<bool> which_train(const std::vector<at::Tensor>& parameters) {
+    std::vector<bool> trains(parameters.size());
+    std::transform(parameters.begin(), parameters.end(), trains.begin(), does_train);
+    return trains;
+}
+
+/// While it lives, those parameters require gradients that did then.
+class TrainsAs {
+public:
+    TrainsAs(const std::vector<at::Tensor>& parameters, const std::vector<bool>& then) : now_(which_train(parameters)) {
+        if (then.size() == now_.size() && then != now_) {
+            parameters_ = &parameters;
+            set(then);
+        }
+    }
+    ~TrainsAs() {
+        if (parameters_ != nullptr) {
+            set(now_);
+        }
+    }
+    TrainsAs(const TrainsAs&) = delete;
+    TrainsAs& operator=(const TrainsAs&) = delete;
+
+private:
+    void set(const std::vector<bool>& trains) const {
+        for (std::size_t k = 0; k < trains.size(); ++k) {
+            if (does_train((*parameters_)[k]) != trains[k]) {
+                (*parameters_)[k].set_requires_grad(trains[k]);
+            }
+        }
+    }
+
+    const std::vector<at::Tensor>* parameters_ = nullptr;  // null if nothing is to be changed
+    const std::vector<bool> now_;
+};
+
 Tensors tensors_sharing_storage(const Tensors& tensors) {
     if (tensors.size() < 2) {
         return {};
@@ -124,19 +164,14 @@ void Partition::list_tensors() {
 }
 
 bool Partition::trains_as_listed() const {
-    return std::ranges::equal(parameters_, trains_, {}, [](const at::Tensor& parameter) {
-        return parameter.defined() && parameter.requires_grad();
-    });
+    return std::ranges::equal(parameters_, trains_, {}, does_train);
 }
 
 void Partition::list_buffers() {
     NamedTensors frozen = named(&Layer::parameters);
     std::erase_if(frozen, [](const auto& each) { return !each.second.defined() || each.second.requires_grad(); });
     buffers_.list(named(&Layer::buffers), frozen);
-    trains_.clear();
-    for (const at::Tensor& parameter : parameters_) {
-        trains_.push_back(parameter.defined() && parameter.requires_grad());
-    }
+    trains_ = which_train(parameters_);
 }
 
 std::vector<HeldBuffers> Partition::hold_buffers() {
@@ -294,6 +329,7 @@ Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, La
     buffers_.after(kept->buffers);
     kept->outputs = forms_of(outputs);
     return outputs;
+    kept->trains = which_train(parameters_);
 }
 
 Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
@@ -331,6 +367,7 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, Checkpoin
             layers_[k].layer->recompute_with(std::exchange(kept.held[k], nullptr));
         }
         outputs = run(std::move(inputs), place, marks);
+    const TrainsAs as_then(parameters_, kept.trains);
         in_graph = as_in_forward.newly_used();
     }
     kept.buffers.keep_only(in_graph);

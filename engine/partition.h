@@ -40,6 +40,7 @@ struct CheckpointedForward {
     };
     KeptBuffers buffers;
     std::vector<HeldBuffers> held;  ///< by layer, before the forward
+    std::vector<bool> trains;       ///< by parameter, before the forward
     std::vector<Form> outputs;
 };
 
@@ -67,9 +68,9 @@ public:
     /// recompute().
     Tensors forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks = nullptr,
                     CheckpointedForward* kept = nullptr);
-    /// Like forward(), with the buffers as that forward found them, and leaves them as they are. Run the backward of
-    /// the result while kept.buffers.copies() are exchanged. Throws EngineError if it cannot have the buffers, or if
-    /// the outputs have another form.
+    /// Like forward(), with the buffers as that forward found them, and leaves them as they are. So are the parameters'
+    /// requires_grad. Run the backward of the result while kept.buffers.copies() are exchanged. Throws EngineError if
+    /// it cannot have the buffers, or if the outputs have another form.
     Tensors recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks = nullptr);
 
     /// Like forward(), with gradients on, for a checkpointed partition without an expected gradient: neither its

@@ -281,6 +281,25 @@ TEST(Parameters, ThatChangeBeforeARecomputeAreRefused) {
     }
 }
 
+TEST(Parameters, TrainInARecomputeAsInTheForward) {
+    for (const Driver driver : kBothDrivers) {
+        for (const Checkpoint mode : kModes) {
+            GPipe model(dropout_mlp(), on_host({2, 4}, 3, mode, driver));
+            at::Tensor unfrozen = model.parameters()[0];
+            at::Tensor frozen = model.parameters()[1];
+            unfrozen.set_requires_grad(false);
+            const at::Tensor output = model.forward(samples(6));
+            unfrozen.set_requires_grad(true);
+            frozen.set_requires_grad(false);
+            output.sum().backward();
+            EXPECT_FALSE(unfrozen.grad().defined());
+            EXPECT_FALSE(frozen.grad().defined());
+            EXPECT_TRUE(unfrozen.requires_grad() && !frozen.requires_grad());
+            EXPECT_TRUE(model.parameters()[2].grad().defined());
+        }
+    }
+}
+
 TEST(Parameters, MayChangeBetweenStepsAndAfterAForwardWithoutBackward) {
     for (const Driver driver : kBothDrivers) {
         GPipe model(dropout_mlp(), on_host({3, 3}, 3, Checkpoint::always, driver));
