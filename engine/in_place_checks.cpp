@@ -52,6 +52,10 @@ std::uint32_t version_of(const at::Tensor& tensor) {
     return tensor.defined() && !tensor.is_inference() ? static_cast<std::uint32_t>(tensor._version()) : 0;
 }
 
+bool is_held_elsewhere(const at::Tensor& tensor) {
+    return tensor.defined() && (tensor.use_count() > 1 || (tensor.has_storage() && tensor.storage().use_count() > 1));
+}
+
 RecomputeInputs::RecomputeInputs(Tensors inputs, bool trains) : inputs_(std::move(inputs)), trains_(trains) {
     for (const at::Tensor& input : inputs_) {
         versions_.push_back(version_of(input));
@@ -131,9 +135,8 @@ void SharedElsewhere::check(const Partition& partition) const {
     for (const Input& each : inputs_) {
         if (version_of(each.tensor) != each.version) {
             throw EngineError(name_of(each.place, partition) +
-                              " was changed in place, and shares its memory with a tensor that went to another "
-                              "process, which cannot see the change; clone it before the change, or keep both layers "
-                              "in one process");
+                              " was changed in place, and shares its memory with a tensor of another process, which "
+                              "cannot see the change; clone it before the change, or keep both layers in one process");
         }
     }
 }
@@ -156,7 +159,7 @@ void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, co
             continue;
         }
         // Without another holder its memory does not come again: no layer has kept it.
-        const bool may_come_again = tensor.use_count() > 1 || tensor.storage().use_count() > 1;
+        const bool may_come_again = is_held_elsewhere(tensor);
         if (num_before == 0 && !may_come_again) {
             continue;
         }
@@ -186,5 +189,45 @@ void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, co
         entries_.push_back(
             {micro_batch, tensor.storage().getWeakStorageImpl(), begin, end, counter, counter.current_version()});
     }
+}
+
+void KeptOutputs::note(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs) {
+    for (const at::Tensor& output : outputs) {
+        if (!is_held_elsewhere(output)) {
+            continue;
+        }
+        const at::Tensor keeper = partition.keeper_of(output);
+        for (const at::Tensor& each : {output, keeper}) {
+            if (keeper.defined() && !each.is_inference()) {
+                const c10::VariableVersion& counter = torch::autograd::impl::version_counter(each);
+                entries_.push_back({micro_batch, c10::weak_intrusive_ptr<c10::TensorImpl>(keeper.getIntrusivePtr()),
+                                    counter, counter.current_version()});
+            }
+        }
+    }
+}
+
+void KeptOutputs::check(const Partition& partition) {
+    const std::vector<Entry> entries = std::exchange(entries_, {});
+    const auto changed =
+        std::ranges::find_if(entries, [](const Entry& each) { return each.counter.current_version() != each.version; });
+    if (changed == entries.end()) {
+        return;
+    }
+    std::string keeper = "a buffer or parameter";
+    for (const auto tensors : {&Layer::parameters, &Layer::buffers}) {
+        for (const auto& [name, tensor] : partition.named(tensors)) {
+            const bool is_one = std::ranges::any_of(entries, [&](const Entry& each) {
+                return each.keeper._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+            });
+            keeper = is_one ? (tensors == &Layer::buffers ? "buffer " : "parameter ") + name : keeper;
+        }
+    }
+    throw LayerError("partition " + std::to_string(partition.id().value()) + " (" + partition.name() +
+                     ") returned for micro-batch " + std::to_string(changed->micro_batch.value()) + " memory that " +
+                     keeper +
+                     " keeps, and a layer has changed it in place since; lanes compute at the same time, so it would "
+                     "depend on time which layer sees the change; keep a clone() instead, or use the out-of-place "
+                     "form");
 }
 }  // namespace pipescope

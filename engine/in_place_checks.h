@@ -11,15 +11,18 @@
 // Changes in place that torch would notice in the plain model, but cannot notice across a cut.
 //
 // Autograd compares the versions of the tensors that it saved. It never sees the inputs of a checkpointed micro-batch,
-// a skip's two ends, which are different tensors of one storage, a buffer that another lane still reads, or a parameter
-// that a recompute will read. Each class here notes a version and compares it later. InputVersions does the same for
-// the caller's input.
+// a skip's two ends, which are different tensors of one storage, a buffer that another lane still reads, a buffer that
+// keeps what another lane changes, or a parameter that a recompute will read. Each class here notes a version and
+// compares it later. InputVersions does the same for the caller's input.
 
 namespace pipescope {
 class Partition;
 
 /// Number of in-place changes of a tensor; 0 if torch does not count them.
 std::uint32_t version_of(const at::Tensor& tensor);
+
+/// True if something besides this handle refers to the tensor, or to its memory.
+bool is_held_elsewhere(const at::Tensor& tensor);
 
 /// The inputs from which a checkpointed micro-batch is recomputed. The memory is the caller's, or a layer's.
 class RecomputeInputs {
@@ -130,5 +133,29 @@ private:
     };
     std::vector<Entry> entries_;
     std::size_t num_of_last_step_ = 0;  // the first of them
+};
+
+/// Outputs whose memory is that of a buffer or parameter of their own partition, as of a buffer that keeps the last
+/// output.
+///
+/// Problem: if the next layer changes such an output in place, or the layer itself changes the buffer later, plain
+/// torch has an order for this. Here two lanes compute at the same time, and which of them sees the change would depend
+/// on time. Idea: note the versions of both, and refuse the mini-batch if one has changed at its end. Cost: only an
+/// output that something else refers to is compared with buffers. Threading: note() from one thread at a time.
+class KeptOutputs {
+public:
+    /// Call after each forward, before the outputs are passed on.
+    void note(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs);
+    /// Call once all that take the outputs have run. Forgets them. Throws LayerError if one has changed.
+    void check(const Partition& partition);
+
+private:
+    struct Entry {
+        MicroBatchId micro_batch;
+        c10::weak_intrusive_ptr<c10::TensorImpl> keeper;
+        c10::VariableVersion counter;
+        std::uint32_t version;
+    };
+    std::vector<Entry> entries_;
 };
 }  // namespace pipescope

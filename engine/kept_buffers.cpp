@@ -1,6 +1,7 @@
 #include "engine/kept_buffers.h"
 
 #include "engine/engine_error.h"
+#include "engine/gradients/leaf_gradients.h"
 #include "engine/in_place_checks.h"
 #include "engine/running_statistics.h"
 
@@ -163,6 +164,12 @@ void BufferWatch::list(const NamedTensors& buffers, const NamedTensors& frozen_p
     };
     add(buffers, false);
     add(frozen_parameters, true);
+}
+
+at::Tensor BufferWatch::sharing_memory_with(const at::Tensor& tensor) const {
+    const auto found =
+        std::ranges::find_if(*list_, [&](const Watched& each) { return share_storage(each.tensor, tensor); });
+    return found == list_->end() ? at::Tensor() : found->tensor;
 }
 
 KeptBuffers BufferWatch::before() const {

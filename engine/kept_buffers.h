@@ -106,6 +106,8 @@ class BufferWatch {
 public:
     /// Takes the tensors again, after some were replaced. Keeps what it has learnt about each name.
     void list(const NamedTensors& buffers, const NamedTensors& frozen_parameters);
+    /// A tensor of the lists that has the same memory; undefined if none has.
+    at::Tensor sharing_memory_with(const at::Tensor& tensor) const;
     /// Another mode may change other buffers.
     void learn_again() noexcept { has_learned_ = false; }
     /// Call before a checkpointed forward, and after() after it, which throws EngineError if a buffer has another

@@ -47,6 +47,9 @@ public:
     virtual HeldBuffers hold_buffers() { return nullptr; }
     /// The next recompute starts from these buffers, unless null; after it the layer has those that it has now.
     virtual void recompute_with(HeldBuffers /*buffers*/) {}
+    /// Such a layer overrides this one, too: the buffer or parameter that has the memory of an output of the last
+    /// forward; undefined if none has. The engine knows those that are never replaced.
+    virtual at::Tensor keeper_of(const at::Tensor& /*output*/) const { return {}; }
     virtual void train(bool on) = 0;
     /// Casts floating-point parameters and buffers; the tensors of parameters() stay the same objects.
     virtual void to(at::ScalarType dtype) = 0;

@@ -3,6 +3,7 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
+#include "engine/gradients/leaf_gradients.h"
 #include "engine/in_place_checks.h"
 #include "engine/random.h"
 #include "engine/skips/skip_slots.h"
@@ -41,7 +42,6 @@ std::uint64_t gradient_state(const at::Tensor& parameter) {
     return 1 + (is_part ? 0 : std::uint64_t{version_of(gradient)});
 }
 
-/// Tensors that appear twice or share a storage as views.
 bool does_train(const at::Tensor& parameter) {
     return parameter.defined() && parameter.requires_grad();
 }
@@ -82,6 +82,7 @@ private:
     const std::vector<bool> now_;
 };
 
+/// Tensors that appear twice or share a storage as views.
 Tensors tensors_sharing_storage(const Tensors& tensors) {
     if (tensors.size() < 2) {
         return {};
@@ -184,6 +185,17 @@ std::vector<HeldBuffers> Partition::hold_buffers() {
         held_ = held;
     }
     return held;
+}
+
+at::Tensor Partition::keeper_of(const at::Tensor& output) const {
+    for (const ModelLayer& each : layers_) {
+        if (at::Tensor keeper = each.layer->keeper_of(output); keeper.defined()) {
+            return keeper;
+        }
+    }
+    const auto found =
+        std::ranges::find_if(parameters_, [&](const at::Tensor& each) { return share_storage(each, output); });
+    return found == parameters_.end() ? buffers_.sharing_memory_with(output) : *found;
 }
 
 std::string Partition::title() const {
@@ -317,6 +329,7 @@ Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, La
         return forward_checked(std::move(inputs), place, marks);
     }
     kept->held = hold_buffers();
+    kept->trains = which_train(parameters_);
     kept->buffers = buffers_.before();
     note_gradients();
     Tensors outputs = forward_checked(std::move(inputs), place, marks);
@@ -329,7 +342,6 @@ Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, La
     buffers_.after(kept->buffers);
     kept->outputs = forms_of(outputs);
     return outputs;
-    kept->trains = which_train(parameters_);
 }
 
 Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
@@ -355,6 +367,7 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, Lay
 
 Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks) {
     set_current_layer(first_);
+    const TrainsAs as_then(parameters_, kept.trains);
     const bool is_expected = goes_backward(inputs);
     kept.buffers.check("micro-batch " + std::to_string(place.micro_batch.value()) + " on " + title());
     const BufferCopies statistics = kept.buffers.statistics();
@@ -367,7 +380,6 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, Checkpoin
             layers_[k].layer->recompute_with(std::exchange(kept.held[k], nullptr));
         }
         outputs = run(std::move(inputs), place, marks);
-    const TrainsAs as_then(parameters_, kept.trains);
         in_graph = as_in_forward.newly_used();
     }
     kept.buffers.keep_only(in_graph);

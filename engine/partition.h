@@ -77,6 +77,9 @@ public:
     /// parameters nor its inputs require one. Throws LayerError if its outputs require one nevertheless.
     Tensors forward_without_backward(Tensors inputs, const RandomPlace& place);
 
+    /// The buffer or parameter that has the memory of one of the last forward's outputs; undefined if none has.
+    at::Tensor keeper_of(const at::Tensor& output) const;
+
     /// How split backwards went so far, by layer of the partition. Empty if there was none.
     SplitNotes& split_notes() noexcept { return split_notes_; }
     const SplitNotes& split_notes() const noexcept { return split_notes_; }

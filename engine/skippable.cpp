@@ -84,6 +84,7 @@ public:
     NamedTensors buffers() const override { return layer_->buffers(); }
     HeldBuffers hold_buffers() override { return layer_->hold_buffers(); }
     void recompute_with(HeldBuffers buffers) override { layer_->recompute_with(std::move(buffers)); }
+    at::Tensor keeper_of(const at::Tensor& output) const override { return layer_->keeper_of(output); }
     void train(bool on) override { layer_->train(on); }
     void to(at::ScalarType dtype) override { layer_->to(dtype); }
     void save(torch::serialize::OutputArchive& archive) const override { layer_->save(archive); }

@@ -99,6 +99,7 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       slots_(pipeline_->partitions().size() * sizes_.size()),
       output_reuse_(pipeline_->partitions().size()),
       gradient_reuse_(pipeline_->partitions().size()),
+      kept_outputs_(pipeline_->partitions().size()),
       forwards_(pipeline_->partitions().size()),
       outputs_(sizes_.size()),
       input_gradients_(sizes_.size()),
@@ -256,12 +257,24 @@ void StepRun::run(Part part) {
     if (part != Part::backward) {
         input_versions_.update_input();
     }
+    check_kept_outputs();
     if (gate_.stopped()) {
         rethrow_first_failure();
     }
     if (streams_) {
         pipeline_->devices().end();
         streams_->wait_for_input();
+    }
+}
+
+void StepRun::check_kept_outputs() {
+    for (std::size_t j = 0; j < kept_outputs_.size() && !gate_.stopped(); ++j) {
+        const PartitionId partition{j};
+        try {
+            kept_outputs_[j].check(pipeline_->partition(partition));
+        } catch (...) {
+            fail(graph_->find({0, TaskKind::forward, partition.value(), 0, -1}).value(), pipeline_->lane_of(partition));
+        }
     }
 }
 
@@ -377,6 +390,12 @@ void StepRun::run_and_update(LaneId lane, StepRun* before, const std::function<v
         pipeline_->trained_parameters([lane](LaneId each) { return each == lane; });
     SummedForHooks summed(parameters);
     if (run_lane(lane, Part::all) && !gate_.stopped()) {
+        for (const Partition& partition : pipeline_->partitions()) {
+            if (pipeline_->lane_of(partition.id()) ==
+                lane) {  // all that took its outputs have run, and updates have not
+                kept_outputs_[partition.id().index()].check(partition);
+            }
+        }
         update_lane(lane, [&] {
             add_to_gradients(parameters, summed.take());
             update(lane);
@@ -558,6 +577,7 @@ void StepRun::run_forward(Cell at) {
     input_versions_.check(at.i);
     shared.check(partition);
     output_reuse_[at.j.index()].check(partition, at.i, outputs, TaskKind::forward);
+    kept_outputs_[at.j.index()].note(partition, at.i, outputs);
     if (keeps_graph) {
         slot(at).graph.close(outputs);
     }
@@ -834,7 +854,8 @@ void StepRun::note_shared(Cell at, const Tensors& outputs, const SharedElsewhere
     const auto leaves_process = [&](std::size_t k) { return !pipeline_->is_here(pipeline_->lane_of(goes_to(k))); };
     std::vector<char> of_inputs;
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-        bool shares = inputs.holds(outputs[k]);
+        bool shares = inputs.holds(outputs[k]) ||
+                      (leaves_process(k) && pipeline_->partition(at.j).keeper_of(outputs[k]).defined());
         for (std::size_t other = 0; other < outputs.size() && !shares; ++other) {
             const bool apart = other != k && (k < outgoing.size() || other < outgoing.size());
             shares = apart && (leaves_process(k) || leaves_process(other)) && share_storage(outputs[k], outputs[other]);

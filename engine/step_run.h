@@ -108,6 +108,7 @@ private:
     void run(Part part);
     void receive(Part part);
     void share_loss();
+    void check_kept_outputs();
     void warn_of_nan();
     std::optional<TaskIndex> whole_loss() const;
     void ask_caller();
@@ -175,6 +176,7 @@ private:
     ParameterVersions parameter_versions_;                 // of forward(), if backward() recomputes
     std::vector<OutputReuse> output_reuse_;                // by partition
     std::vector<OutputReuse> gradient_reuse_;              // by partition
+    std::vector<KeptOutputs> kept_outputs_;                // by partition
     std::vector<int> forwards_;                            // by partition: number begun
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
     std::vector<std::vector<std::int64_t>> output_sizes_;  // of each gathered output's parts, where they are joined

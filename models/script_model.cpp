@@ -2,6 +2,7 @@
 // created repeatedly: for the profile, for the plain model and for each lane's partition.
 
 #include "engine/current_task.h"
+#include "engine/gradients/leaf_gradients.h"
 #include "models/made_up_data.h"
 #include "models/model_files.h"
 #include "models/script_chain.h"
@@ -57,6 +58,14 @@ public:
     }
     void recompute_with(HeldBuffers buffers) override {
         recompute_with_ = std::static_pointer_cast<const State>(std::move(buffers));
+    }
+    at::Tensor keeper_of(const at::Tensor& output) const override {
+        for (const c10::IValue& value : module_.attributes()) {
+            if (value.isTensor() && share_storage(value.toTensor(), output)) {
+                return value.toTensor();
+            }
+        }
+        return {};
     }
     void train(bool on) override { module_.train(on); }
     void to(at::ScalarType dtype) override {

@@ -46,7 +46,11 @@ std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
 }  // namespace
 
 AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
-    : input_(input), pipeline_(*pipeline), split_(pipeline_.split()), output_reuse_(pipeline_.partitions().size()) {
+    : input_(input),
+      pipeline_(*pipeline),
+      split_(pipeline_.split()),
+      output_reuse_(pipeline_.partitions().size()),
+      kept_outputs_(pipeline_.partitions().size()) {
     const std::vector<std::int64_t> sizes =
         micro_batch_sizes(batch_size(input, split_->input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
@@ -98,11 +102,25 @@ Tensors AutogradRun::forward() {
     if (is_checkpointed(MicroBatchId{0})) {
         *forward_->parameter_versions = ParameterVersions(pipeline_.partitions());
     }
+    check_kept_outputs();
     std::vector<Tensors> outputs;
     for (Front& front : fronts_) {
         outputs.push_back(std::move(front.tensors));
     }
     return gather(std::move(outputs), split_->output);
+}
+
+void AutogradRun::check_kept_outputs() {
+    for (const Partition& partition : pipeline_.partitions()) {
+        try {
+            kept_outputs_[partition.id().index()].check(partition);
+        } catch (const LayerError&) {
+            const TaskKey key = forward_->key(TaskKind::forward, {MicroBatchId{0}, partition.id()});
+            failure_.add(graph_->find(key).value(), std::current_exception(),
+                         pipeline_.failure_at(key, lane_of(partition.id())));
+        }
+    }
+    rethrow_first_failure();
 }
 
 /// Calls the options' while_waiting, between two cycles of tasks.
@@ -312,6 +330,7 @@ void AutogradRun::run_forward(Cell at) {
     }
     forward_->input_versions->check(at.i);
     output_reuse_[at.j.index()].check(partition, at.i, front.outputs, TaskKind::forward);
+    kept_outputs_[at.j.index()].note(partition, at.i, front.outputs);
     front.outputs = wait_for_gradients(forward_, lane_of(at.j), front.arrivals, front.outputs);
     if (at.i.value() == m_ - 1) {
         partition.end_mini_batch();

@@ -62,6 +62,7 @@ private:
     void finish(Cell at);
     Crossing crossing_of(TaskKind kind, MicroBatchId i, PartitionId from, PartitionId to) const;
     void ask_caller();
+    void check_kept_outputs();
     void join_caller();
     void rethrow_first_failure();
     bool is_checkpointed(MicroBatchId i) const;
@@ -77,5 +78,6 @@ private:
     std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
     FirstFailure failure_;
     std::vector<OutputReuse> output_reuse_;  // by partition
+    std::vector<KeptOutputs> kept_outputs_;  // by partition
 };
 }  // namespace pipescope

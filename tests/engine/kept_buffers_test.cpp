@@ -193,6 +193,46 @@ TEST(KeptBuffers, AreRefusedWhereNoCopyWasMade) {
     EXPECT_THAT(thrown<EngineError>([&] { run(of_parameter, 1); }), HasSubstr("parameter 1.p was changed"));
 }
 
+TEST(KeptBuffers, ThatKeepAnOutputAreRefusedWhereItChanges) {
+    const auto keeping = [](StatefulImpl& self, const at::Tensor& x) {
+        const at::Tensor y = x * self.c.mean();
+        self.c.set_data(y.detach());
+        return y;
+    };
+    const auto halving = [](StatefulImpl& self, const at::Tensor& x) {
+        const at::Tensor y = x * self.c.mean();
+        if (self.calls++ == 0) {
+            self.c.set_data(y.detach());
+        } else {
+            self.c.variable_data().mul_(0.5);  // raises no version
+            self.c.mul_(0.5);
+        }
+        return y;
+    };
+    const auto relu = [](const Tensors& in) {
+        at::Tensor x = in[0];
+        return Tensors{x.relu_()};
+    };
+    for (const Driver driver : kBothDrivers) {
+        const auto run = [&](const StatefulImpl::Function& function, const LayerSpec& next, bool trains) {
+            const at::AutoGradMode grad_mode(trains);
+            GPipe model({linear(6, 6), stateful(function), next, linear(6, 6)},
+                        on_host({2, 2}, 3, Checkpoint::never, driver));
+            if (trains) {
+                model.step(samples(6), samples(6), mean_square);
+            } else {
+                model.forward(samples(6));
+            }
+        };
+        for (const bool trains : {false, true}) {
+            const auto refused = AllOf(HasSubstr("partition 0"), HasSubstr("buffer 1.c keeps"), HasSubstr("clone()"));
+            EXPECT_THAT(thrown<LayerError>([&] { run(keeping, function_layer("relu", relu), trains); }), refused);
+            EXPECT_THAT(thrown<LayerError>([&] { run(halving, tanh_layer(), trains); }), refused);
+            EXPECT_NO_THROW(run(keeping, tanh_layer(), trains));
+        }
+    }
+}
+
 TEST(KeptBuffers, AreKeptOfTheTensorThatReplacesAChangedOne) {
     const at::Tensor first = torch::zeros({2});
     const at::Tensor second = torch::zeros({2});
