@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from pipescope._gpipe import GPipe
 from pipescope._layers import Layered, Tensors, check_loss, named_layers
 from pipescope._mini_batch import inputs_of
-from pipescope._structure import tensors_in
+from pipescope._structure import copied, tensors_in
 from pipescope.errors import Error
 
 __all__ = ["Check", "check"]
+
+_FAILURES = (Error, RuntimeError, ValueError, TypeError, IndexError)  #: of a layer that got its micro-batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +79,9 @@ def check(
     plain = call.plain(training=False)
     try:
         errors = _errors(plain, call.pipelined(False, **options))
-    except (Error, RuntimeError, ValueError, TypeError, IndexError) as error:  # of a layer that got its micro-batch
-        explanation = "\n".join([f"micro-batches fail: {error}", *_other_split(call, plain, options)])
+    except _FAILURES as error:
+        causes = _state(call, training=False) or _other_split(call, plain, options)
+        explanation = "\n".join([f"micro-batches fail: {error}", *causes])
         return Check(float("inf"), float("inf"), float("inf"), explanation)
     if _agree(errors, plain):
         plain = call.plain(training=True)  # as they are, so a norm in eval mode stays in it
@@ -86,6 +89,8 @@ def check(
         if _agree(in_train, plain):
             return Check(*in_train, "")
         return Check(*in_train, _explain_training(call, plain))
+    if state := _state(call, training=False):
+        return Check(*errors, *state)
     if _is_small(errors[0], plain):
         return Check(*errors, _explain_loss(call, plain, options))
     return Check(*errors, _explain_outputs(call, plain, options))
@@ -104,35 +109,40 @@ class _Trial:
         self, modules: list[nn.Module], input: Any, inputs: dict[str, Any], target: Any, loss: Any, chunks: int
     ) -> None:
         self._modules, self._input, self._keywords = modules, input, inputs
-        self._target, self._loss, self._chunks = target, loss, chunks
+        self._target, self._loss, self.chunks = target, loss, chunks
 
-    def _copies(self, training: bool) -> nn.ModuleList:
+    def copies(self, training: bool) -> nn.ModuleList:
         copies = copy.deepcopy(nn.ModuleList(self._modules))
         for each in copies.parameters():
             each.grad = None
         return copies if training else copies.eval()
 
     def plain(self, training: bool, seed: int = 0) -> _Values:
-        layers = self._copies(training)
+        return self.run(self.copies(training), seed)
+
+    def run(self, layers: nn.ModuleList, seed: int = 0) -> _Values:
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            value = layers[0](self._input, **self._keywords)
+            input, keywords, target = copied((self._input, self._keywords, self._target))
+            value = layers[0](input, **keywords)
             for layer in list(layers)[1:]:
                 value = layer(value)
-            loss = self._loss(value, self._target)
+            loss = self._loss(value, target)
             loss.backward()
         return _values(value, loss, layers)
 
     def pipelined(self, training: bool, **options: Any) -> _Values:
         parameter = next((each for layer in self._modules for each in layer.parameters()), None)
         device = "cpu" if parameter is None else str(parameter.device)
-        layers, others = self._copies(training), self._copies(training)
-        common = {"devices": [device], "chunks": self._chunks, "schedule": "1f1b", **options}
+        layers, others = self.copies(training), self.copies(training)
+        common = {"devices": [device], "chunks": self.chunks, "schedule": "1f1b", **options}
         model = GPipe(list(layers), [len(layers)], **common)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            value = GPipe(list(others), [len(others)], **common)(self._input, **self._keywords)
+            input, keywords = copied((self._input, self._keywords))
+            value = GPipe(list(others), [len(others)], **common)(input, **keywords)
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            loss = model.step(self._input, self._target, self._loss, **self._keywords)
+            input, keywords, target = copied((self._input, self._keywords, self._target))
+            loss = model.step(input, target, self._loss, **keywords)
         return _values(value, loss, layers)
 
     def other_splits(self, split: Mapping[Any, Any]) -> list[dict[Any, Any]]:
@@ -182,7 +192,35 @@ def _agree(errors: tuple[float, float, float], plain: _Values) -> bool:
     return all(_is_small(each, plain) for each in errors)
 
 
+def _state(call: _Trial, training: bool) -> list[str]:
+    """Says so if values depend on the calls before, of which a pipeline makes one for each micro-batch."""
+    layers = call.copies(training)
+    before = {name: each.clone() for name, each in layers.named_buffers()}
+    first: Optional[_Values] = None
+    try:
+        for _ in range(max(call.chunks, 2)):
+            values = call.run(layers)
+            first = first or values
+            if not _agree(_errors(first, values), first):
+                break
+            layers.zero_grad()
+        else:
+            return []
+    except _FAILURES:
+        if first is None:
+            return []
+    changed = [name for name, each in layers.named_buffers() if name not in before or not torch.equal(each, before[name])]
+    named = f" (buffers that change: {', '.join(changed[:5])})" if changed else ""
+    return [
+        f"calls with the same input give different values: the model carries state from call to call{named}, or draws random "
+        "numbers that are not torch's; a pipeline calls it once for each micro-batch, the plain model once for each mini-batch; "
+        "change such state once a step, outside the layers, or accept it"
+    ]
+
+
 def _explain_training(call: _Trial, plain: _Values) -> str:
+    for explanation in _state(call, training=True):
+        return explanation
     again = call.plain(training=True, seed=1)
     if _error(again.outputs, plain.outputs) == 0:
         return (
@@ -212,7 +250,7 @@ def _other_split(call: _Trial, plain: _Values, options: dict[str, Any]) -> list[
     for split in call.other_splits(options["split"] or {}):
         try:
             found = _errors(plain, call.pipelined(False, **{**options, "split": split}))
-        except (Error, RuntimeError, ValueError, TypeError, IndexError):
+        except _FAILURES:
             continue
         if _is_small(found[0], plain):
             return [f"an input is not cut along the dimension of its samples; with split={split} the outputs agree"]

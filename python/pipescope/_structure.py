@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils import _pytree
 
-__all__ = ["flattened", "structure_name", "tensors_in", "unflattened"]
+__all__ = ["copied", "flattened", "structure_name", "tensors_in", "unflattened"]
 
 #: A tree, and which of its leaves are tensors. The others are None.
 Structure = tuple[Any, tuple[bool, ...]]
@@ -43,3 +43,12 @@ def structure_name(structure: Structure) -> str:
 def tensors_in(value: Any) -> list[Tensor]:
     """The tensors of a value, whatever else it holds."""
     return [leaf for leaf in _pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+def copied(value: Any) -> Any:
+    """The value with copies of its tensors, which a layer may change and whose gradients go no further."""
+
+    def copy(leaf: Any) -> Any:
+        return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
+
+    return _pytree.tree_map(copy, value)

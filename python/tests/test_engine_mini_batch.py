@@ -298,6 +298,47 @@ def test_check_finds_inputs_that_are_cut_wrongly():
     assert pipescope.check(masked_layers(), x, y, token_mean, split={"mask": None}, mask=mask)
 
 
+class Counting(nn.Module):
+    """Carries state from call to call: in a buffer, or elsewhere, always or in train mode only."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.calls = how, 0
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x):
+        if self.how != "in train mode" or self.training:
+            self.calls += 1
+        if self.how != "elsewhere":
+            self.count += self.calls - self.count
+        if self.how == "by length":
+            self.last, last = x, getattr(self, "last", torch.zeros_like(x))
+            return x + last.detach()
+        return x * self.calls
+
+
+@pytest.mark.parametrize("how", ["in a buffer", "elsewhere", "in train mode", "by length"])
+def test_check_finds_state(how):
+    x, y = tokens_of()
+    found = pipescope.check(layers_of(Counting(how)), x, y.clamp(min=0), token_mean)
+    assert not found and "split" not in found.explanation
+    assert "carries state from call to call" in found.explanation
+    assert ("buffers that change: 2.count" in found.explanation) == (how != "elsewhere")
+
+
+def test_check_leaves_the_input_as_it_is():
+    class Adding(nn.Module):
+        def forward(self, x):
+            return x.add_(1)
+
+    x, y = tokens_of()
+    before, layers = x.clone(), nn.Sequential(Adding(), *layers_of())
+    assert "changed its input in place" in pipescope.check(layers, x, y.clamp(min=0), token_mean).explanation
+    assert torch.equal(x, before)
+    embedded = nn.Linear(x.shape[-1], x.shape[-1]).double()(x)
+    assert pipescope.check(layers_of(), embedded, y.clamp(min=0), token_mean)
+
+
 def test_check_keeps_the_modules_modes():
     x, y = tokens_of()
     for module in (nn.Dropout(0.5), nn.Sequential(nn.Flatten(0, 1), nn.BatchNorm1d(8), nn.Unflatten(0, (-1, 5)))):
