@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import time
 
 import engine_models as models
 import pipescope
@@ -52,6 +53,19 @@ class Codebook(nn.Module):
         return x * chosen
 
 
+class Scripted(nn.Module):
+    """For torch.jit.script, with a child of which it replaces the buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.child = nn.Module()
+        self.child.register_buffer("c", torch.ones(6, dtype=torch.float64))
+
+    def forward(self, x):
+        self.child.c = self.child.c + 1
+        return torch.sin(x * self.child.c)
+
+
 def layers_of(kind: str) -> nn.Sequential:
     torch.manual_seed(2)
     first, last = nn.Linear(6, 6), nn.Linear(6, 6)
@@ -61,12 +75,14 @@ def layers_of(kind: str) -> nn.Sequential:
         middle = [nn.utils.spectral_norm(nn.Linear(6, 6)), nn.Tanh()]
     elif kind == "codebook":
         middle = [Codebook(), nn.BatchNorm1d(6)]
+    elif kind == "scripted":
+        middle = [torch.jit.script(Scripted()), nn.Tanh()]
     else:
         middle = [Counter(kind), nn.Tanh()]
     return nn.Sequential(first, *middle, last).double()
 
 
-KINDS = ["spectral_norm", "legacy spectral_norm", "codebook", "replaced", "grown", "in place", "unseen"]
+KINDS = ["spectral_norm", "legacy spectral_norm", "codebook", "scripted", "replaced", "grown", "in place", "unseen"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -222,6 +238,258 @@ def test_a_buffer_that_a_staggered_update_replaces_belongs_to_later_steps():
         model = trained(checkpoint)
         models.assert_gradients(model, {name: p.grad for name, p in expected.named_parameters()}, 1e-10)
         assert torch.equal(model[1].c, expected[1].c)
+
+
+class Rebinding(nn.Module):
+    """Computes with state below it that its forward puts elsewhere, adds, removes or exchanges."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.state = self.with_value(torch.ones(6, dtype=torch.float64))
+        self.inner = nn.ModuleDict({"a": nn.ModuleList([self.with_value(torch.full((6,), 2.0, dtype=torch.float64))])})
+        self.register_buffer("gone", torch.ones(6, dtype=torch.float64), persistent=False)
+        self.pool = (self.with_value(torch.ones(6, dtype=torch.float64)), self.with_value(torch.zeros(6, dtype=torch.float64)))
+
+    @staticmethod
+    def with_value(value):
+        module = nn.Module()
+        module.register_buffer("value", value)
+        return module
+
+    def forward(self, x):
+        grown = x.detach().mean(0).tanh() + 1
+        if self.how == "submodule":
+            self.state = self.with_value(self.state.value * grown)
+        elif self.how == "module in a list in a dict":
+            self.inner["a"][0] = self.with_value(self.inner["a"][0].value * grown)
+            self.state.value = self.inner["a"][0].value
+        elif self.how == "module added":
+            self.inner["a"].append(self.with_value(grown))
+            self.state.value = sum(each.value for each in self.inner["a"])
+        elif self.how == "module removed and added":
+            if "b" in self.inner:
+                del self.inner["b"]
+            else:
+                self.inner["b"] = self.with_value(grown)
+            self.state.value = self.state.value * len(self.inner)
+        elif self.how == "module that is None":
+            self.extra = None if getattr(self, "extra", None) is not None else self.with_value(grown)
+            self.state.value = self.state.value * (2 if self.extra is None else self.extra.value)
+        elif self.how == "module that leaves and comes back":
+            self.state.value = self.state.value + grown
+            result = torch.sin(x * self.state.value)
+            self.state = self.pool[1 if self.state is self.pool[0] else 0]
+            return result
+        elif self.how == "deleted buffer":
+            if hasattr(self, "gone"):
+                self.state.value = self.state.value * self.gone
+                del self.gone
+            else:
+                self.register_buffer("gone", grown, persistent=False)
+        else:
+            self.state.value.data = self.state.value * grown
+        return torch.sin(x * self.state.value.clone())
+
+
+REBINDINGS = ["submodule", "module in a list in a dict", "module added", "module removed and added", "module that is None",
+              "module that leaves and comes back", "deleted buffer", "other memory"]
+
+
+@pytest.mark.parametrize("how", REBINDINGS)
+@pytest.mark.parametrize("checkpoint", ["always", "except_last", "never"])
+def test_a_recompute_finds_the_modules_of_its_forward(how, checkpoint):
+    def layers():
+        torch.manual_seed(2)
+        return nn.Sequential(nn.Linear(6, 6), Rebinding(how), nn.Linear(6, 6)).double()
+
+    x, y = torch.randn(2, 9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+    for driver, schedule in [("scheduled", "gpipe"), ("scheduled", "1f1b"), ("scheduled", "zero-bubble-h1"), ("autograd", "gpipe")]:
+        plain = layers()
+        model = pipescope.GPipe(layers(), [1, 2], devices=["cpu"] * 2, chunks=3, checkpoint=checkpoint, driver=driver,
+                                schedule=schedule)
+        for _ in range(3):
+            plain.zero_grad()
+            model.zero_grad()
+            try:
+                model.step(x, y, mse)
+            except pipescope.Error as error:
+                assert how == "other memory" and "was given other memory" in str(error)
+                break
+            for part, target in zip(x.tensor_split(3), y.tensor_split(3)):
+                (mse(plain(part), target) * len(part) / len(x)).backward()
+            models.assert_gradients(model, {name: p.grad for name, p in plain.named_parameters()}, 1e-10)
+            found, expected = model.state_dict(), plain.state_dict()
+            assert found.keys() == expected.keys()
+            for name, value in expected.items():
+                assert torch.equal(found[name], value), (name, driver, schedule)
+
+
+@pytest.mark.parametrize("checkpoint", ["always", "except_last", "never"])
+def test_a_module_that_trains_and_is_made_in_a_forward_is_refused_in_a_recompute(checkpoint):
+    class Making(nn.Module):
+        def forward(self, x):
+            self.made = nn.Linear(6, 6, dtype=torch.float64)
+            return self.made(x)
+
+    x = torch.randn(8, 6, dtype=torch.float64)
+    model = pipescope.GPipe(nn.Sequential(nn.Linear(6, 6).double(), Making()), [1, 1], devices=["cpu"] * 2, chunks=2,
+                            checkpoint=checkpoint)
+    if checkpoint == "never":
+        model.step(x, x, mse)
+        assert model[1].made.weight.grad is not None
+        return
+    with pytest.raises(pipescope.Error, match=r"layer 1 \(Making\) has bound other parameters.*checkpoint never"):
+        model.step(x, x, mse)
+
+
+class Keeping(nn.Module):
+    """Multiplies by what it keeps of its last output."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.linear = nn.Linear(6, 6)
+        self.register_buffer("p", None if how == "first" else torch.ones(3, 6))
+
+    def forward(self, x):
+        y = self.linear(x)
+        if self.p is not None:
+            y = y * (1 + self.p.mean())
+        if self.how == "replaced":
+            self.p = y.detach()
+        elif self.how == "view":
+            self.p = y.detach()[:1]
+        elif self.how == "set_":
+            self.p.set_(y.detach())
+        elif self.how == "data":
+            self.p.data = y.detach()
+        elif self.how == "clone":
+            self.p = y.detach().clone()
+        elif self.p is None:
+            self.p = y.detach()
+        else:
+            self.p.mul_(0.5)
+        return y
+
+
+class Slow(nn.Module):
+    def forward(self, x):
+        time.sleep(0.001)
+        return x
+
+
+@pytest.mark.parametrize("how", ["replaced", "view", "set_", "data", "clone", "first"])
+@pytest.mark.parametrize("changes", [True, False])
+def test_an_output_that_a_buffer_keeps_must_not_change(how, changes):
+    after = {True: [nn.Flatten(), nn.ReLU(inplace=True)], False: [nn.Flatten(), nn.ReLU()]}[changes]
+    is_refused = (changes and how != "clone") or how in ("first", "set_")
+    torch.manual_seed(2)
+    layers = nn.Sequential(Keeping(how), nn.Identity(), Slow(), *after, nn.Linear(6, 6)).double()
+    x = torch.randn(9, 6, dtype=torch.float64)
+    for driver, schedule in [("scheduled", "gpipe"), ("scheduled", "1f1b"), ("scheduled", "zero-bubble-h1"), ("autograd", "gpipe")]:
+        for by_step in (True, False):
+            plain = copy.deepcopy(layers)
+            model = pipescope.GPipe(copy.deepcopy(layers), [1, 3, 2], devices=["cpu"] * 3, chunks=3, checkpoint="never",
+                                    driver=driver, schedule=schedule)
+
+            def run():
+                if by_step:
+                    return model.step(x, x, mse)
+                with torch.no_grad():
+                    return model(x)
+
+            if is_refused:
+                with pytest.raises(pipescope.Error, match="partition 0 .*buffer 0.p keeps.*clone"):
+                    run()
+                assert model.last_failure[3] == "Keeping"
+                continue
+            value = run()
+            with torch.set_grad_enabled(by_step):
+                outputs = [plain(part) for part in x.tensor_split(3)]
+            if by_step:
+                mse(torch.cat(outputs), x).backward()
+                models.assert_gradients(model, {name: p.grad for name, p in plain.named_parameters()}, 1e-10)
+            else:
+                assert torch.allclose(value, torch.cat(outputs), rtol=1e-12, atol=1e-12)
+            assert torch.allclose(model[0].p, plain[0].p, rtol=1e-12, atol=1e-12)
+
+
+def test_a_buffer_that_is_an_output_needs_no_copy():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.ones(1, 6).expand(4, 6))
+            self.weight = nn.Parameter(torch.ones(6))
+
+        def forward(self, x):
+            return x * self.weight, self.mask[: len(x)], self.weight.expand(len(x), 6)
+
+    class Uses(nn.Module):
+        def __init__(self, changes):
+            super().__init__()
+            self.changes = changes
+
+        def forward(self, given):
+            x, mask, weight = given
+            return x * (mask.mul_(2) if self.changes else mask) + weight
+
+    x = torch.randn(8, 6)
+    for changes in (False, True):
+        layers = nn.Sequential(Masked(), Uses(changes))
+        layers[0].mask = torch.ones(4, 6)
+        model = pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2, checkpoint="never", schedule="1f1b")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if changes:
+            with pytest.raises(pipescope.Error, match="memory that it returned|buffer 0.mask keeps"):
+                model.step(x, x, mse)
+        else:
+            for _ in range(3):
+                model.step(x, x, mse)
+                optimizer.step()
+
+
+@pytest.mark.parametrize("checkpoint", ["always", "except_last", "never"])
+@pytest.mark.parametrize("driver", ["scheduled", "autograd"])
+def test_a_parameter_unfrozen_or_frozen_before_the_backward_gets_no_gradient(checkpoint, driver):
+    torch.manual_seed(2)
+    plain = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)).double()
+    x = torch.randn(8, 6, dtype=torch.float64)
+    for trains in (True, False):
+        layers = copy.deepcopy(plain)
+        plain[1].weight.requires_grad_(trains)
+        layers[1].weight.requires_grad_(trains)
+        model = pipescope.GPipe(layers, [1, 2], devices=["cpu"] * 2, chunks=4, checkpoint=checkpoint, driver=driver)
+        for each in (plain, model):
+            each.zero_grad()
+            loss = mse(each(x), x)
+            each[1].weight.requires_grad_(not trains)
+            loss.backward()
+            assert each[1].weight.requires_grad is not trains
+        models.assert_gradients(model, {name: p.grad for name, p in plain.named_parameters()}, 1e-10)
+
+
+@pytest.mark.parametrize("checkpoint", ["always", "except_last", "never"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero-bubble-h1"])
+def test_a_parameter_that_a_layer_unfreezes_gets_the_gradients_of_later_forwards(checkpoint, schedule):
+    class Unfreezing(nn.Linear):
+        def forward(self, x):
+            self.seen += 1
+            if self.seen == 3:
+                self.weight.requires_grad_(True)
+            return super().forward(x)
+
+    torch.manual_seed(2)
+    layers = nn.Sequential(nn.Linear(6, 6), Unfreezing(6, 6)).double()
+    layers[1].weight.requires_grad_(False)
+    layers[1].register_buffer("seen", torch.zeros((), dtype=torch.int64))
+    plain = copy.deepcopy(layers)
+    model = pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=4, checkpoint=checkpoint, schedule=schedule)
+    x = torch.randn(8, 6, dtype=torch.float64)
+    model.step(x, x, mse)
+    for part in x.chunk(4):
+        (mse(plain(part), part) / 4).backward()
+    models.assert_gradients(model, {name: p.grad for name, p in plain.named_parameters()}, 1e-10)
 
 
 def test_a_recompute_of_another_form_is_refused():

@@ -2,6 +2,8 @@
 
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
+#include "engine/gradients/leaf_gradients.h"
+#include "engine/in_place_checks.h"
 #include "schedule/quantities.h"
 
 #include <ATen/ThreadLocalPythonObjects.h>
@@ -12,7 +14,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 namespace pipescope::python {
@@ -20,96 +21,6 @@ namespace {
 thread_local SkipContext* skips_of_this_thread = nullptr;
 thread_local const ModelState* model_of_this_thread = nullptr;
 
-/// Which tensors the buffers of a module and its children are, and the parameters that do not train. Use and destroy it
-/// with the GIL.
-class BoundTensors {
-public:
-    explicit BoundTensors(PyObject* module) {
-        std::unordered_set<PyObject*> seen;
-        add(module, seen);
-        PyErr_Clear();
-    }
-    bool operator==(const BoundTensors& other) const {
-        return std::ranges::equal(kept_, other.kept_, [](const Kept& a, const Kept& b) {
-            return a.tensors.is(b.tensors) && is_same(a.before, b.before);
-        });
-    }
-    void put_back() const {
-        for (const auto& [tensors, before, are_parameters] : kept_) {
-            if (is_same(tensors, before)) {
-                continue;
-            }
-            const auto now = py::reinterpret_steal<py::dict>(PyDict_Copy(tensors.ptr()));
-            PyDict_Clear(tensors.ptr());
-            PyDict_Update(tensors.ptr(), before.ptr());
-            PyObject *name = nullptr, *value = nullptr;
-            for (Py_ssize_t at = 0; are_parameters && PyDict_Next(now.ptr(), &at, &name, &value) != 0;) {
-                if (trains(value)) {
-                    PyDict_SetItem(tensors.ptr(), name, value);
-                }
-            }
-        }
-    }
-
-private:
-    /// A module may hold its own parent.
-    void add(PyObject* module, std::unordered_set<PyObject*>& seen) {
-        if (!seen.insert(module).second) {
-            return;
-        }
-        static PyObject* const names[] = {PyUnicode_InternFromString("_buffers"),
-                                          PyUnicode_InternFromString("_parameters")};
-        static PyObject* const children = PyUnicode_InternFromString("_modules");
-        for (PyObject* const each : names) {
-            const auto own = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, each));
-            if (own && PyDict_Check(own.ptr())) {
-                kept_.push_back({own, py::reinterpret_steal<py::dict>(PyDict_Copy(own.ptr())), each == names[1]});
-            }
-        }
-        const auto modules = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, children));
-        PyObject *name = nullptr, *child = nullptr;
-        for (Py_ssize_t at = 0; modules && PyDict_Next(modules.ptr(), &at, &name, &child) != 0;) {
-            if (child != Py_None) {
-                add(child, seen);
-            }
-        }
-    }
-    static bool trains(PyObject* value) {
-        return value != nullptr && THPVariable_Check(value) && THPVariable_Unpack(value).requires_grad();
-    }
-    static bool is_same(const py::dict& a, const py::dict& b) {
-        if (PyDict_GET_SIZE(a.ptr()) != PyDict_GET_SIZE(b.ptr())) {
-            return false;
-        }
-        PyObject *name = nullptr, *value = nullptr;
-        for (Py_ssize_t at = 0; PyDict_Next(a.ptr(), &at, &name, &value) != 0;) {
-            if (PyDict_GetItem(b.ptr(), name) != value) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    struct Kept {
-        py::dict tensors;
-        py::dict before;
-        bool are_parameters;
-    };
-    std::vector<Kept> kept_;
-};
-
-/// For another thread, which may not have the GIL.
-HeldBuffers shared(BoundTensors buffers) {
-    return {new BoundTensors(std::move(buffers)), [](const BoundTensors* of) {
-                if (Py_IsInitialized() != 0) {
-                    const WithGil gil;
-                    delete of;
-                }
-            }};
-}
-}  // namespace
-
-namespace {
 /// Throws the Python exception that is set. A note says which layer raised it, and what the layer got.
 [[noreturn]] void throw_with_note(const std::string& title, PyObject* input) {
     py::error_already_set error;
@@ -211,20 +122,15 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     PyObject* const call = parts_.number == 0 ? call_of(*parts_.model) : nullptr;
     const auto input = py::reinterpret_steal<py::object>(
         give_tensors(inputs, call != nullptr ? Structure{Structure::Kind::tuple} : parts_.before->structure()));
-    std::optional<BoundTensors> before;
-    if (is_recomputing()) {
-        before.emplace(parts_.module.get());
-    }
-    if (const HeldBuffers former = std::exchange(recompute_with_, nullptr); former && is_recomputing()) {
-        static_cast<const BoundTensors*>(former.get())->put_back();
-    }
+    const std::shared_ptr<const BoundState> after = is_recomputing() ? begin_recompute() : nullptr;
+    recompute_with_ = nullptr;
     static PyObject* const run_first_layer = PyUnicode_InternFromString("run_first_layer");
-    const auto output = py::reinterpret_steal<py::object>(
+    auto output = py::reinterpret_steal<py::object>(
         call == nullptr ? PyObject_CallOneArg(parts_.module.get(), input.ptr())
                         : PyObject_CallMethodObjArgs(call, run_first_layer, parts_.module.get(), input.ptr(), nullptr));
-    if (before) {
+    if (after) {
         const py::error_scope keeps_the_exception;
-        before->put_back();
+        after->put_back();
     }
     if (!output) {
         throw_with_note(parts_.title, input.ptr());
@@ -233,16 +139,61 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     check_structure(taken.structure);
     check_sent(taken);
     parts_.after->note(std::move(taken.structure));
+    output = py::object();  // it refers to the tensors
+    if (!is_recomputing()) {
+        find_keepers(taken.tensors);
+    }
     return std::move(taken.tensors);
+}
+
+const std::shared_ptr<const BoundState>& PythonLayer::bound() {
+    if (held_ == nullptr || !held_->is_current()) {
+        held_ = BoundState::shared(BoundState(parts_.module.get()));
+    }
+    return held_;
 }
 
 HeldBuffers PythonLayer::hold_buffers() {
     const WithGil gil;
-    BoundTensors now(parts_.module.get());
-    if (held_ == nullptr || *static_cast<const BoundTensors*>(held_.get()) != now) {
-        held_ = shared(std::move(now));
+    return bound();
+}
+
+/// Gives the module what it had bound before its forward. Returns what to put back afterwards.
+std::shared_ptr<const BoundState> PythonLayer::begin_recompute() {
+    const std::shared_ptr<const BoundState>& now = bound();
+    if (recompute_with_ == nullptr || recompute_with_ == now) {
+        return now;
     }
-    return held_;
+    if (recompute_with_->trained() != now->trained()) {
+        throw EngineError(
+            parts_.title +
+            " has bound other parameters that train since a forward that is to be computed again, such as "
+            "a new layer made in forward(); the recompute would give its gradients to others; make such "
+            "parameters before the call, or use checkpoint never");
+    }
+    BoundState all(parts_.module.get());
+    all.add_modules_of(*recompute_with_);
+    recompute_with_->put_back();
+    return BoundState::shared(std::move(all));
+}
+
+/// Walks the module only if something else refers to an output, as its graph may, too.
+void PythonLayer::find_keepers(const Tensors& outputs) {
+    keepers_.clear();
+    if (std::ranges::none_of(outputs, is_held_elsewhere)) {
+        return;
+    }
+    for (const at::Tensor& each : bound()->tensors()) {
+        if (std::ranges::any_of(outputs, [&](const at::Tensor& output) { return share_storage(output, each); })) {
+            keepers_.push_back(each);
+        }
+    }
+}
+
+at::Tensor PythonLayer::keeper_of(const at::Tensor& output) const {
+    const auto found =
+        std::ranges::find_if(keepers_, [&](const at::Tensor& each) { return share_storage(output, each); });
+    return found == keepers_.end() ? at::Tensor() : *found;
 }
 
 /// A recompute returns what its forward did.

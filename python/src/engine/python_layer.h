@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/layer.h"
+#include "python/src/engine/bound_state.h"
 #include "python/src/engine/gil.h"
 #include "python/src/engine/structure.h"
 
@@ -46,7 +47,7 @@ struct PythonLayerParts {
 /// The lane takes the GIL for the call of the module and releases it afterwards; torch's operators release it while
 /// they compute. The module sees the contextvars that the caller of forward() or step() had. Errors: the module's
 /// exception as py::error_already_set; TypeError for a result that take_tensors() refuses; EngineError if a recompute
-/// returns another structure than its forward.
+/// returns another structure than its forward, or cannot have the parameters of its forward.
 class PythonLayer final : public Layer {
 public:
     explicit PythonLayer(PythonLayerParts parts) : parts_(std::move(parts)) {}
@@ -57,19 +58,26 @@ public:
     NamedTensors parameters() const override;
     NamedTensors buffers() const override;
     HeldBuffers hold_buffers() override;
-    void recompute_with(HeldBuffers buffers) override { recompute_with_ = std::move(buffers); }
+    void recompute_with(HeldBuffers buffers) override {
+        recompute_with_ = std::static_pointer_cast<const BoundState>(std::move(buffers));
+    }
+    at::Tensor keeper_of(const at::Tensor& output) const override;
     void train(bool /*on*/) override {}            // torch.nn.Module.train() does
     void to(at::ScalarType /*dtype*/) override {}  // torch.nn.Module.to() does
 
 private:
     Tensors call(const Tensors& inputs);
+    const std::shared_ptr<const BoundState>& bound();
+    std::shared_ptr<const BoundState> begin_recompute();
+    void find_keepers(const Tensors& outputs);
     NamedTensors named(const char* method) const;
     void check_structure(const Structure& now) const;
     void check_sent(const Taken& taken) const;
 
     PythonLayerParts parts_;
-    HeldBuffers held_;
-    HeldBuffers recompute_with_;
+    std::shared_ptr<const BoundState> held_;
+    std::shared_ptr<const BoundState> recompute_with_;
+    Tensors keepers_;  // buffers and parameters with the memory of an output of the last forward
 };
 
 /// While it lives, runs of the model that begin in this thread have that _mini_batch.Call; None: they have none. Their
