@@ -1,10 +1,9 @@
 #include "balance/json_path.h"
 
-#include "schedule/nearest_name.h"
+#include "schedule/known_keys.h"
 #include "schedule/printable.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 namespace pipescope {
@@ -96,15 +95,9 @@ std::string dumped(const Json& json) {
 
 void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known,
                          const std::string& file) {
-    for (const auto& [key, value] : object.items()) {
-        if (std::ranges::find(known, key) != known.end()) {
-            continue;
-        }
-        const std::optional<std::string> nearest = nearest_name(key, known);
-        throw ProfileError(path + (path.empty() ? "" : ".") + printable(key) + " is unknown; " +
-                           (nearest ? "the nearest key is " + *nearest
-                                    : "the keys here are " + joined_text(known, ", ", std::identity())) +
-                           "; correct the " + file);
+    if (const std::optional<UnknownKey> unknown = unknown_key_of(object, known)) {
+        throw ProfileError(path + (path.empty() ? "" : ".") + printable(unknown->key) + " is unknown; " +
+                           unknown->instead + "; correct the " + file);
     }
 }
 

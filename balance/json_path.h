@@ -44,8 +44,7 @@ Json parse_json_with_path(std::string_view text, std::string_view file = "a prof
 [[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted,
                              const std::string& remedy = kProfileRemedy);
 
-/// Throws ProfileError for a key that is none of `known`: a mistyped one would silently leave its value at the default.
-/// `file` names what to correct.
+/// Throws ProfileError for a key that is none of `known` (schedule/known_keys.h). `file` names what to correct.
 void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known,
                          const std::string& file);
 

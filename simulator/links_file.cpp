@@ -46,6 +46,7 @@ std::vector<LinkTime> parse_links(std::string_view json) {
         throw ProfileError(std::string("format is not ") + kFormat +
                            " of version 1; every links file declares that; see docs/links-format.md");
     }
+    refuse_unknown_keys(document, "", {"format", "version", "times"}, "links file");
     const auto list = document.find("times");
     const Json missing;
     Link link;

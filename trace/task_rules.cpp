@@ -1,5 +1,6 @@
 #include "trace/task_rules.h"
 
+#include "schedule/known_keys.h"
 #include "schedule/library_message.h"
 #include "schedule/nearest_name.h"
 #include "schedule/number_text.h"
@@ -78,14 +79,9 @@ private:
     }
 
     void refuse_unknown_keys() const {
-        const std::vector<std::string> known{"name", "pattern", "kind", "kinds", "partition", "micro_batch"};
-        for (const auto& [key, value] : object_.items()) {
-            if (std::ranges::find(known, key) == known.end()) {
-                const auto nearest = nearest_name(key, known);
-                refuse(fmt::format("the key '{}' is unknown; {}; correct it", printable(key),
-                                   nearest ? "the nearest key is " + *nearest
-                                           : fmt::format("the keys are {}", fmt::join(known, ", "))));
-            }
+        if (const auto unknown =
+                unknown_key_of(object_, {"name", "pattern", "kind", "kinds", "partition", "micro_batch"})) {
+            refuse(fmt::format("the key '{}' is unknown; {}; correct it", printable(unknown->key), unknown->instead));
         }
     }
 
@@ -226,6 +222,10 @@ std::vector<TaskRule> parse_rules(std::string_view text, const std::string& file
     if (document.value("version", RulesJson()) != kVersion) {
         refuse(fmt::format("has the version {}; this PipeScope reads version {}; write that version",
                            document.value("version", RulesJson()).dump(), kVersion));
+    }
+    if (const auto unknown = unknown_key_of(document, {"format", "version", "rules"})) {
+        refuse(fmt::format("has the key '{}', which is unknown; {}; correct it", printable(unknown->key),
+                           unknown->instead));
     }
     const RulesJson list = document.value("rules", RulesJson());
     if (!list.is_array() || list.empty()) {

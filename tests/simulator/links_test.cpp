@@ -159,6 +159,12 @@ TEST(Links, ComeFromAFile) {
     EXPECT_EQ(parse_links(links_json(times)), times);
 }
 
+TEST(Links, HaveNoOtherKeys) {
+    EXPECT_THAT(thrown<ProfileError>(
+                    [] { parse_links(R"({"format": "pipescope.links", "version": 1, "tims": [], "times": []})"); }),
+                testing::HasSubstr("tims is unknown; the nearest key is times; correct the links file"));
+}
+
 TEST(Links, TakeMinusZeroForZero) {
     const std::vector<LinkTime> times = parse_links(
         R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 0, "ns": -0.0}, {"bytes": 8, "ns": 1}]})");

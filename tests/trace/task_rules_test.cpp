@@ -114,6 +114,8 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
     refused(file_of(R"({"name": "a", "pattern": "x", "kind": "foward"})"),
             "rule 1 ('a'): the kind 'foward' is unknown; the nearest kind is forward");
     refused(file_of(R"({"name": "a", "patern": "x"})"), "the key 'patern' is unknown; the nearest key is pattern");
+    refused(R"({"format": "pipescope.task-rules", "version": 1, "rule": [], "rules": [{"name": "a"}]})",
+            "has the key 'rule', which is unknown; the nearest key is rules");
     refused(file_of(R"({"name": "a", "pattern": "x(", "kind": "forward"})"), "is no regular expression");
     refused(file_of(R"({"name": "a", "pattern": ")" + std::string(100'000, '(') + R"(", "kind": "forward"})"),
             "is no regular expression");
