@@ -125,7 +125,7 @@ ExitCode merge_command(const MergeFlags& flags) {
         inputs.emplace_back(trace);
     }
     MergedTrace merged;
-    replace_output(flags.output, flags.force, [&](const std::filesystem::path& beside) {
+    replace_trace(flags.output, flags.force, [&](const std::filesystem::path& beside) {
         merged = merge_any(inputs, beside, IfExists::replace, configuration_with(flags, inputs), flags.rules);
     });
     if (merged.tasks == 0) {

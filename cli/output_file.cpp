@@ -2,14 +2,18 @@
 
 #include "cli/stop_signals.h"
 #include "save/durable_file.h"
+#include "save/save_folder.h"
 #include "schedule/error.h"
 #include "simulator/schedule_file.h"
+#include "trace/trace_file.h"
+#include "trace/trace_parts.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <CLI/App.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -81,7 +85,18 @@ void publish_output(const fs::path& from, const fs::path& to, bool force) {
 }
 }  // namespace
 
+void check_no_part(const fs::path& output) {
+    require_no_part(output);
+    if (is_part_of_save(output)) {
+        throw Error(
+            fmt::format("{} is by its name a part of a saved step, which is complete and never changes; choose "
+                        "another name",
+                        output.string()));
+    }
+}
+
 void check_output_name(const fs::path& path, bool force) {
+    check_no_part(path);
     std::error_code ignored;
     const fs::file_status there = fs::symlink_status(path, ignored);  // a link that leads nowhere is somebody's, too
     if (fs::is_directory(path, ignored)) {
@@ -111,6 +126,18 @@ void check_output(const fs::path& path, bool force) {
     }
 }
 
+void check_trace_name(const fs::path& path, bool force) {
+    check_output_name(path, force);
+    if (!force) {
+        require_no_database_parts(path);
+    }
+}
+
+void check_trace_output(const fs::path& path, bool force) {
+    check_output(path, force);
+    check_trace_name(path, force);
+}
+
 void check_schedule_output(const fs::path& path, bool force) {
     if (!is_schedule_file(path.string())) {
         throw UsageError(
@@ -122,54 +149,100 @@ void check_schedule_output(const fs::path& path, bool force) {
 
 void check_not_input(const fs::path& output, const fs::path& input) {
     std::error_code ignored;
-    for (const char* beside : {"", "-wal", ".notes.json"}) {  // what belongs to a trace
-        if (fs::equivalent(output, input.string() + beside, ignored)) {
-            throw Error(fmt::format("{} is {}the input; the output would replace it; choose another output",
-                                    output.string(), *beside == '\0' ? "" : "a part of "));
+    if (fs::equivalent(output, input, ignored)) {
+        throw Error(
+            fmt::format("{} is the input; the output would replace it; choose another output", output.string()));
+    }
+    // An existing part, also by another name; check_no_part() is about names.
+    std::vector<fs::path> parts = database_parts(input);
+    parts.push_back(beside(input, kNotesEnding));
+    for (const fs::path& part : parts) {
+        if (fs::equivalent(output, part, ignored)) {
+            throw Error(fmt::format("{} is a part of the input; the output would replace it; choose another output",
+                                    output.string()));
         }
     }
 }
 
-void check_outputs_are_no_inputs(const CLI::App& command) {
-    const auto is_output = [](const CLI::Option* option) {
-        return option->get_group() == "Output" && option->get_type_name() == "FILE";
-    };
-    const std::vector<const CLI::Option*> options = command.get_options();
-    for (const CLI::Option* output : options) {
-        if (!is_output(output)) {
-            continue;
+namespace {
+struct NamedOutput {
+    std::string option;
+    std::string path;
+    bool is_file = true;  ///< no folder, which keeps what it has
+};
+
+bool is_output(const CLI::Option* option) {
+    const std::string type = option->get_type_name();
+    return option->get_group() == "Output" && (type == "FILE" || type == "DIR" || type == "FOLDER");
+}
+
+std::vector<NamedOutput> outputs_of(const std::vector<const CLI::Option*>& options) {
+    std::vector<NamedOutput> outputs;
+    for (const CLI::Option* option : options) {
+        for (const std::string& path : is_output(option) ? option->results() : std::vector<std::string>()) {
+            outputs.push_back({option->get_name(), path, option->get_type_name() == "FILE"});
         }
-        for (const std::string& file : output->results()) {
-            for (const CLI::Option* input : options) {
-                if (is_output(input)) {
-                    continue;
-                }
-                for (const std::string& value : input->results()) {
-                    check_not_input(file, value);
-                    check_not_input(file, value.substr(0, value.find(':')));  // net.pt:input=3
-                }
+    }
+    return outputs;
+}
+}  // namespace
+
+void check_named_outputs(const CLI::App& command) {
+    const std::vector<const CLI::Option*> options = command.get_options();
+    const std::vector<NamedOutput> outputs = outputs_of(options);
+    for (const NamedOutput& output : outputs) {
+        check_no_part(output.path);
+        for (const CLI::Option* input : options) {
+            if (is_output(input) || !output.is_file) {
+                continue;
             }
+            for (const std::string& value : input->results()) {
+                check_not_input(output.path, value);
+                check_not_input(output.path, value.substr(0, value.find(':')));  // net.pt:input=3
+            }
+        }
+        for (const NamedOutput* before = outputs.data(); before != &output; ++before) {
+            check_apart(before->option, before->path, output.option, output.path);
         }
     }
 }
 
 void check_apart(const std::string& first_option, const fs::path& first, const std::string& second_option,
                  const fs::path& second) {
-    if (!first.empty() && !second.empty() &&
-        fs::absolute(first).lexically_normal() == fs::absolute(second).lexically_normal()) {
+    if (first.empty() || second.empty()) {
+        return;
+    }
+    const auto plain = [](const fs::path& path) {
+        return fs::absolute(path / "").lexically_normal().parent_path();  // of a folder, with or without a last slash
+    };
+    if (plain(first) == plain(second)) {
         throw UsageError(fmt::format("{} and {} are both {}; each writes its own file; change one name", first_option,
                                      second_option, second.string()));
     }
+    const auto check_part = [&](const std::string& part_option, const fs::path& part, const std::string& trace_option,
+                                const fs::path& trace) {
+        if (std::ranges::count(database_parts(plain(trace)), plain(part)) > 0) {
+            throw UsageError(
+                fmt::format("{} is {}, which would be a part of {} {}; each writes its own file; change "
+                            "one name",
+                            part_option, part.string(), trace_option, trace.string()));
+        }
+    };
+    check_part(first_option, first, second_option, second);
+    check_part(second_option, second, first_option, first);
 }
 
-void replace_output(const fs::path& path, bool force, const std::function<void(const fs::path&)>& write) {
-    check_output(path, force);
-    const std::string beside = path.string() + fmt::format(".{}.partial", getpid());
-    const std::vector<fs::path> files = {beside, beside + "-wal", beside + "-shm"};  // SQLite keeps these two beside it
+namespace {
+void replace_file(const fs::path& path, bool force, const std::function<void(const fs::path&)>& write,
+                  const std::function<void()>& before_it_has_its_name) {
+    const fs::path partial = beside(path, fmt::format(".{}.partial", getpid()));
+    std::vector<fs::path> files = database_parts(partial);  // if it is a trace
+    files.push_back(partial);
     const RemovedWhenKilled removed(files);
     try {
-        write(beside);
-        publish_output(beside, path, force);
+        write(partial);
+        before_it_has_its_name();
+        publish_output(partial, path, force);
     } catch (...) {
         for (const fs::path& file : files) {
             std::error_code ignored;
@@ -177,6 +250,24 @@ void replace_output(const fs::path& path, bool force, const std::function<void(c
         }
         throw;
     }
+}
+}  // namespace
+
+void replace_output(const fs::path& path, bool force, const std::function<void(const fs::path&)>& write) {
+    check_output(path, force);
+    replace_file(path, force, write, [] {});
+}
+
+void replace_trace(const fs::path& path, bool force, const std::function<void(const fs::path&)>& write) {
+    check_trace_output(path, force);
+    require_not_being_written(path);
+    replace_file(path, force, write, [&] {
+        if (force) {
+            remove_database_parts(path);
+        } else {
+            require_no_database_parts(path);  // of a trace that began meanwhile
+        }
+    });
 }
 
 void write_output(const fs::path& path, bool force, const std::function<void(std::ostream&)>& write) {

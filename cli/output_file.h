@@ -12,7 +12,8 @@ class App;
 
 namespace pipescope {
 /// Checks a command's output path before any work. Throws Error if the file exists and `force` is false, if it is a
-/// folder or a device, or if its folder is missing or not writable.
+/// folder or a device, if its folder is missing or not writable, or if its name makes it a part of something else
+/// (check_no_part()).
 void check_output(const std::filesystem::path& path, bool force);
 
 /// Like check_output(), for a file that --schedule can read: UsageError unless its name ends in .csv.
@@ -21,14 +22,25 @@ void check_schedule_output(const std::filesystem::path& path, bool force);
 /// Like check_output(), but without the check that the folder is writable.
 void check_output_name(const std::filesystem::path& path, bool force);
 
+/// Like check_output() and check_output_name(), for a trace. Without `force`, parts of a former trace of that name
+/// (trace/trace_parts.h) are refused, too: they are all that is left of what a killed run wrote last.
+void check_trace_output(const std::filesystem::path& path, bool force);
+void check_trace_name(const std::filesystem::path& path, bool force);
+
+/// Throws Error if an output, file or folder, would get the name of a part of an existing trace (trace/trace_parts.h)
+/// or of a saved step, whether such a part exists or not.
+void check_no_part(const std::filesystem::path& output);
+
 /// Throws Error if `output` names the file `input`, which a command reads, by whatever name, or what belongs to such a
 /// trace: its log or its notes. It would be lost.
 void check_not_input(const std::filesystem::path& output, const std::filesystem::path& input);
-/// Likewise for the values of a command's options, once they are parsed. Outputs are those of type FILE in the group
-/// "Output"; every other value may name a file that is read. Files that no option names are up to the command.
-void check_outputs_are_no_inputs(const CLI::App& command);
+/// Likewise for the values of a command's options, once they are parsed. Outputs are the files and folders in the group
+/// "Output"; every other value may name a file that is read. Files that no option names are up to the command. Also
+/// checks each output by check_no_part(), and refuses two outputs of the same name.
+void check_named_outputs(const CLI::App& command);
 
-/// Throws UsageError if two outputs have the same name: the second would replace the first. Empty: not asked for.
+/// Throws UsageError if two outputs have the same name, or one that of a part of the other: it would replace that.
+/// Empty: not asked for.
 void check_apart(const std::string& first_option, const std::filesystem::path& first, const std::string& second_option,
                  const std::filesystem::path& second);
 
@@ -38,6 +50,11 @@ void check_apart(const std::string& first_option, const std::filesystem::path& f
 /// kept, too.
 void replace_output(const std::filesystem::path& path, bool force,
                     const std::function<void(const std::filesystem::path& beside)>& write);
+
+/// Like replace_output(), for a trace, after check_trace_output(). Parts of a former trace go with it: SQLite would
+/// replay them into the new one. Throws TraceError if another process writes the trace that would be replaced.
+void replace_trace(const std::filesystem::path& path, bool force,
+                   const std::function<void(const std::filesystem::path& beside)>& write);
 
 /// Like replace_output(), but for a stream or a text. Throws Error if it cannot be written.
 void write_output(const std::filesystem::path& path, bool force, const std::function<void(std::ostream&)>& write);

@@ -320,7 +320,7 @@ int Program::parse_and_act() {
         return refuse_arguments(error);
     }
     for (const CLI::App* chosen : app_.get_subcommands()) {
-        check_outputs_are_no_inputs(*chosen);
+        check_named_outputs(*chosen);
     }
     return flushed(action_ ? action_() : ExitCode::usage);
 }
@@ -332,7 +332,7 @@ void parse_words(CLI::App& command, const std::vector<std::string>& words) {
     } catch (const CLI::ParseError& error) {
         throw UsageError(problem_of(error, command, words, command.remaining(true)));
     }
-    check_outputs_are_no_inputs(command);
+    check_named_outputs(command);
 }
 
 /// Refuses an unknown command and lists the known ones. CLI11 would only report a missing command.

@@ -7,6 +7,7 @@
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
+#include "trace/trace_parts.h"
 #include "trace/trace_reader.h"
 
 #include <fmt/format.h>
@@ -193,19 +194,18 @@ public:
             return;
         }
         std::error_code ignored;
-        for (const char* part : kParts) {
-            fs::remove(path_.string() + kAside + part, ignored);
-        }
+        fs::remove(beside(path_, kAside), ignored);
+        remove_database_parts(beside(path_, kAside));
     }
 
 private:
     static constexpr const char* kAside = ".replaced";
-    static constexpr std::array kParts = {"", "-wal", "-shm", "-journal"};  // names used by SQLite
 
     void move(const std::string& from, const std::string& to) const {
         std::error_code ignored;  // most of the parts do not exist
-        for (const char* part : kParts) {
-            fs::rename(path_.string() + from + part, path_.string() + to + part, ignored);
+        fs::rename(beside(path_, from), beside(path_, to), ignored);
+        for (const std::string_view part : kDatabaseParts) {
+            fs::rename(beside(beside(path_, from), part), beside(beside(path_, to), part), ignored);
         }
     }
     const fs::path path_;
@@ -261,7 +261,7 @@ ExitCode record_command(const RecordFlags& flags) {
     const fs::path program = find_program(flags.command.front());
     // Absolute, because the program may change its working directory.
     const fs::path trace = fs::absolute(flags.output.empty() ? program.filename().string() + ".sqlite" : flags.output);
-    check_output(trace, flags.force);
+    check_trace_output(trace, flags.force);
     check_not_input(trace, program);
     check_no_other_tool();
     const fs::path library = require_inject_library();

@@ -133,7 +133,7 @@ void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
         check_schedule_output(outputs.schedule_output, outputs.force);
     }
     if (!outputs.trace.empty()) {
-        check_output(outputs.trace, outputs.force);
+        check_trace_output(outputs.trace, outputs.force);
     }
 }
 
@@ -142,7 +142,7 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
         write_output(outputs.schedule_output, outputs.force, order_csv(*answer.simulation));
     }
     if (!outputs.trace.empty()) {
-        replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
+        replace_trace(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
             write_simulation(beside, answer.pipeline.profile, *answer.simulation);
         });
     }
@@ -154,13 +154,13 @@ LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlag
         throw UsageError("--schedule is all with --cluster; a layout has one schedule; name it");
     }
     if (!outputs.trace.empty()) {
-        check_output(outputs.trace, outputs.force);
+        check_trace_output(outputs.trace, outputs.force);
     }
     LayoutAnswer answer =
         layout_answer({flags.profile, profile}, layout, flags.simulated.pipeline, flags.simulated.recompute);
     if (!outputs.trace.empty()) {
         const LayoutStep& step = answer.step;
-        replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
+        replace_trace(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
             write_simulation(beside, step.profile, step.simulation, step_on_cluster(step));
         });
     }

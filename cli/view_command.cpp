@@ -74,7 +74,6 @@ ExitCode view_command(ViewFlags flags) {
             shown.files.size()));
     }
     check_view_options(shown);
-    check_apart("--render", shown.render, "--report", shown.report);
     for (const std::string& output : {shown.render, shown.report}) {
         if (!output.empty()) {
             check_output(output, shown.force);

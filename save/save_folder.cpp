@@ -28,6 +28,14 @@ bool is_of_save(const std::string& name) {
     return std::regex_match(name, names);
 }
 
+/// True for the folder of a step, whole or unfinished.
+bool is_step(std::string name) {
+    if (name.ends_with(kPartial)) {
+        name.resize(name.size() - kPartial.size());
+    }
+    return step_of_name(name).has_value();
+}
+
 std::vector<fs::path> entries_of(const fs::path& folder) {
     std::error_code ignored;
     std::vector<fs::path> entries;
@@ -134,6 +142,17 @@ SaveChecksums take_checksums(const fs::path& partial, int num_ranks) {
     return all;
 }
 }  // namespace
+
+bool is_part_of_save(const fs::path& path) {
+    return is_of_save(path.filename()) && is_step(fs::absolute(path).lexically_normal().parent_path().filename());
+}
+
+bool is_in_step_of(const fs::path& folder, const fs::path& path) {
+    std::error_code ignored;
+    const fs::path inside = fs::weakly_canonical(fs::absolute(path), ignored)
+                                .lexically_relative(fs::weakly_canonical(fs::absolute(folder), ignored));
+    return !inside.empty() && is_step(inside.begin()->string());
+}
 
 SaveFolder::SaveFolder(fs::path folder, SavingRanks ranks) : path_(std::move(folder)), ranks_(std::move(ranks)) {
     if (!is_first()) {

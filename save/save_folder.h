@@ -23,6 +23,11 @@ struct TensorsToSave {
     std::map<std::string, std::string> shared;  ///< further names of stored tensors, for other readers
 };
 
+/// True if a saved step has, or could have, a file of that name: one of its files in a folder named like a step.
+bool is_part_of_save(const std::filesystem::path& path);
+/// True if the path lies in a step that is, or will be, saved into the folder, or would take the step's place.
+bool is_in_step_of(const std::filesystem::path& folder, const std::filesystem::path& path);
+
 /// The folder that a training saves its steps into (save/saved_step.h). A process killed at any instant leaves only
 /// whole steps: a step is written into step-000010.partial, brought to the disk, and then renamed. The newest two steps
 /// are kept; others are removed once a new one is in place. Other files in the folder stay.

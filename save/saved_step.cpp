@@ -32,15 +32,6 @@ std::string padded(std::int64_t number, int digits) {
     return {text.data(), static_cast<std::size_t>(length)};
 }
 
-/// Empty unless name_of_step() gives this name.
-std::optional<std::int64_t> step_of_name(const std::string& name) {
-    if (!name.starts_with(kStepPrefix) || name.size() < kStepPrefix.size() + kStepDigits) {
-        return std::nullopt;
-    }
-    const auto step = number_in<std::int64_t>(std::string_view(name).substr(kStepPrefix.size()));
-    return step && *step >= 0 && name_of_step(*step) == name ? step : std::nullopt;
-}
-
 /// Throws for a link, which could lead to a file of another save, or out of all.
 void require_own_file(const fs::path& path) {
     std::error_code ignored;
@@ -201,6 +192,14 @@ std::string_view to_string(TensorKind kind) {
 
 std::string name_of_step(std::int64_t step) {
     return std::string(kStepPrefix) + padded(step, kStepDigits);
+}
+
+std::optional<std::int64_t> step_of_name(const std::string& name) {
+    if (!name.starts_with(kStepPrefix) || name.size() < kStepPrefix.size() + kStepDigits) {
+        return std::nullopt;
+    }
+    const auto step = number_in<std::int64_t>(std::string_view(name).substr(kStepPrefix.size()));
+    return step && *step >= 0 && name_of_step(*step) == name ? step : std::nullopt;
 }
 
 std::string name_of_tensors(TensorKind kind, int rank, int num_ranks) {

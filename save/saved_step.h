@@ -25,6 +25,8 @@ std::string_view to_string(TensorKind kind);
 
 /// Names of files and folders. Ranks count from 0, file names from 1.
 std::string name_of_step(std::int64_t step);
+/// Empty unless name_of_step() gives this name.
+std::optional<std::int64_t> step_of_name(const std::string& name);
 std::string name_of_tensors(TensorKind kind, int rank, int num_ranks);
 std::string name_of_index(TensorKind kind);
 /// While a step is saved only: the checksums of the rank's files.

@@ -3,6 +3,7 @@
 #include "schedule/printable.h"
 #include "trace/sqlite_guard.h"
 #include "trace/sqlite_rows.h"
+#include "trace/trace_parts.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>

@@ -2,6 +2,7 @@
 
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
+#include "trace/trace_parts.h"
 #include "trace/trace_writer.h"
 
 #include <sys/vfs.h>

@@ -9,12 +9,6 @@ std::string quoted(const std::filesystem::path& path) {
     return "'" + path.string() + "'";
 }
 
-std::filesystem::path beside(const std::filesystem::path& path, std::string_view suffix) {
-    std::filesystem::path other = path;
-    other += suffix;
-    return other;
-}
-
 void refuse_damaged(const DamagedValue& damage, const std::filesystem::path& path) {
     throw TraceFormatError("trace " + quoted(path) + " is damaged: " + damage.what() + "; record it again");
 }

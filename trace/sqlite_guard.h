@@ -41,6 +41,4 @@ auto guard_sqlite(std::string_view doing, const std::filesystem::path& path, Bod
 
 /// The path as in messages: "'out.sqlite'".
 std::string quoted(const std::filesystem::path& path);
-/// A file that SQLite keeps beside a database: the write-ahead log, its index, or a rollback journal.
-std::filesystem::path beside(const std::filesystem::path& path, std::string_view suffix);
 }  // namespace pipescope

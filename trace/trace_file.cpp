@@ -6,6 +6,7 @@
 #include "trace/shared_disk.h"
 #include "trace/sqlite_guard.h"
 #include "trace/sqlite_insert.h"
+#include "trace/trace_parts.h"
 #include "trace/trace_schema.h"
 
 #include <fcntl.h>
@@ -62,7 +63,7 @@ public:
         if (!path_.empty()) {
             std::error_code ignored;
             fs::remove(path_, ignored);
-            fs::remove(beside(path_, "-journal"), ignored);
+            remove_database_parts(path_);
         }
     }
     void keep() { path_.clear(); }
@@ -98,10 +99,12 @@ void fill_new_file(const fs::path& path) {
     });
 }
 
-/// Refuses to replace a trace that is being written: two writers of one name would share a write-ahead log and ruin
-/// both files. SQLite does not let such a file leave WAL mode.
+}  // namespace
+
+// SQLite does not let such a file leave WAL mode.
 void require_not_being_written(const fs::path& path) {
-    if (!fs::exists(beside(path, "-wal"))) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored) || !fs::exists(beside(path, "-wal"))) {
         return;
     }
     try {
@@ -116,6 +119,7 @@ void require_not_being_written(const fs::path& path) {
     }
 }
 
+namespace {
 /// Replaces a file, or a link, whose target stays.
 void replace_file(const fs::path& path) {
     if (!fs::is_symlink(path)) {
@@ -131,9 +135,7 @@ void replace_file(const fs::path& path) {
     Unfinished unfinished(fresh);
     fill_new_file(fresh);
     // The old trace is given up from here on. Its log must go first, or SQLite would replay it into the new file.
-    for (const char* suffix : {"-wal", "-shm", "-journal"}) {
-        fs::remove(beside(path, suffix), ignored);
-    }
+    remove_database_parts(path);
     std::error_code failure;
     fs::rename(fresh, path, failure);
     if (failure) {
@@ -186,9 +188,15 @@ fs::path create_trace_file(const fs::path& target, IfExists if_exists) {
     if (target.empty()) {
         throw TraceError("the trace's path is empty; a trace needs a file name; give one, such as out.sqlite");
     }
+    require_no_part(target);
     std::error_code ignored;
     const fs::file_status there = fs::symlink_status(target, ignored);
     if (!fs::exists(there)) {
+        if (if_exists == IfExists::refuse) {
+            require_no_database_parts(target);
+        } else {
+            remove_database_parts(target);  // SQLite would replay a log into the new file
+        }
         create_exclusively(target);
         Unfinished unfinished(target);
         fill_new_file(target);
@@ -257,15 +265,14 @@ void require_sqlite_file(const fs::path& path) {
     if (!fs::is_regular_file(status)) {
         refuse(path, "it is not a regular file");
     }
-    std::array<char, 16> head{};
+    std::array<char, kSqliteHead.size()> head{};
     std::ifstream file(path, std::ios::binary);
     if (!file) {
         throw TraceError("cannot read trace " + quoted(path) + ": " + std::strerror(errno) + "; check its permissions");
     }
     file.read(head.data(), head.size());
     const auto size = static_cast<std::size_t>(file.gcount());
-    constexpr std::string_view kMagic("SQLite format 3\0", 16);
-    if (const std::string_view text(head.data(), size); text != kMagic) {
+    if (const std::string_view text(head.data(), size); text != kSqliteHead) {
         refuse_by_head(path, text);
     }
 }

@@ -9,8 +9,13 @@
 namespace pipescope {
 /// Creates the file of a new trace with its tables and format stamp, and returns its path. An existing file, or a link,
 /// is refused unless IfExists::replace; then it stays until the new one is complete. What a link leads to is never
-/// changed. Throws TraceError.
+/// changed. The same holds for the parts of a former trace (trace/trace_parts.h); the name of a part of another trace
+/// is refused always. Throws TraceError.
 std::filesystem::path create_trace_file(const std::filesystem::path& target, IfExists if_exists);
+
+/// Throws TraceError if another process has the trace open to write: two writers of one name would share a write-ahead
+/// log and ruin both files.
+void require_not_being_written(const std::filesystem::path& path);
 
 /// Merges the write-ahead log into the database and leaves WAL mode, so that a single file holds everything. If a
 /// reader has the file open, it stays in WAL mode, but is complete.

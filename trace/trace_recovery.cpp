@@ -3,6 +3,7 @@
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
+#include "trace/trace_parts.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_schema.h"
 

@@ -24,6 +24,7 @@
 #include "models/zoo.h"
 #include "profiler/layers/profile_assembly.h"
 #include "save/save_error.h"
+#include "save/save_folder.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/sample_statistics.h"
@@ -390,12 +391,13 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     const std::vector<Assumption> assumptions = assume(options, flags, model);
     check_training(model, options);
     if (!flags.trace.empty()) {
-        check_output_name(options.trace, flags.force);  // training also runs if the folder is not writable
+        check_trace_name(options.trace, flags.force);  // training also runs if the folder is not writable
         check_not_input(options.trace, file_of_model(flags.model).value_or(""));
-        for (const std::filesystem::path& step : saved_steps(flags.save.folder)) {
-            for (const auto& file : std::filesystem::directory_iterator(step)) {
-                check_not_input(options.trace, file.path());
-            }
+        if (!flags.save.folder.empty() && is_in_step_of(flags.save.folder, options.trace)) {
+            throw Error(
+                fmt::format("--trace is {}, in a step of --save {}; only a save makes what is there; choose "
+                            "another name",
+                            options.trace.string(), flags.save.folder.string()));
         }
     }
     const std::unique_ptr<TrainingSaves> saves = open_saves(flags, options);

@@ -404,7 +404,7 @@ public:
         if (options_.trace.empty()) {
             return open_temporary();
         }
-        check_output_name(options_.trace, options_.force);
+        check_trace_name(options_.trace, options_.force);
         try {
             path_ = options_.trace;
             return Recorder({.path = path_, .if_exists = options_.force ? IfExists::replace : IfExists::refuse});

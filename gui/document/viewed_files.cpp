@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "trace/run_files.h"
 #include "trace/shared_disk.h"
+#include "trace/trace_parts.h"
 
 #include <QDir>
 #include <QFile>
@@ -18,10 +19,6 @@
 
 namespace pipescope {
 namespace {
-bool isDatabase(const QString& path) {
-    QFile file(path);
-    return QFileInfo(path).isFile() && file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
-}
 /// Device and inode: a file that takes another one's place has others. Zeros if there is no file.
 std::pair<std::uint64_t, std::uint64_t> identityOf(const QString& path) {
     struct stat found {};
@@ -129,7 +126,7 @@ QString ViewedFiles::database() {
                                      : " is no longer the file that is shown: another one took its place; open it "
                                        "again, or press F5"));
     }
-    if (isDatabase(files_.front())) {
+    if (is_sqlite_file(files_.front().toStdString())) {
         return files_.front();
     }
     if (imported_.isEmpty()) {

@@ -10,6 +10,7 @@
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/printable.h"
+#include "trace/trace_parts.h"
 
 #include <unistd.h>
 
@@ -68,7 +69,8 @@ std::unique_ptr<Recorder> make_recorder() {
         try {
             return std::make_unique<Recorder>(RecorderOptions{.path = name(k)});
         } catch (const TraceError&) {
-            if (!is_under_record() || k == kMostPrograms || !std::filesystem::exists(name(k))) {
+            const bool is_taken = std::filesystem::exists(name(k)) || has_database_parts(name(k));
+            if (!is_under_record() || k == kMostPrograms || !is_taken) {
                 throw;
             }
         }

@@ -368,6 +368,12 @@ TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
     EXPECT_EQ(recovery.at("was_open"), true);
     EXPECT_GE(recovery.at("steps").get<int>(), 3);
     EXPECT_FALSE(user.has("k.sqlite-wal"));
+    user.writes("new.sqlite-wal", "last steps");
+    const std::string again = "run emulated:e.json --balance 4,4 -m 8 --batch 8 --steps 1 --trace new.sqlite";
+    EXPECT_THAT(refused(1, again), HasSubstr("new.sqlite-wal exists without the trace new.sqlite"));
+    EXPECT_EQ(user.reads("new.sqlite-wal"), "last steps");
+    user.succeeds(again + " --force");
+    EXPECT_FALSE(user.has("new.sqlite-wal"));
     EXPECT_GE(user.succeeds("compare k.sqlite --json").json().at("steps").size(), 1u);
 }
 

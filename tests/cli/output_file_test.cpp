@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "trace/trace_parts.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -107,9 +108,50 @@ TEST(OutputFile, NeverReplacesADevice) {
 TEST(OutputFile, RefusesTwoOutputsOfOneName) {
     EXPECT_THAT(thrown<UsageError>([] { check_apart("--render", "a.pdf", "--report", "./a.pdf"); }),
                 HasSubstr("--render and --report are both ./a.pdf; "));
+    EXPECT_THAT(thrown<UsageError>([] { check_apart("--trace", "a", "--save", "./a/"); }),
+                HasSubstr("--trace and --save are both ./a/; "));
+    EXPECT_THAT(thrown<UsageError>([] { check_apart("--trace", "a", "--report", "./a-wal"); }),
+                HasSubstr("--report is ./a-wal, which would be a part of --trace a; "));
     check_apart("--render", "a.pdf", "--report", "b.pdf");
     check_apart("--render", "a.pdf", "--report", "");
     check_apart("--render", "", "--report", "");
+}
+
+TEST(OutputFile, RefusesTheNamesOfPartsOfATraceAndOfASave) {
+    const TemporaryFolder folder;
+    write_text(folder / "t.sqlite", std::string(kSqliteHead) + "...");
+    std::filesystem::create_directory(folder / "step-000002");
+    for (const char* name : {"t.sqlite-wal", "t.sqlite-shm", "t.sqlite-journal", "t.sqlite.notes.json",
+                             "step-000002/training.json", "step-000002/model-00003-of-00004.safetensors"}) {
+        for (const bool force : {false, true}) {
+            EXPECT_THAT(
+                thrown<Error>([&] { write_output(folder / name, force, "text"); }),
+                AllOf(HasSubstr(std::string(name) + " is by its name a part of "), HasSubstr("choose another name")));
+        }
+        EXPECT_FALSE(std::filesystem::exists(folder / name));
+    }
+    write_output(folder / "none.sqlite-wal", false, "text");
+    write_output(folder / "training.json", false, "text");
+}
+
+TEST(OutputFile, ATraceReplacesPartsOfAFormerOneOnlyIfForced) {
+    const TemporaryFolder folder;
+    for (const char* ending : {"-wal", "-shm", "-journal"}) {
+        const std::filesystem::path part = folder / (std::string("t.sqlite") + ending);
+        write_text(part, "last steps");
+        const auto write = [&](bool force) {
+            replace_trace(folder / "t.sqlite", force,
+                          [](const std::filesystem::path& beside) { write_text(beside, "trace"); });
+        };
+        EXPECT_THAT(thrown<Error>([&] { write(false); }),
+                    AllOf(HasSubstr(part.string() + " exists without the trace "), HasSubstr("--force")));
+        EXPECT_EQ(read_text(part), "last steps");
+        EXPECT_FALSE(std::filesystem::exists(folder / "t.sqlite"));
+        write(true);
+        EXPECT_FALSE(std::filesystem::exists(part));
+        EXPECT_EQ(read_text(folder / "t.sqlite"), "trace");
+        std::filesystem::remove(folder / "t.sqlite");
+    }
 }
 
 TEST(OutputFile, RefusesAFolderAndAMissingFolder) {

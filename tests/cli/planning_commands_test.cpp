@@ -267,7 +267,10 @@ TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
     }
     user.writes("t.sqlite.notes.json", "{}");
     EXPECT_THAT(user.types("view t.sqlite --render t.sqlite.notes.json --force").err,
-                HasSubstr("t.sqlite.notes.json is a part of the input"));
+                HasSubstr("t.sqlite.notes.json is by its name a part of t.sqlite, where the viewer keeps notes"));
+    EXPECT_EQ(user.types_to_shell("ln t.sqlite.notes.json hard.notes").code, 0);
+    EXPECT_THAT(user.types("view t.sqlite --render hard.notes --force").err,
+                HasSubstr("hard.notes is a part of the input"));
     EXPECT_EQ(user.types("view t.sqlite --render a.pdf --report ./a.pdf").code, 2);
     EXPECT_THAT(user.types("view t.sqlite --critical-path").err, HasSubstr("--critical-path is about a picture"));
     EXPECT_THAT(user.types("view t.sqlite --all").err, HasSubstr("--all is about a picture"));
@@ -278,6 +281,84 @@ TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
     }
     user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite --force");
     EXPECT_FALSE(user.has("t.sqlite-wal"));
+}
+
+// A mistyped key of a file that people write would silently leave its value at the default. A profile may come from a
+// later version.
+TEST_F(PlanningCommands, JsonInputsRefuseUnknownKeysExceptThoseThatProgramsWrite) {
+    const std::string simulate = "simulate p.json --balance 2,2 -m 2 --batch 2 ";
+    user.succeeds(simulate + "--trace t.sqlite");
+    struct Input {
+        std::string text;
+        std::string line;
+    };
+    const std::vector<Input> inputs = {
+        {R"({"format": "pipescope.links", "version": 1, KEY"times": [{KEY"bytes": 0, "ns": 1}, {"bytes": 8, "ns": 2}]})",
+         simulate + "--links in.json"},
+        {R"({"format": "pipescope.devices", "version": 1, KEY"devices": [{KEY"name": "x", )"
+         R"("flops_per_second": {KEY"float32": 1e12}, "memory_bytes": 1e12, "memory_bytes_per_second": 1e12, )"
+         R"("link_bytes_per_second": 1e9, "source": "a test"}]})",
+         simulate + "--device-types x --device-catalogue in.json"},
+        {R"({"format": "pipescope.cluster", "version": 1, KEY"name": "c", "nodes": [{KEY"device": "A100", "count": 2, )"
+         R"("devices": 4}], "between_nodes": {KEY"bytes_per_second": 1e9}})",
+         "doctor --cluster in.json"},
+        {R"({"format": "pipescope.task-rules", "version": 1, KEY"rules": [{KEY"name": "a", "pattern": "x", )"
+         R"("kind": "step"}]})",
+         "export t.sqlite --task-rules in.json --format csv -o t.csv --force"},
+    };
+    const std::string mark = "KEY";
+    const auto with_key_at = [&](std::string text, std::size_t place) {
+        for (std::size_t k = 0, at = text.find(mark); at != std::string::npos; at = text.find(mark), ++k) {
+            text.replace(at, mark.size(), k == place ? R"("colour": 1, )" : "");
+        }
+        return text;
+    };
+    for (const Input& input : inputs) {
+        user.writes("in.json", with_key_at(input.text, 99));
+        user.succeeds(input.line);
+        std::size_t places = 0;
+        for (std::size_t at = 0; (at = input.text.find(mark, at)) != std::string::npos; ++at) {
+            user.writes("in.json", with_key_at(input.text, places++));
+            const CommandResult refused = user.types(input.line);
+            EXPECT_NE(refused.code, 0) << input.line;
+            EXPECT_THAT(refused.err + refused.out, AllOf(HasSubstr("colour"), HasSubstr("unknown"))) << input.line;
+        }
+        EXPECT_GE(places, 2U);
+    }
+    auto profile = nlohmann::ordered_json::parse(chain({10, 10, 10, 10}));
+    profile["colour"] = profile["layers"][0]["colour"] = 1;
+    user.writes("later.json", profile.dump());
+    user.succeeds("simulate later.json --balance 2,2 -m 2 --batch 2");
+}
+
+TEST_F(PlanningCommands, NoOutputGetsTheNameOfAPartOfATrace) {
+    const std::string simulate = "simulate p.json --balance 2,2 -m 2 --batch 2 ";
+    user.succeeds(simulate + "--trace t.sqlite");
+    for (const std::string& line :
+         {std::string("export t.sqlite --format csv -o t.sqlite-wal"), simulate + "--trace t.sqlite-journal",
+          simulate + "--trace t.sqlite-wal --force", std::string("merge t.sqlite -o ./t.sqlite-shm"),
+          std::string("record -o t.sqlite-wal -- true"), std::string("view t.sqlite --report t.sqlite-wal")}) {
+        const CommandResult result = user.types(line);
+        EXPECT_EQ(result.code, 1) << line;
+        EXPECT_THAT(result.err, HasSubstr(" is by its name a part of ")) << line;
+    }
+    for (const char* part : {"t.sqlite-wal", "t.sqlite-shm", "t.sqlite-journal"}) {
+        EXPECT_FALSE(user.has(part));
+    }
+    user.succeeds("export t.sqlite --format csv -o t.csv");
+}
+
+TEST_F(PlanningCommands, ASimulatedTraceKeepsTheLogOfATraceThatWasMoved) {
+    const std::string simulate = "simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite";
+    user.writes("t.sqlite-wal", "last steps");
+    const CommandResult kept = user.types(simulate);
+    EXPECT_EQ(kept.code, 1);
+    EXPECT_THAT(kept.err, AllOf(HasSubstr("t.sqlite-wal exists without the trace t.sqlite"), HasSubstr("--force")));
+    EXPECT_EQ(user.reads("t.sqlite-wal"), "last steps");
+    EXPECT_FALSE(user.has("t.sqlite"));
+    user.succeeds(simulate + " --force");
+    EXPECT_FALSE(user.has("t.sqlite-wal"));
+    user.succeeds("export t.sqlite --format csv -o t.csv");
 }
 
 TEST_F(PlanningCommands, AllSchedulesAreComparedOnTheirOwnTerms) {

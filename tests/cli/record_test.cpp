@@ -59,6 +59,17 @@ TEST_F(Record, TellsHowFarTheClocksDriftedApart) {
                               ": 4 ranges, 0 tasks; clock drift " + drift + " ns\n");
 }
 
+TEST_F(Record, KeepsTheLogOfATraceThatWasMoved) {
+    user.writes("out.sqlite-wal", "last steps");
+    EXPECT_THAT(user.types("record -o out.sqlite -- " + kProgram).err,
+                HasSubstr("out.sqlite-wal exists without the trace "));
+    EXPECT_EQ(user.reads("out.sqlite-wal"), "last steps");
+    EXPECT_FALSE(user.has("out.sqlite"));
+    user.types("record -o out.sqlite --force -- " + kProgram);
+    EXPECT_EQ(trace("out.sqlite").run().at("closed"), "true");
+    EXPECT_FALSE(user.has("out.sqlite-wal"));
+}
+
 TEST_F(Record, MakesTasksOfRangesWithATaskKey) {
     user.types("record -o out.sqlite -- " + kProgram + " task");
     const Timeline timeline = trace("out.sqlite").timeline(Source::measured);

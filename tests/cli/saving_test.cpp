@@ -268,8 +268,15 @@ TEST(Saving, ATraceNeverReplacesAFileOfTheSave) {
     user.succeeds(kMlp + "--steps 2 --save d");
     const std::string before = user.reads("d/step-000002/training.json");
     EXPECT_THAT(user.types(kMlp + "--steps 4 --save d --resume --trace d/step-000002/training.json --force").err,
-                HasSubstr("training.json is the input"));
+                HasSubstr("training.json is by its name a part of a saved step"));
     EXPECT_EQ(user.reads("d/step-000002/training.json"), before);
+    for (const std::string trace : {"d/step-000004", "d/step-000004.partial", "d/step-000002/t.sqlite"}) {
+        EXPECT_THAT(user.types(kMlp + "--steps 4 --save d --resume --trace " + trace).err,
+                    HasSubstr("--trace is " + trace + ", in a step of --save d; "));
+    }
+    EXPECT_THAT(user.types(kMlp + "--steps 2 --save e --trace ./e").err,
+                HasSubstr("--save and --trace are both ./e; "));
+    user.succeeds(kMlp + "--steps 4 --save d --resume --trace d/t.sqlite");
 }
 
 TEST(Saving, ASaveWithoutChecksumsIsLoadedWithAWarning) {

@@ -481,5 +481,23 @@ TEST(SavedSteps, AreThoseWithAName) {
     EXPECT_THAT(saved_steps(folder.path()),
                 ElementsAre(folder / "step-000002", folder / "step-000010", folder / "step-1000000"));
 }
+
+TEST(SavedSteps, KnowTheNamesOfTheirParts) {
+    const TemporaryFolder folder;
+    for (const char* part : {"step-000002/training.json", "step-000002.partial/checksums-00001-of-00002.json",
+                             "step-1000000/./model.safetensors.index.json"}) {
+        EXPECT_TRUE(is_part_of_save(folder / part)) << part;
+        EXPECT_TRUE(is_in_step_of(folder.path(), folder / part)) << part;
+        EXPECT_FALSE(is_in_step_of(folder / "other", folder / part)) << part;
+    }
+    for (const char* other : {"training.json", "step-2/training.json", "saves/training.json"}) {
+        EXPECT_FALSE(is_part_of_save(folder / other)) << other;
+        EXPECT_FALSE(is_in_step_of(folder.path(), folder / other)) << other;
+    }
+    EXPECT_FALSE(is_part_of_save(folder / "step-000002/t.sqlite"));
+    for (const char* inside : {"step-000002", "step-000002.partial", "step-000002/t.sqlite", "a/../step-000002/t"}) {
+        EXPECT_TRUE(is_in_step_of(folder.path(), folder / inside)) << inside;
+    }
+}
 }  // namespace
 }  // namespace pipescope
