@@ -99,9 +99,9 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
         table.add_row({std::to_string(step.layout.devices()), step.device, to_string(step.layout),
                        to_string(step.simulation.options.schedule), to_string(step.layout.recompute),
                        std::to_string(step.layout.zero), format_duration(Nanoseconds{std::llround(step.step_ns())}),
-                       fmt::format("{:.1f}", step.tflops_per_device()), format_bytes(highest_peak(step.simulation)),
-                       hours_text(each.run_hours), fmt::format("{:.6g}", each.cost),
-                       format_percent(each.checkpoints.effective), notes_of(each), each.reason});
+                       tflops_text(step), format_bytes(highest_peak(step.simulation)), hours_text(each.run_hours),
+                       fmt::format("{:.6g}", each.cost), format_percent(each.checkpoints.effective), notes_of(each),
+                       each.reason});
     }
     std::string text = table.str();
     text += fmt::format(
@@ -158,7 +158,10 @@ void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags&
 ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, const PipelineFlags& pipeline,
                             const std::string& rank_by, const std::function<bool(double)>& progress) {
     ClusterPlanRequest& request = flags.request;
-    const Cluster cluster = with_types(cluster_of({flags.cluster, {}}, pipeline), pipeline.device_types);
+    Cluster cluster = with_types(cluster_of({flags.cluster, {}}, pipeline), pipeline.device_types);
+    for (NodeGroup& group : cluster.groups) {
+        leave_room(group, pipeline);
+    }
     constexpr double kNsPerSecond = 1e9;
     if (!(flags.checkpoint_ns > 0)) {
         throw UsageError(

@@ -3,6 +3,7 @@
 #include "analysis/bubble_causes.h"
 #include "analysis/recorded_run.h"
 #include "balance/profile_file.h"
+#include "cli/or_null.h"
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
@@ -163,9 +164,12 @@ double parse_tokens(const std::string& text) {
 }
 
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
-    Cluster cluster = load_cluster(flags.cluster, pipeline.device_catalogue.empty()
-                                                      ? device_catalogue()
-                                                      : load_device_catalogue(pipeline.device_catalogue));
+    return load_cluster(flags.cluster, pipeline.device_catalogue.empty()
+                                           ? device_catalogue()
+                                           : load_device_catalogue(pipeline.device_catalogue));
+}
+
+void leave_room(NodeGroup& group, const PipelineFlags& pipeline) {
     const Hardware& hardware = pipeline.options.hardware;
     if (!hardware.memory_limits.empty()) {
         throw UsageError(memory_limit_text(hardware) +
@@ -175,15 +179,12 @@ Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
         throw UsageError(memory_limit_text(hardware) +
                          " with --cluster; tensors need some memory; give a size, such as 72GiB");
     }
-    for (NodeGroup& group : cluster.groups) {
-        if (pipeline.headroom) {
-            set_headroom(group.device, *pipeline.headroom);
-        }
-        if (hardware.memory_limit && *hardware.memory_limit < group.device.tensor_bytes()) {
-            set_headroom(group.device, group.device.memory_bytes - *hardware.memory_limit);
-        }
+    if (pipeline.headroom) {
+        set_headroom(group.device, *pipeline.headroom);
     }
-    return cluster;
+    if (hardware.memory_limit && *hardware.memory_limit < group.device.tensor_bytes()) {
+        set_headroom(group.device, group.device.memory_bytes - *hardware.memory_limit);
+    }
 }
 
 namespace {
@@ -207,6 +208,12 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutFlags& flags, con
     const auto parts_on = [types = pipeline.device_types](const Cluster& cluster, const Layout& on) {
         return parse_pipeline_parts(types, cluster, on.pipeline);
     };
+    const PipelineParts parts = parts_on(found.cluster, layout);
+    for (NodeGroup& group : found.cluster.groups) {
+        if (std::ranges::any_of(parts, [&](const PipelinePart& part) { return part.group == &group; })) {
+            leave_room(group, pipeline);
+        }
+    }
     if (what.is_model()) {
         if (pipeline.optimizer || pipeline.checkpoint || pipeline.options.master_weights ||
             pipeline.options.balance != PipelineOptions{}.balance) {
@@ -279,8 +286,8 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["parameter_gather_ns"] = whole(step.gather_ns);
     object["optimizer_ns"] = whole(step.optimizer_ns);
     object.erase("tokens_per_second");  // of the pipeline alone
-    object["tflops_per_device"] = step.tflops_per_device();
-    object["hardware_tflops_per_device"] = step.hardware_tflops_per_device();
+    object["tflops_per_device"] = or_null(step.tflops_per_device());
+    object["hardware_tflops_per_device"] = or_null(step.hardware_tflops_per_device());
     if (step.tokens > 0) {
         object["tokens_per_second"] = step.tokens_per_second();
         object["model_flops"] = step.model_flops;
@@ -374,6 +381,11 @@ std::string duration_text(double ns) {
 }
 }  // namespace
 
+std::string tflops_text(const LayoutStep& step) {
+    const std::optional<double> tflops = step.tflops_per_device();
+    return tflops ? fmt::format("{:.1f}", *tflops) : "unknown";
+}
+
 std::string step_text(const LayoutStep& step) {
     const Layout& layout = step.layout;
     std::string text =
@@ -398,8 +410,8 @@ std::string step_text(const LayoutStep& step) {
     };
     table.add_row({duration_text(step.step_ns()), format_duration(step.simulation.step_time),
                    duration_text(step.tied_ns), duration_text(step.gather_ns), duration_text(step.optimizer_ns),
-                   fmt::format("{:.1f}", step.tflops_per_device()), mfu_text(step.model_flops),
-                   mfu_text(step.causal_flops), fmt::format("{:.2f}", step.samples_per_second()),
+                   tflops_text(step), mfu_text(step.model_flops), mfu_text(step.causal_flops),
+                   fmt::format("{:.2f}", step.samples_per_second()),
                    step.tokens > 0 ? fmt::format("{:.0f}", step.tokens_per_second()) : ""});
     return text + table.str();
 }

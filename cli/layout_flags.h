@@ -48,6 +48,8 @@ void check_options_with_cluster(const CLI::App& command, bool has_cluster, const
 
 /// The cluster of --cluster, with the devices of --device-catalogue or the built-in ones.
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline);
+/// Gives nodes that are used the room of --headroom and --memory-limit. Throws UsageError if it leaves tensors none.
+void leave_room(NodeGroup& group, const PipelineFlags& pipeline);
 /// A layout's step, with its memory, and how much shorter it would be without each of its limits.
 struct LayoutAnswer {
     LayoutStep step;
@@ -67,6 +69,8 @@ nlohmann::ordered_json layout_answer_json(const LayoutAnswer& answer);
 
 /// The parts with the bubble by cause, and the limits.
 nlohmann::ordered_json limits_json(const LayoutStep& step, const std::vector<StepLimit>& limits);
+/// With one decimal, or "unknown".
+std::string tflops_text(const LayoutStep& step);
 /// Tables of the step's figures, of its parts, of its limits; and those that simulate prints.
 std::string step_text(const LayoutStep& step);
 std::string parts_text(const LayoutStep& step);

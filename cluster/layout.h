@@ -173,7 +173,7 @@ struct LayoutStep {
     double tied_ns = 0;                   ///< both ends sum the gradients of the tied embedding
     double gather_ns = 0;                 ///< ZeRO 1 and 2: replicas gather the parameters that each of them updated
     double optimizer_ns = 0;              ///< of the slowest lane
-    double model_flops = 0;               ///< of the whole step, without recompute; attention to all pairs of tokens
+    double model_flops = 0;               ///< of the step, without recompute; attention to all pairs; 0: unknown
     double causal_flops = 0;              ///< likewise without the half of the pairs that causal attention skips
     double recomputed_flops = 0;
     double recompute_share = 0;   ///< of the lanes' work: operators that repeat a forward
@@ -185,10 +185,10 @@ struct LayoutStep {
     double step_ns() const {
         return static_cast<double>(simulation.step_time.count()) + tied_ns + gather_ns + optimizer_ns;
     }
-    /// 10^12 operations of the model per second and device.
-    double tflops_per_device() const;
+    /// 10^12 operations of the model per second and device. Empty if its operations are unknown.
+    std::optional<double> tflops_per_device() const;
     /// Likewise with recomputed operations, as Megatron-LM's papers count.
-    double hardware_tflops_per_device() const;
+    std::optional<double> hardware_tflops_per_device() const;
     double samples_per_second() const { return static_cast<double>(layout.batch) / step_ns() * 1e9; }
     double tokens_per_second() const { return tokens / step_ns() * 1e9; }
 };
@@ -230,6 +230,7 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& option
                            const SimulationDetail& detail = {.noise = false});
 /// True if some layer lists operations, so that its times on other devices can be estimated.
 bool has_operations(const Profile& profile);
-/// The profile with times for the group's device, if it lists operations and is of another; otherwise as it is.
+/// The profile with times for the group's device, if it lists operations and is of another; otherwise with its own, of
+/// a lane alone (with_times_alone()).
 Profile on_device(const Profile& profile, const NodeGroup& group);
 }  // namespace pipescope

@@ -7,6 +7,7 @@
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
+#include "simulator/contention.h"
 #include "simulator/sized_profile.h"
 #include "simulator/task_costs.h"
 
@@ -446,12 +447,19 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
     return found;
 }
 
-double LayoutStep::tflops_per_device() const {
-    return model_flops / step_ns() * 1e9 / layout.devices() / 1e12;
+namespace {
+std::optional<double> tflops_of(const LayoutStep& step, double flops) {
+    return step.model_flops > 0 ? std::optional(flops / step.step_ns() * 1e9 / step.layout.devices() / 1e12)
+                                : std::nullopt;
+}
+}  // namespace
+
+std::optional<double> LayoutStep::tflops_per_device() const {
+    return tflops_of(*this, model_flops);
 }
 
-double LayoutStep::hardware_tflops_per_device() const {
-    return (model_flops + recomputed_flops) / step_ns() * 1e9 / layout.devices() / 1e12;
+std::optional<double> LayoutStep::hardware_tflops_per_device() const {
+    return tflops_of(*this, model_flops + recomputed_flops);
 }
 
 namespace {
@@ -564,7 +572,9 @@ bool has_operations(const Profile& profile) {
 }
 
 Profile on_device(const Profile& profile, const NodeGroup& group) {
-    return has_operations(profile) && profile.device != group.device.name ? retimed(profile, group.device) : profile;
+    // Each lane has a device of its own. Parts of several types are joined, so that one factor could not fit all.
+    return has_operations(profile) && profile.device != group.device.name ? retimed(profile, group.device)
+                                                                          : with_times_alone(profile);
 }
 
 namespace {

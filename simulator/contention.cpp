@@ -159,6 +159,27 @@ double speed_alone(const Profile& profile) {
     return 1 / absolute_speed(profile.co_running_slowdown, profiled, capacity);
 }
 
+Profile with_times_alone(Profile profile) {
+    const double alone = speed_alone(profile);
+    const auto take_back = [alone](PerSize& times) {
+        for (double& ns : times) {
+            ns /= alone;
+        }
+    };
+    for (LayerProfile& layer : profile.layers) {
+        for (PerSize* times : {&layer.forward_ns, &layer.recompute_ns, &layer.graph_forward_ns, &layer.backward_ns,
+                               &layer.backward_weight_ns}) {
+            take_back(*times);
+        }
+    }
+    take_back(profile.loss_ns);
+    take_back(profile.loss_batch.ns);
+    profile.optimizer_ns /= alone;
+    profile.co_running_lanes = 1;
+    profile.co_running_slowdown.clear();
+    return profile;
+}
+
 double loss_time_alone(const Profile& profile, std::int64_t samples) {
     return loss_time(profile, static_cast<double>(samples)).value / speed_alone(profile);
 }

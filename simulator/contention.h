@@ -32,6 +32,9 @@ double co_running_speed(const Profile& profile, int busy, int capacity, bool on_
 /// lanes were profiled than the host has cores, they shared these evenly.
 double speed_alone(const Profile& profile);
 
+/// The profile with the times of a lane alone, for devices that no lanes share. Its speed_alone() is 1.
+Profile with_times_alone(Profile profile);
+
 /// loss_time() while no other lane runs.
 double loss_time_alone(const Profile& profile, std::int64_t samples);
 

@@ -32,9 +32,11 @@ Cluster clusterOf(const ClusterPlanInput& input) {
     if (input.cluster.isEmpty()) {
         throw UsageError("no cluster is named; a plan needs a cluster file; choose one");
     }
-    Cluster cluster = load_cluster(
-        pathOf(input.cluster).string(),
-        input.catalogue.isEmpty() ? device_catalogue() : load_device_catalogue(pathOf(input.catalogue).string()));
+    Cluster cluster = with_types(load_cluster(pathOf(input.cluster).string(),
+                                              input.catalogue.isEmpty()
+                                                  ? device_catalogue()
+                                                  : load_device_catalogue(pathOf(input.catalogue).string())),
+                                 input.deviceTypes.toStdString());
     for (NodeGroup& group : cluster.groups) {
         if (!input.headroom.isEmpty()) {
             set_headroom(group.device, parse_bytes(input.headroom.toStdString(), "headroom"));
@@ -123,7 +125,7 @@ QString secondsText(double seconds) {
 }  // namespace
 
 ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(double)> progress) {
-    const Cluster cluster = with_types(clusterOf(input), input.deviceTypes.toStdString());
+    const Cluster cluster = clusterOf(input);
     ClusterPlanRequest request = requestOf(input);
     request.progress = std::move(progress);
     const std::string dtype = input.dtype.toStdString();

@@ -62,9 +62,9 @@ std::vector<TableColumn<const ClusterCandidate*>> clusterPlanColumns() {
                                                         : unknownValue();
          },
          [](const Row& c) { return c->checkpoints.interval_seconds; }},
-        {tr("TFLOP/s"), "tflops_per_device", right,
-         [](const Row& c) { return QString::number(c->step.tflops_per_device(), 'f', 1); },
-         [](const Row& c) { return c->step.tflops_per_device(); }},
+        optionalColumn<Row>(
+            tr("TFLOP/s"), "tflops_per_device", [](const Row& c) { return c->step.tflops_per_device(); },
+            [](double tflops) { return QString::number(tflops, 'f', 1); }),
         {tr("Recompute"), "recompute", left,
          [](const Row& c) { return asQString(to_string(c->step.layout.recompute)); }},
         {tr("ZeRO"), "zero", right, [](const Row& c) { return c->step.layout.zero; }},

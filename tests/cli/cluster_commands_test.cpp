@@ -255,6 +255,38 @@ TEST_F(ClusterCommands, NameTheValueAndTheRule) {
                 HasSubstr("--headroom is given without --device-types"));
 }
 
+TEST_F(ClusterCommands, LeaveRoomOnTheTypesUsedOnly) {
+    user.writes("mixed.json", cluster(R"({"device": "A100", "count": 2, "devices": 4}, )"
+                                      R"({"device": "V100", "count": 2, "devices": 4})"));
+    const std::string on = " --cluster mixed.json --batch 8 --headroom 40GiB --device-types ";  // a V100 has less
+    for (const std::string& line : {"simulate " + kModel + on, "explain " + kModel + on, "simulate p.json" + on,
+                                    "plan " + kModel + " --devices 4" + on}) {
+        user.succeeds(line + "A100");
+        EXPECT_THAT(refused(line + "V100"), HasSubstr("headroom is 40.00 GiB; V100 has a memory of 31.75 GiB"));
+    }
+    EXPECT_THAT(refused("simulate p.json -n 2" + on + "A100:1,V100:1"), HasSubstr("V100 has a memory of 31.75 GiB"));
+    EXPECT_THAT(refused("plan p.json --cluster mixed.json --batch 8 --headroom 40GiB"),
+                HasSubstr("V100 has a memory of 31.75 GiB"));
+}
+
+TEST_F(ClusterCommands, SayThatOperationsAreUnknown) {
+    for (const std::string line :
+         {"simulate p.json --cluster c.json --batch 8", "explain p.json --cluster c.json --batch 8",
+          "plan p.json --cluster c.json --batch 8 --devices 1"}) {
+        EXPECT_THAT(user.succeeds(line).out, AllOf(HasSubstr("TFLOP/s"), HasSubstr(" unknown "))) << line;
+        auto step = user.succeeds(line + " --json").json();
+        step = line.starts_with("plan") ? step.at("candidates").at(0) : step;
+        for (const char* key : {"tflops_per_device", "hardware_tflops_per_device"}) {
+            EXPECT_TRUE(step.at(key).is_null()) << line << " " << key;
+        }
+    }
+    EXPECT_GT(user.succeeds("simulate " + kModel + " --cluster c.json --batch 8 --json")
+                  .json()
+                  .at("tflops_per_device")
+                  .get<double>(),
+              0);
+}
+
 // 5 % of an A100's 80 GiB, unless the catalogue or the command line says otherwise.
 TEST_F(ClusterCommands, LeaveRoomForWhatIsNoTensor) {
     const std::string on = " --cluster c.json --batch 8 --json ";

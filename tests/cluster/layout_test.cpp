@@ -653,6 +653,47 @@ TEST(Layout, AProfileHasPipelineAndDataParallelismOnly) {
                 HasSubstr("splits the layers of a profile"));
 }
 
+// Four lanes on two cores, of which a list for two lanes tells only a part.
+TEST(Layout, TakesAProfilesTimesBackToThoseOfALaneAloneAsWithoutACluster) {
+    Profile alone;
+    alone.samples = {1};
+    LayerProfile layer;
+    layer.name = "layer";
+    layer.forward_ns = {1000};
+    layer.backward_ns = {2000};
+    layer.output_bytes = {500};
+    layer.parameter_bytes = layer.gradient_bytes = 8;
+    alone.layers.assign(4, layer);
+    alone.loss_ns = {500};
+    alone.optimizer_ns = 700;
+    Profile slowed = alone;
+    slowed.co_running_lanes = 4;
+    slowed.host_cores = 2;
+    slowed.co_running_slowdown = {1, 1.5};
+    constexpr double kSlowdown = 1.5 * 4 / 2;
+    for (LayerProfile& each : slowed.layers) {
+        each.forward_ns = {1000 * kSlowdown};
+        each.backward_ns = {2000 * kSlowdown};
+    }
+    slowed.loss_ns = {500 * kSlowdown};
+    slowed.optimizer_ns = 700 * kSlowdown;
+    Cluster cluster = plain_cluster(2);
+    cluster.groups.push_back(cluster.groups.front());
+    cluster.groups.back().device.name = "other";
+    const Layout layout{.pipeline = 2, .batch = 8, .dtype = "float32"};
+    for (const std::string types : {"plain", "cpu", "plain:1,other:1"}) {
+        cluster.groups.front().device.name = types == "cpu" ? "cpu" : "plain";
+        const PipelineParts parts = parse_pipeline_parts(types, cluster, 2);
+        const LayoutStep expected = simulate_layout(alone, {}, cluster, parts, layout);
+        const LayoutStep found = simulate_layout(slowed, {}, cluster, parts, layout);
+        EXPECT_EQ(found.simulation.step_time, expected.simulation.step_time) << types;
+        EXPECT_EQ(found.step_ns(), expected.step_ns()) << types;
+        EXPECT_FALSE(found.tflops_per_device()) << "the profile has no operations";
+        PipelineOptions options = found.simulation.options;
+        EXPECT_EQ(simulate(slowed, options).step_time, found.simulation.step_time) << "without a cluster, " << types;
+    }
+}
+
 TEST(Layout, KnowsWhereTheLinksOfItsPipelineLie) {
     Cluster cluster = plain_cluster(8);
     cluster.racks = Racks{2, {.bytes_per_second = 0.1e9}};

@@ -405,8 +405,8 @@ TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
                 HasSubstr("step time " + formatDuration(whole.count()).toStdString() + ", its pipeline "));
     EXPECT_EQ(after->baseline->figures.step_mean, whole);
     const Throughput found = throughputOf(document->run, *document->simulation, whole);
-    EXPECT_NEAR(*found.tflops, step.tflops_per_device() * 16, 1e-6 * *found.tflops);
-    EXPECT_NEAR(*found.utilization, step.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
+    EXPECT_NEAR(*found.tflops, step.tflops_per_device().value() * 16, 1e-6 * *found.tflops);
+    EXPECT_NEAR(*found.utilization, step.tflops_per_device().value() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
     EXPECT_EQ(optimizerText(document->run, *document->run.options), QStringLiteral("adam"));
     EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(),
                 HasSubstr("the pipeline of one tensor-parallel rank of one replica"));

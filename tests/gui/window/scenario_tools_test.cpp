@@ -501,9 +501,10 @@ TEST_F(ClusterScenarioTest, FiguresAreThoseOfTheWholeStep) {
     EXPECT_EQ(panel().figures().shownValue(0), formatDuration(std::llround(step_.step_ns())));
     EXPECT_NEAR(figure("samples_per_second").toDouble(), step_.samples_per_second(), 1e-6 * step_.samples_per_second());
     EXPECT_NEAR(figure("tokens_per_second").toDouble(), step_.tokens_per_second(), 1e-6 * step_.tokens_per_second());
-    const double tflops = step_.tflops_per_device() * step_.layout.devices();
+    const double tflops = step_.tflops_per_device().value() * step_.layout.devices();
     EXPECT_NEAR(figure("model_tflops_per_second").toDouble(), tflops, 1e-6 * tflops);
-    EXPECT_NEAR(figure("mfu").toDouble(), step_.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
+    EXPECT_NEAR(figure("mfu").toDouble(), step_.tflops_per_device().value() * 1e12 / *device_peak("A100", "bfloat16"),
+                1e-6);
     EXPECT_LT(figure("speedup").toDouble(), step_.simulation.speedup);
     EXPECT_EQ(panel().figures().shownName(1), QStringLiteral("Pipeline's bubble"));
     EXPECT_DOUBLE_EQ(figure("bubble_fraction").toDouble(), step_.simulation.bubble_fraction);
@@ -525,8 +526,8 @@ TEST_F(ClusterScenarioTest, OtherSchedulesAndBatchesGiveTheStepsOfTheirLayouts) 
         EXPECT_EQ(figure("step_time_ns").toLongLong(), std::llround(other.step_ns()));
         EXPECT_NEAR(figure("samples_per_second").toDouble(), other.samples_per_second(),
                     1e-6 * other.samples_per_second());
-        EXPECT_NEAR(figure("mfu").toDouble(), other.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"),
-                    1e-6);
+        EXPECT_NEAR(figure("mfu").toDouble(),
+                    other.tflops_per_device().value() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
         EXPECT_FALSE(panel().messages().contains(QStringLiteral("kept"))) << panel().messages().toStdString();
     };
     changed.schedule = parse_schedule("zero-bubble-h1");
