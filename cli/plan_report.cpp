@@ -163,7 +163,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
         Json candidate = simulation_json(each.simulation);
         candidate["device_type"] = each.device_type.empty() ? Json(nullptr) : Json(each.device_type);
         candidate["balance_is_optimal"] = each.balance_is_optimal;
-        candidate["lower_bound_ns"] = each.lower_bound_ns;
+        candidate["lower_bound_ns"] = bound_json(each.lower_bound_ns);
         candidate.erase("gap_above_bound");  // of another bound
         candidate["pareto"] = each.pareto;
         candidate["cost"] = each.cost;

@@ -128,10 +128,14 @@ void add_flops(Json& object, const Simulation& simulation) {
 }
 }  // namespace
 
+Json bound_json(std::int64_t lower_bound_ns) {
+    return lower_bound_ns > 0 ? Json(lower_bound_ns) : Json(nullptr);
+}
+
 Json balance_json(const FoundBalance& found, const Simulation& simulation) {
     Json object{{"balance", found.balance.layers_per_partition()}, {"step_ns", found.step_ns}};
     add_expected_step(object, simulation);
-    object["lower_bound_ns"] = found.lower_bound_ns;
+    object["lower_bound_ns"] = bound_json(found.lower_bound_ns);
     object["optimal"] = found.optimal;
     object["algorithm"] = to_string(found.algorithm);
     object["ranked_by_simulation"] = found.ranked_by_simulation;

@@ -17,6 +17,8 @@ namespace pipescope {
 // Output of the commands: an object with the documented keys (docs/cli.md), and human-readable text. Pure functions.
 
 /// `simulation` is that of the balance found, with noise.
+/// A lower bound of a search, or null if it knows none, which it gives as 0.
+nlohmann::ordered_json bound_json(std::int64_t lower_bound_ns);
 nlohmann::ordered_json balance_json(const FoundBalance& found, const Simulation& simulation);
 std::string balance_text(const FoundBalance& found, const Simulation& simulation);
 /// A note if more micro-batches were requested than there are samples, since a mini-batch is cut into micro-batches of

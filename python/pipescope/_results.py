@@ -243,7 +243,7 @@ class FoundBalance:
 
     balance: tuple[int, ...]
     step_ns: int
-    lower_bound_ns: int  #: no balance of that many partitions is faster; 0 if no bound is known
+    lower_bound_ns: int | None  #: no balance of that many partitions is faster; None if no bound is known
     optimal: bool  #: step_ns is proved to be the shortest
     algorithm: str
     ranked_by_simulation: bool
@@ -359,8 +359,8 @@ class LayoutStep(SimulatedStep):
     tied_embedding_ns: int
     parameter_gather_ns: int
     optimizer_ns: int
-    tflops_per_device: float  #: of the model
-    hardware_tflops_per_device: float  #: with what is recomputed
+    tflops_per_device: float | None  #: of the model; None if the profile has no operations
+    hardware_tflops_per_device: float | None  #: with what is recomputed
     device_memory: tuple[DeviceMemory, ...]  #: of each type, in the order of the lanes
     mfu_causal: float | None = None  #: mfu without the pairs of tokens that causal attention skips
 

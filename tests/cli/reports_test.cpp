@@ -131,7 +131,9 @@ TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
     simulation.step_time = Nanoseconds{1'500'000};
     EXPECT_THAT(balance_text(found, simulation),
                 HasSubstr("step time 1.50 ms, bubble 0.00 % (no lower bound is known)\n"));
+    EXPECT_TRUE(balance_json(found, {}).at("lower_bound_ns").is_null());
     found.lower_bound_ns = 1'400'000;
+    EXPECT_EQ(balance_json(found, {}).at("lower_bound_ns"), 1'400'000);
     EXPECT_THAT(balance_text(found, simulation), HasSubstr("bubble 0.00 % (lower bound 1.40 ms)\n"));
     found.optimal = true;
     simulation.noise = {.mean = Nanoseconds{2'000'000}, .bubble = 0.25};
