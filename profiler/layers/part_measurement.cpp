@@ -50,7 +50,7 @@ public:
         measure_sizes();
         measure_times();
         MeasuredPart measured = assemble();
-        measured.optimizer_ns = measure_optimizer();
+        measured.optimizer_ns = with_busy_lanes(measure_optimizer());
         return measured;
     }
 
@@ -119,18 +119,23 @@ private:
         busy.check();
     }
 
-    /// A step computes this loss when no lane has anything else to do. As all times of a profile, it is given as with
-    /// all lanes busy.
+    /// A step computes this loss when no lane has anything else to do. Given as with_busy_lanes().
     void measure_batch_loss(BusyLanes& busy) {
         let_busy(busy, 0);
         loss_batch_ = time_batch_loss(
             {chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors, options_.output_dimensions},
             options_.batches, options_.seed);
         let_busy(busy, busy.count());
-        const PerLane slowdown = slowdown_.slowdown();
         for (double& ns : loss_batch_.ns) {
-            ns *= slowdown.empty() ? 1 : slowdown.back();
+            ns = with_busy_lanes(ns);
         }
+    }
+
+    /// A time of a lane alone as one with all lanes busy, as all times of a profile are given. A simulation takes it
+    /// back.
+    double with_busy_lanes(double ns) const {
+        const PerLane slowdown = slowdown_.slowdown();
+        return slowdown.empty() ? ns : ns * slowdown.back();
     }
 
     /// Backwards in two halves, for a quarter of the time that the whole ones took. Leaves them out if layers share a
