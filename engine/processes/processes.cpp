@@ -192,6 +192,7 @@ struct Processes::Group {
     std::atomic<bool> asked_to_stop = false;            // in any process, as far as the pulse knows
     std::atomic<bool> to_stop = false;                  // as all have agreed
     std::atomic<bool> is_own_failure = false;
+    std::atomic<bool> is_heard_by_all = false;          // the cause, as far as the pulse of the store's host knows
     std::atomic<std::uint64_t> task = pack(TaskKey{});  // packed, of this rank
     std::atomic<Clock::rep> last_pulse = 0;
 
@@ -417,6 +418,9 @@ void Processes::Group::watch_pulse() {
             if (failure() && !std::exchange(heard, true)) {
                 own->add(key("heard"), 1);
             }
+            if (is_host && heard && !is_heard_by_all) {
+                is_heard_by_all = own->add(key("heard"), 0) >= options.size;
+            }
             last_pulse = Clock::now().time_since_epoch().count();
             lock.lock();
             if (ends) {
@@ -465,9 +469,10 @@ void Processes::Group::watch_health() {
         changed.wait_for(lock, kLook);
         const auto now = Clock::now();
         if (cause) {
-            // The store's host leaves by itself, once the others have had time to read the cause there.
+            // The others read the cause in the host's store. A host that leaves gives them time for it by itself.
             const bool is_heard_out = is_host && leaving;
-            if (!is_heard_out && options.end_after.count() > 0 && now - concluded > options.end_after) {
+            const auto after = options.end_after + (is_host && !is_heard_by_all ? kToBeHeard : milliseconds{0});
+            if (!is_heard_out && options.end_after.count() > 0 && now - concluded > after) {
                 std::fprintf(stderr, "pipescope: %s\n", cause->c_str());
                 std::quick_exit(1);
             }

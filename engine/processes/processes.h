@@ -39,7 +39,8 @@ struct ProcessOptions {
     /// Called every few milliseconds while the processes meet; may throw to give up. May be empty.
     std::function<void()> while_waiting = {};
     /// Ends this process by std::quick_exit(1) if it has not ended by itself this long after the group has failed: a
-    /// thread may be inside a layer for long. Zero: never.
+    /// thread may be inside a layer for long. Rank 0, whose store the others read the cause in, may take 1 s longer.
+    /// Zero: never.
     std::chrono::milliseconds end_after{0};
 };
 

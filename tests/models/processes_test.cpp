@@ -155,6 +155,17 @@ TEST(Processes, TrainWithMessagesBetweenTheirDevicesAsOneProcessDoesBitForBit) {
     EXPECT_TRUE(trained(3, configurations, kDeviceTrainer) == alone);
 }
 
+/// What a process said of its end. Torch logs lines of its own, such as about a connection to the store that broke in
+/// the middle of a message because that process ended.
+std::string own_words(const std::string& errors) {
+    std::string own;
+    std::stringstream lines(errors);
+    for (std::string line; std::getline(lines, line);) {
+        own += line.starts_with("pipescope: ") ? line + "\n" : "";
+    }
+    return own;
+}
+
 void expect_the_cause_of_an_accelerators_lane() {
     const std::string model = "sleepy:8:1:5:13|2,2,2,2@fake:0,fake:1,fake:0,cpu||1f1b|except_last|4|8";
     ProcessGroup group(4, kDeviceTrainer, {"100000", model});
@@ -165,7 +176,7 @@ void expect_the_cause_of_an_accelerators_lane() {
         if (k != 2) {
             EXPECT_THAT(group.errors(k), HasSubstr("pipescope: rank 2 (host "));
             EXPECT_THAT(group.errors(k), HasSubstr(", lane 2, step "));
-            EXPECT_EQ(group.errors(k), group.errors(k == 0 ? 1 : 0));
+            EXPECT_EQ(own_words(group.errors(k)), own_words(group.errors(k == 0 ? 1 : 0))) << group.errors(k);
         }
     }
 }
