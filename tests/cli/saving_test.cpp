@@ -275,7 +275,7 @@ TEST(Saving, ATraceNeverReplacesAFileOfTheSave) {
                     HasSubstr("--trace is " + trace + ", in a step of --save d; "));
     }
     EXPECT_THAT(user.types(kMlp + "--steps 2 --save e --trace ./e").err,
-                HasSubstr("--save and --trace are both ./e; "));
+                HasSubstr("--trace and --save are both e; "));
     user.succeeds(kMlp + "--steps 4 --save d --resume --trace d/t.sqlite");
 }
 
