@@ -32,11 +32,11 @@ Cluster clusterOf(const ClusterPlanInput& input) {
     if (input.cluster.isEmpty()) {
         throw UsageError("no cluster is named; a plan needs a cluster file; choose one");
     }
-    Cluster cluster = with_types(load_cluster(pathOf(input.cluster).string(),
-                                              input.catalogue.isEmpty()
-                                                  ? device_catalogue()
-                                                  : load_device_catalogue(pathOf(input.catalogue).string())),
-                                 input.deviceTypes.toStdString());
+    Cluster cluster =
+        with_types(load_cluster(pathOf(input.cluster).string(),
+                                input.catalogue.isEmpty() ? device_catalogue()
+                                                          : load_device_catalogue(pathOf(input.catalogue).string())),
+                   input.deviceTypes.toStdString());
     for (NodeGroup& group : cluster.groups) {
         if (!input.headroom.isEmpty()) {
             set_headroom(group.device, parse_bytes(input.headroom.toStdString(), "headroom"));

@@ -274,8 +274,7 @@ TEST(Saving, ATraceNeverReplacesAFileOfTheSave) {
         EXPECT_THAT(user.types(kMlp + "--steps 4 --save d --resume --trace " + trace).err,
                     HasSubstr("--trace is " + trace + ", in a step of --save d; "));
     }
-    EXPECT_THAT(user.types(kMlp + "--steps 2 --save e --trace ./e").err,
-                HasSubstr("--trace and --save are both e; "));
+    EXPECT_THAT(user.types(kMlp + "--steps 2 --save e --trace ./e").err, HasSubstr("--trace and --save are both e; "));
     user.succeeds(kMlp + "--steps 4 --save d --resume --trace d/t.sqlite");
 }
 
