@@ -36,6 +36,12 @@ std::int32_t place_in_flow(const TaskKey& key, std::int32_t last) {
 bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
     return std::find(tasks.begin(), tasks.end(), task) != tasks.end();
 }
+
+constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost quadratic time
+
+bool waits_for_many(const TaskGraph& graph, TaskIndex task) {
+    return std::ssize(graph.dependencies(task)) > kMostSeen;
+}
 }  // namespace
 
 StepGraph::StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
@@ -45,6 +51,8 @@ StepGraph::StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange r
     if (!graph_) {
         find_popping_partitions();
         find_recompute_start();
+    } else {
+        find_barriers();
     }
     find_previous();
     link();
@@ -129,7 +137,6 @@ void StepGraph::find_previous() {
 }
 
 std::optional<std::int32_t> StepGraph::producer_partition(StepTaskIndex skip) const {
-    constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost quadratic time
     const StepTask& skip_backward = tasks_[skip];
     const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
     const auto later = std::lower_bound(order.begin(), order.end(), skip);
@@ -251,7 +258,9 @@ StepTaskIndex StepGraph::loss_of(std::int32_t step, std::int32_t micro_batch) co
 }
 
 std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
-    return dependencies(tasks_.at(index).key);
+    const TaskKey& key = tasks_.at(index).key;
+    const std::optional<TaskIndex> known = graph_ ? graph_->find(key) : std::nullopt;
+    return known ? dependencies_by_graph(*known, key.step, index) : dependencies(key);
 }
 
 std::vector<StepTaskIndex> StepGraph::dependencies(const TaskKey& key) const {
@@ -259,22 +268,25 @@ std::vector<StepTaskIndex> StepGraph::dependencies(const TaskKey& key) const {
         return dependencies_by_key(key);
     }
     const std::optional<TaskIndex> known = graph_->find(key);
-    return known ? dependencies_by_graph(*known, key.step) : std::vector<StepTaskIndex>{};
+    return known ? dependencies_by_graph(*known, key.step, kNoTask) : std::vector<StepTaskIndex>{};
 }
 
-std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task, std::int32_t step) const {
-    const auto recorded_as = [&](TaskIndex of_graph) {
-        if (!recorded_.empty() && step == steps_.front()) {
-            return recorded_[of_graph];
-        }
-        TaskKey key = graph_->tasks()[of_graph].key;
-        key.step = step;
-        return find_in_step(key);
-    };
+StepTaskIndex StepGraph::recorded_as(TaskIndex of_graph, std::int32_t step) const {
+    if (!recorded_.empty() && step == steps_.front()) {
+        return recorded_[of_graph];
+    }
+    TaskKey key = graph_->tasks()[of_graph].key;
+    key.step = step;
+    return find_in_step(key);
+}
+
+std::vector<StepTaskIndex> StepGraph::walk_back(
+    TaskIndex task, std::int32_t step,
+    const std::function<bool(TaskIndex barrier, std::vector<StepTaskIndex>& found)>& pass) const {
     std::vector<StepTaskIndex> found;
     std::vector<TaskIndex> open;  // those that were not recorded: a task waited for their dependencies instead
     for (const TaskIndex before : graph_->dependencies(task)) {
-        if (const StepTaskIndex recorded = recorded_as(before); recorded != kNoTask) {
+        if (const StepTaskIndex recorded = recorded_as(before, step); recorded != kNoTask) {
             found.push_back(recorded);
         } else {
             open.push_back(before);
@@ -286,11 +298,14 @@ std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task, std:
     const std::span<const TaskIndex> direct = graph_->dependencies(task);
     std::unordered_set<TaskIndex> seen(direct.begin(), direct.end());
     for (std::size_t k = 0; k < open.size(); ++k) {
+        if (waits_for_many(*graph_, open[k]) && pass(open[k], found)) {
+            continue;
+        }
         for (const TaskIndex before : graph_->dependencies(open[k])) {
             if (!seen.insert(before).second) {
                 continue;
             }
-            if (const StepTaskIndex recorded = recorded_as(before); recorded != kNoTask) {
+            if (const StepTaskIndex recorded = recorded_as(before, step); recorded != kNoTask) {
                 found.push_back(recorded);
             } else {
                 open.push_back(before);
@@ -298,6 +313,73 @@ std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task, std:
         }
     }
     return found;
+}
+
+std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task, std::int32_t step,
+                                                            StepTaskIndex waiting) const {
+    return walk_back(task, step, [&](TaskIndex open, std::vector<StepTaskIndex>& found) {
+        const auto barrier = barriers_.find({open, step});
+        if (barrier == barriers_.end()) {
+            return false;
+        }
+        for (const StepTaskIndex each : chosen_of(barrier->second, waiting)) {
+            if (!has(found, each)) {
+                found.push_back(each);
+            }
+        }
+        return true;
+    });
+}
+
+void StepGraph::find_barriers() {
+    for (TaskIndex task = 0; task < graph_->tasks().size(); ++task) {
+        for (const std::int32_t step : waits_for_many(*graph_, task) ? steps_ : std::vector<std::int32_t>()) {
+            if (recorded_as(task, step) == kNoTask) {
+                barriers_.emplace(std::pair(task, step), barrier_of(task, step));
+            }
+        }
+    }
+}
+
+StepGraph::Barrier StepGraph::barrier_of(TaskIndex task, std::int32_t step) const {
+    const std::vector<StepTaskIndex> all = walk_back(task, step, [](auto&&...) { return false; });
+    Barrier barrier{all.empty() ? kNoTask : all.front(), {}};
+    std::map<std::pair<LaneId, bool>, std::size_t> place;
+    for (const StepTaskIndex each : all) {
+        const std::pair lane(tasks_[each].lane, is_copy(tasks_[each].key.kind));
+        const auto [found, is_new] = place.try_emplace(lane, barrier.by_lane.size());
+        if (is_new) {
+            barrier.by_lane.emplace_back();
+        }
+        barrier.by_lane[found->second].push_back(each);
+    }
+    for (std::vector<StepTaskIndex>& of_lane : barrier.by_lane) {
+        std::ranges::reverse(of_lane);  // of those that end at once, the first is then last
+        std::ranges::stable_sort(of_lane, {}, [this](StepTaskIndex each) { return tasks_[each].end; });
+    }
+    return barrier;
+}
+
+std::vector<StepTaskIndex> StepGraph::chosen_of(const Barrier& barrier, StepTaskIndex waiting) const {
+    std::vector<StepTaskIndex> chosen;
+    if (barrier.first != kNoTask) {
+        chosen.push_back(barrier.first);  // stands for the producer of a copy's data, too
+    }
+    for (const std::vector<StepTaskIndex>& of_lane : barrier.by_lane) {
+        StepTaskIndex last = of_lane.back();
+        if (waiting != kNoTask) {
+            const auto later = std::ranges::upper_bound(of_lane, tasks_[waiting].end, {},
+                                                        [this](StepTaskIndex each) { return tasks_[each].end; });
+            for (auto i = later; i != of_lane.begin() && later - i < kMostSeen;) {
+                if (*--i < waiting) {
+                    last = *i;
+                    break;
+                }
+            }
+        }
+        chosen.push_back(last);
+    }
+    return chosen;
 }
 
 std::vector<StepTaskIndex> StepGraph::dependencies_by_key(const TaskKey& key) const {

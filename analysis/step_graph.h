@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -50,7 +52,9 @@ public:
     /// Ignores the key's step. If several steps have the task, finds the step's own, or else the first one.
     StepTaskIndex find(const TaskKey& key) const;
     StepTaskIndex index_of(SliceRef slice) const;
-    /// The recorded tasks that produce this task's data.
+    /// The recorded tasks that produce this task's data. For one that was not recorded, such as the loss of another
+    /// program, stands what that one waited for; of very many, the first and of each lane the last to end before this
+    /// task.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
     /// Like the above, for a task that may not be recorded, such as the first one after the window.
     std::vector<StepTaskIndex> dependencies(const TaskKey& key) const;
@@ -82,7 +86,25 @@ private:
     StepTaskIndex gradient_for(const TaskKey& key) const;
     std::optional<std::int32_t> producer_partition(StepTaskIndex skip) const;
     void link();
-    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task, std::int32_t step) const;
+    /// What a task of the graph waited for that waits for very many, as the loss of a mini-batch does, and was not
+    /// recorded. It is kept once: as a list of each task that waits for the barrier, it would take quadratic memory.
+    struct Barrier {
+        StepTaskIndex first = kNoTask;                    // of all dependencies
+        std::vector<std::vector<StepTaskIndex>> by_lane;  // copies apart, by end; of equal ends, the first is last
+    };
+    void find_barriers();
+    Barrier barrier_of(TaskIndex task, std::int32_t step) const;
+    /// The first one, and of each lane the last to end before `waiting`, or of all if none is earlier. kNoTask for
+    /// `waiting`: the last of all.
+    std::vector<StepTaskIndex> chosen_of(const Barrier& barrier, StepTaskIndex waiting) const;
+    StepTaskIndex recorded_as(TaskIndex of_graph, std::int32_t step) const;
+    /// `waiting`: the recorded task whose dependencies these are; kNoTask if it is not recorded.
+    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task, std::int32_t step, StepTaskIndex waiting) const;
+    /// All recorded tasks that it waited for. `pass` may add those behind a task that waits for very many, and return
+    /// true.
+    std::vector<StepTaskIndex> walk_back(
+        TaskIndex task, std::int32_t step,
+        const std::function<bool(TaskIndex barrier, std::vector<StepTaskIndex>& found)>& pass) const;
     std::vector<StepTaskIndex> dependencies_by_key(const TaskKey& key) const;
     /// The task of the key's own step.
     StepTaskIndex find_in_step(const TaskKey& key) const;
@@ -97,9 +119,10 @@ private:
     bool recomputes_with_gradient_ = false;
     std::vector<StepTask> tasks_;
     std::vector<StepTaskIndex> recorded_;  // by task of the graph, if all tasks are of one step; kNoTask: not recorded
-    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed; those that are not in recorded_
-    std::vector<std::int32_t> steps_;                          // that the keys name
-    std::map<std::int32_t, LaneId> lane_of_;                   // by partition
+    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;         // packed; those that are not in recorded_
+    std::vector<std::int32_t> steps_;                                 // that the keys name
+    std::map<std::int32_t, LaneId> lane_of_;                          // by partition
+    std::map<std::pair<TaskIndex, std::int32_t>, Barrier> barriers_;  // not recorded; by task of the graph and step
     std::vector<StepTaskIndex> previous_;
     std::vector<std::vector<StepTaskIndex>> dependents_;
     std::vector<std::vector<StepTaskIndex>> lanes_;

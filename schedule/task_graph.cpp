@@ -236,10 +236,12 @@ private:
                 }
                 break;
             case TaskKind::loss:
-                for (int each = 0; each < shape().num_micro_batches; ++each) {
-                    if (one_loss() || each == i) {
+                if (one_loss()) {
+                    for (int each = 0; each < shape().num_micro_batches; ++each) {
                         keys.push_back({0, TaskKind::forward, last_partition(), each, -1});
                     }
+                } else if (i >= 0 && i < shape().num_micro_batches) {
+                    keys.push_back({0, TaskKind::forward, last_partition(), i, -1});
                 }
                 break;
             case TaskKind::recompute:
@@ -337,6 +339,9 @@ private:
     }
 
     bool emit_if_ready(const TaskKey& key, std::size_t lane) {
+        if (key.kind == TaskKind::loss && one_loss() && outputs_ < shape().num_micro_batches) {
+            return false;  // without a search for every one of them in each round
+        }
         const bool opens_backward = opens_backward_phase(key, lane);
         dependencies_.clear();
         for (const TaskKey& needed : waits_for(key, lane)) {
@@ -352,6 +357,7 @@ private:
         const LaneId here{static_cast<std::int64_t>(lane)};
         const TaskIndex task = add({key, here, here}, dependencies_);
         graph_.lane_orders_[lane].push_back(task);
+        outputs_ += key.kind == TaskKind::forward && key.partition == last_partition() ? 1 : 0;
         emit_copies_of(task);
         return true;
     }
@@ -422,6 +428,7 @@ private:
     std::vector<bool> crosses_;                   // by partition: the next one is on another lane
     std::vector<std::size_t> forward_channels_;   // by partition: of the copies to the next one, once known
     std::vector<std::size_t> backward_channels_;  // by partition: of the copies from the next one
+    int outputs_ = 0;                             // forwards of the last partition so far
     std::vector<TaskKey> keys_;                   // scratch of waits_for()
     std::vector<TaskIndex> dependencies_;         // scratch of emit_if_ready()
 };

@@ -67,6 +67,18 @@ TEST(TaskGraph, ListsTasksBehindWhatTheyWaitFor) {
     }
 }
 
+TEST(TaskGraph, HoldsTheMostMicroBatches) {
+    // Work that grows with their square would be 4 * 10^9 steps.
+    constexpr std::size_t kMost = kMostMicroBatches;
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        const TaskGraph graph = make_schedule(schedule, {.num_partitions = 2, .num_micro_batches = kMostMicroBatches});
+        const bool is_one = schedule == Schedule::gpipe;
+        const auto loss = graph.find({0, TaskKind::loss, 1, is_one ? -1 : kMostMicroBatches - 1, -1});
+        ASSERT_TRUE(loss);
+        EXPECT_EQ(graph.dependencies(*loss).size(), is_one ? kMost : 1);
+    }
+}
+
 TEST(TaskGraph, RefusesProgramsThatWaitForEachOther) {
     const std::vector<LaneProgram> backwards = {{{0, TaskKind::backward, 0, 0, -1}, {0, TaskKind::forward, 0, 0, -1}}};
     EXPECT_THROW(TaskGraph({.num_partitions = 1, .num_micro_batches = 1}, backwards), Error);
