@@ -212,10 +212,11 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
         return document_->measured->slice(*measured).start.count() -
                document_->simulated->slice(*simulated).start.count();
     }
-    if (alignment == Alignment::step) {
+    const StepSpan* measured = document_->measured ? document_->measured->step(step_) : nullptr;
+    if (alignment == Alignment::step && measured != nullptr) {
         for (const StepRecord& record : document_->run.steps) {
             if (record.step == step_ && record.wall_end > record.wall_start) {
-                return record.wall_start.count();  // the simulated step starts at 0
+                return byFirstTask + record.wall_start.count() - measured->range().start;
             }
         }
     }

@@ -209,5 +209,40 @@ TEST(StepAnalysis, WithReplicasShowsAllReducesWhenTheyRun) {
     }
     EXPECT_EQ(analysis.tasks(Source::simulated)->range().end, end);
 }
+
+// Of staggered steps, others are drawn before the simulated one, which therefore does not start at 0.
+TEST(StepAnalysis, AlignsTheStartOfAStaggeredStepWithThatOfTheTrainingLoop) {
+    const SampleRun run{.partitions = 3};
+    PipelineOptions options = sampleOptions(run);
+    options.schedule = Schedule::one_f_one_b;
+    options.update = Update::staggered;
+    const Simulation simulation = simulate(sampleProfile(run), options, {.noise = false});
+    const std::shared_ptr<TraceDocument> document = std::make_shared<TraceDocument>(*documentOf(simulation));
+    Timeline recorded = simulation.timeline;
+    recorded.source = Source::measured;
+    document->measured = std::make_shared<const TimelineStore>(recorded, Update::staggered);
+    const std::int32_t step = simulation.step;
+    const TimeRange measured = document->measured->step(step)->range();
+    const TimeRange simulated = document->simulated->steps().front().range();
+    ASSERT_GT(simulated.start, 0);
+    constexpr std::int64_t kLater = 26'817;
+    StepRecord record;
+    record.step = step;
+    record.wall_start = Nanoseconds{measured.start + kLater};
+    record.wall_end = Nanoseconds{measured.end + kLater};
+    document->run.steps = {record};
+    const StepAnalysis analysis(document, step);
+    EXPECT_EQ(simulated.start + analysis.shift(Alignment::first_task, std::nullopt), measured.start);
+    EXPECT_EQ(simulated.start + analysis.shift(Alignment::step, std::nullopt), record.wall_start.count());
+    // Equal tasks are drawn that much earlier than the simulated ones.
+    MarkChoice choice;
+    choice.mode = CompareMode::difference;
+    choice.alignment = Alignment::step;
+    const auto marks = analysis.marks(Source::measured, choice, std::nullopt);
+    ASSERT_FALSE(marks->differences.empty());
+    for (const TaskPair& pair : marks->differences) {
+        EXPECT_EQ(pair.end_change, -kLater);
+    }
+}
 }  // namespace
 }  // namespace pipescope
