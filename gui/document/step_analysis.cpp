@@ -223,6 +223,16 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
     return byFirstTask;
 }
 
+std::vector<TaskPair> StepAnalysis::pairsAt(std::int64_t shift) const {
+    std::vector<TaskPair> pairs = matching_.pairs;
+    const std::int64_t moved = simulatedShift(*document_, step_) - shift;
+    for (TaskPair& pair : pairs) {
+        pair.start_change += moved;
+        pair.end_change += moved;
+    }
+    return pairs;
+}
+
 void StepAnalysis::addArrows(Source source, SliceRef slice, TimelineMarks& marks) const {
     const StepGraph& tasks = *side(source).tasks;
     const StepTaskIndex index = tasks.index_of(slice);
@@ -274,14 +284,8 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
             marks->ghostShift = shift(choice.alignment, selection);
         }
         if (choice.mode == CompareMode::difference) {
-            marks->differences = matching_.pairs;
+            marks->differences = pairsAt(shift(choice.alignment, selection));
             marks->fadesOthers = true;
-            // Lateness refers to where the simulated task is drawn.
-            const std::int64_t moved = simulatedShift(*document_, step_) - shift(choice.alignment, selection);
-            for (TaskPair& pair : marks->differences) {
-                pair.start_change += moved;
-                pair.end_change += moved;
-            }
             marks->differenceScale = differenceScaleOf(marks->differences, onTimeWithin(*document_, step_));
         }
     }

@@ -48,6 +48,8 @@ public:
     const StepGraph* tasks(Source source) const { return side(source).tasks ? &*side(source).tasks : nullptr; }
     /// Without pairs where times of different lanes cannot be compared: nothing can be called late.
     const TaskMatching& matching() const { return matching_; }
+    /// The pairs, with changes relative to where simulated tasks are drawn if `shift` is added to their times.
+    std::vector<TaskPair> pairsAt(std::int64_t shift) const;
     const std::vector<Bubble>& bubbles(Source source) const { return side(source).bubbles; }
     /// A bubble's cause, length and culprit, as HTML; for a copy also its bytes, lanes and rate.
     QString describe(Source source, const Bubble& bubble) const;

@@ -563,9 +563,9 @@ Json arrowsJson(const PageScene& scene, const PageTasks& tasks, Source source) {
 }
 
 /// By task number: the lateness of measured tasks of the compared step with a twin, else -1.
-Json lateJson(const PageScene& scene, const PageTasks& tasks, std::size_t count, std::int64_t scale) {
+Json lateJson(const std::vector<TaskPair>& pairs, const PageTasks& tasks, std::size_t count, std::int64_t scale) {
     std::vector<int> late(count, -1);
-    for (const TaskPair& pair : scene.analysis->matching().pairs) {
+    for (const TaskPair& pair : pairs) {
         const std::int64_t number = tasks.numberOf(pair.measured);
         if (number >= 0) {
             late[static_cast<std::size_t>(number)] = static_cast<int>(latenessOf(pair.end_change, scale));
@@ -1182,12 +1182,11 @@ QByteArray timelinePageData(const PageScene& scene) {
     }
     data["nothingIsLate"] = !whyNothingIsLate(document).isEmpty();
     if (scene.analysis != nullptr && !scene.analysis->matching().pairs.empty()) {
-        const std::int64_t scale =
-            differenceScaleOf(scene.analysis->matching().pairs, onTimeWithin(document, scene.step));
-        data["lateness"] =
-            latenessJson(scene.analysis->matching().pairs, scale, document.baseline != nullptr, light, dark);
+        const std::vector<TaskPair> pairs = scene.analysis->pairsAt(scene.simulatedShift);
+        const std::int64_t scale = differenceScaleOf(pairs, onTimeWithin(document, scene.step));
+        data["lateness"] = latenessJson(pairs, scale, document.baseline != nullptr, light, dark);
         Json& measured = data["timelines"][0];
-        measured["late"] = lateJson(scene, *all.measured, measured["start"].size(), scale);
+        measured["late"] = lateJson(pairs, *all.measured, measured["start"].size(), scale);
     }
     if (const QString partitions = partitionLegend(document); !partitions.isEmpty()) {
         data["partitionLegend"] = utf8(partitions);

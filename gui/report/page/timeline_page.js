@@ -894,7 +894,7 @@ class TimelinePane extends Pane {
       const form = roomy ? 0 : [0, 1, 2].find((each) => counts[each] >= 0.9 * counts[3]);
       let text = form === undefined || rect.height < 12 ? '' : labelOf(i)[form === 0 ? 0 : 1];
       if (difference && line.late[i] >= 0 && text) {
-        const late = factsOf(line, i).twin.endChange * (data.twoRuns ? 1 : -1);
+        const late = line.end[i] - simulated.end[line.twin[i]];  // as both are drawn
         const word = late > 0 ? ' late' : late < 0 ? ' early' : '';
         const long = `${labelOf(i)[0]} ${duration(Math.abs(late))}${word}`;
         text = textWidth(long) + 6 <= rect.width ? long : text;

@@ -637,6 +637,32 @@ TEST_F(TimelinePage, HoldsThreadsCountersAndKernelsBesideTasks) {
     EXPECT_THAT(page.at("notes").dump(), testing::Not(HasSubstr("not on this page")));
 }
 
+TEST_F(TimelinePage, CallsTasksLateRelativeToWhereTheSimulatedOnesAreDrawn) {
+    load({});
+    const Json before = data().at("timelines").at(0).at("late");
+    scene_.simulatedShift -= document_->measured->step(scene_.step)->range().length() / 10;
+    const Json page = data();
+    const std::vector<PageTask> simulated = tasksOf(page, 1);
+    const Json& late = page.at("timelines").at(0).at("late");
+    EXPECT_NE(late, before);
+    std::vector<TaskPair> drawn;
+    std::vector<int> classes;
+    for (const PageTask& task : tasksOf(page, 0)) {
+        classes.push_back(late.at(classes.size()));
+        drawn.emplace_back();
+        if (classes.back() >= 0) {
+            drawn.back().end_change = task.end - simulated.at(static_cast<std::size_t>(task.twin)).end;
+        }
+    }
+    const std::int64_t scale = differenceScaleOf(drawn, onTimeWithin(*document_, scene_.step));
+    std::size_t compared = 0;
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+        compared += classes[i] >= 0 ? 1 : 0;
+        EXPECT_TRUE(classes[i] < 0 || classes[i] == static_cast<int>(latenessOf(drawn[i].end_change, scale))) << i;
+    }
+    EXPECT_EQ(compared, analysis_->matching().pairs.size());
+}
+
 TEST_F(TimelinePage, WithThreadsAndKernelsOfEightLanesStaysBelowTwoMegabytesAndSaysWhatIsMissing) {
     SampleRun run;
     run.partitions = 8;
@@ -798,6 +824,8 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
     run.chunks = 12;
     load(run);
     use(withThreadsAndKernels(*document_, 24, 2));
+    scene_.simulatedShift -= document_->measured->step(scene_.step)->range().length() / 20;
+    const std::vector<TaskPair> pairs = analysis_->pairsAt(scene_.simulatedShift);
     const Json page = data();
     Json labels;
     std::size_t kernel = 0;
@@ -846,12 +874,12 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
     };
     Json late = Json::array();  // by measured task
     for (const PageTask& task : tasks) {
-        const auto pair = std::ranges::find_if(analysis_->matching().pairs, [&](const TaskPair& each) {
+        const auto pair = std::ranges::find_if(pairs, [&](const TaskPair& each) {
             const Slice slice = document_->measured->slice(each.measured);
             return slice.key.step == task.step &&
                    taskName(document_->measured->shownKey(each.measured)).toStdString() == task.name;
         });
-        const bool isCompared = pair != analysis_->matching().pairs.end();
+        const bool isCompared = pair != pairs.end();
         late.push_back(isCompared ? latenessText(pair->end_change).toStdString() : std::string());
     }
     const StepTaskIndex chosen = graph.find({scene_.step, TaskKind::backward, 1, 5, -1});
