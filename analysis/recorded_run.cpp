@@ -140,11 +140,11 @@ std::string cannot_be_simulated(const Error& error) {
 void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
     const auto configuration = trace.run.find("configuration");
     try {
+        if (configuration != trace.run.end()) {  // known even if the profile cannot be read
+            run.options = parse_pipeline_options(configuration->second);
+        }
         if (trace.profile_json) {
             run.profile = std::make_shared<const Profile>(parse_profile(*trace.profile_json));
-        }
-        if (configuration != trace.run.end()) {
-            run.options = parse_pipeline_options(configuration->second);
         }
         if (const auto load = trace.run.find("load"); load != trace.run.end()) {
             run.load = parse_load(load->second);

@@ -109,21 +109,30 @@ ReportTable configuration(const TraceDocument& document) {
         }
         return table;
     }
-    if (!document.simulation) {
-        table.note = translated("The file does not say how the run was configured.");
+    const std::optional<PipelineOptions> known =
+        document.simulation ? std::optional(document.simulation->options) : document.run.options;
+    const QString why = QString::fromStdString(document.run.why_not_simulated);
+    if (!known) {
+        table.note = why.isEmpty() ? translated("The file does not say how the run was configured.")
+                                   : translated("It is not known how the run was configured: the file %1.").arg(why);
         return table;
     }
-    const PipelineOptions& options = document.simulation->options;
+    if (!document.simulation && !why.isEmpty()) {
+        table.note = translated("As the file says, which %1.").arg(why);
+    }
+    const PipelineOptions& options = *known;
     add(translated("Schedule"), QString::fromStdString(to_string(options.schedule)));
     add(translated("Updates"), QString::fromStdString(to_string(options.update)));
     add(translated("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
-    add(translated("Micro-batches"), number(document.simulation->micro_batches));
+    add(translated("Micro-batches"),
+        number(document.simulation ? document.simulation->micro_batches
+                                   : std::min(options.chunks, options.batch / std::max(1, options.replicas))));
     add(translated("Mini-batch"), is_batch_unknown(document.run)
                                       ? unknownValue()
                                       : formatCount(options.batch, translated("sample"), translated("samples")));
     add(translated("Checkpoint"), checkpointText(document.run, options));
-    add(translated("Dtype"),
-        document.simulation->dtype.empty() ? unknownValue() : QString::fromStdString(document.simulation->dtype));
+    const bool hasDtype = document.simulation && !document.simulation->dtype.empty();
+    add(translated("Dtype"), hasDtype ? QString::fromStdString(document.simulation->dtype) : unknownValue());
     add(translated("Optimizer"), optimizerText(document.run, options));
     add(translated("Placement (lane of each partition)"), placementText(options));
     add(translated("Devices"), devicesText(options));
@@ -131,7 +140,9 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("Replicas"), number(options.replicas));
     add(translated("Micro-batches in flight"),
         options.most_in_flight > 0 ? translated("at most %1").arg(options.most_in_flight) : translated("not limited"));
-    add(translated("Memory limit per lane"), limitsText(options));
+    if (document.simulation) {  // other options may fit no number of lanes
+        add(translated("Memory limit per lane"), limitsText(options));
+    }
     return table;
 }
 

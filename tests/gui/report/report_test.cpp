@@ -55,6 +55,30 @@ TEST(Report, TellsConfigurationErrorsLossesAndEnvironment) {
     EXPECT_FALSE(html.contains(QStringLiteral("class=\"warning\"")));
 }
 
+TEST(Report, TellsTheConfigurationThoughTheProfileCannotBeRead) {
+    const auto path = temporaryPath("no_profile.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database trace(path.string(), SQLite::OPEN_READWRITE);
+    trace.exec("UPDATE PIPESCOPE_PROFILE SET profile = '{}'");
+    const auto shown = [&] {
+        const auto document = loadTrace(QString::fromStdString(path.string()));
+        return QString::fromUtf8(reportHtml(makeReport(*document, 1)));
+    };
+    QString html = shown();
+    for (const char* wanted :
+         {"except_last", "1,1<", "Micro-batches", "As the file says, which holds a run that cannot be"}) {
+        EXPECT_TRUE(html.contains(QLatin1String(wanted))) << wanted;
+    }
+    trace.exec(
+        "UPDATE PIPESCOPE_RUN SET value = json_set(value, '$.chunks', 0, '$.placement', json('[7]')) "
+        "WHERE key = 'configuration'");
+    EXPECT_TRUE(shown().contains(QStringLiteral("which holds a run that cannot be")));
+    trace.exec("UPDATE PIPESCOPE_RUN SET value = '3' WHERE key = 'configuration'");
+    html = shown();
+    EXPECT_TRUE(html.contains(QStringLiteral("not known how the run was configured: the file holds a run that")));
+    EXPECT_FALSE(html.contains(QStringLiteral("does not say how")));
+}
+
 TEST(Report, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
     SampleRun run;
     run.cv = 0.2;
