@@ -12,6 +12,7 @@
 #include <QFileInfo>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace pipescope {
@@ -28,6 +29,11 @@ std::int64_t timeOf(const nlohmann::json& object, const char* key) {
     const nlohmann::json& time = object.at(key);
     if (!time.is_number_integer()) {
         throw Error("a note has the " + std::string(key) + " " + time.dump() + ", but must have a whole number of ns");
+    }
+    constexpr double kMost = 0x1p62;  // as times of traces; a length is then representable
+    if (std::abs(time.get<double>()) >= kMost) {
+        throw Error("a note has the " + std::string(key) + " " + time.dump() +
+                    ", but a time is between -2^62 and 2^62 ns, which is 146 years");
     }
     return time.get<std::int64_t>();
 }

@@ -71,7 +71,13 @@ TEST_F(NotesFile, IsKeptIfItIsDamagedForeignOrOfALaterVersion) {
           QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": 1.5, \"end_ns\": 5, "
                      "\"text\": \"\"}]}"),
           QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": 5, \"end_ns\": 5, "
-                     "\"text\": \"\"}]}")}) {
+                     "\"text\": \"\"}]}"),
+          // Their lengths are beyond 64 bits, or the times are.
+          QByteArray(
+              "{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": -4611686018427387904, "
+              "\"end_ns\": 4611686018427387904, \"text\": \"\"}]}"),
+          QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": 5, "
+                     "\"end_ns\": 9223372036854775809, \"text\": \"\"}]}")}) {
         put(text);
         EXPECT_THROW(readNotes(trace_), Error) << text.toStdString();
         try {
