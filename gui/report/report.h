@@ -16,8 +16,8 @@ struct ReportTable {
     QString note;  ///< below the table
 };
 
-/// A one-page report of a run: configuration, measured and simulated figures, their errors, losses, and environment.
-/// Human-readable texts.
+/// A one-page report of a run: configuration, measured and simulated figures, their errors, lost records, and
+/// environment. Human-readable texts.
 struct Report {
     QString title;
     QString summary;
@@ -26,8 +26,8 @@ struct Report {
     QByteArray picture;  ///< PNG of the timelines; may be empty
 };
 
-/// Creates the report of measured step `step` from a document. Reads facts that only the file has (environment, losses)
-/// from the file. Omits bubble fractions if the recorder lost ranges, because lost work would count as idle.
+/// Creates the report of measured step `step` from a document. Reads facts that only the file has (environment, lost
+/// records) from the file. Omits bubble fractions if the recorder lost ranges, because lost work would count as idle.
 Report makeReport(const TraceDocument& document, std::int32_t step);
 
 /// "model – file", or the file's name.
