@@ -72,7 +72,7 @@ struct Comparison {
     std::int64_t tasks_only_simulated = 0;  ///< those of them that the measured steps do not have
     RecordedKinds recorded;                 ///< by any of the steps
     std::vector<ComparedLane> lanes;
-    std::vector<ComparedTask> worst;  ///< keep_worst()
+    std::vector<ComparedTask> worst;  ///< keep_worst() of each task's median over the steps, with the step that has it
     std::optional<Replay> replay;     ///< set by compare_trace(); compare() leaves it empty
 
     /// Means if the profile has noise, otherwise medians. Noise makes a step longer, since every wait takes the later

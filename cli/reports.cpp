@@ -685,7 +685,7 @@ std::string comparison_text(const TraceComparison& compared) {
     }
     text += basis_text(compared.simulation.dtype, compared.simulation.options) + "\n" + figures.str() + "\n";
     text += bubbles_text(compared.bubbles, lossy, judged.is_mean) + "\n";
-    TextTable worst({{"largest errors", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
+    TextTable worst({{"largest errors of medians", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({shown_name(task.task, task.half), format_duration(task.measured),
                        format_duration(task.simulated), format_duration(task.simulated - task.measured)});

@@ -256,7 +256,7 @@ std::string tasks_text(const TwoRuns& runs) {
         return text;
     }
     text += groups_text("largest differences by kind and partition", runs.groups, kMostGroups);
-    TextTable worst({{"largest differences by task", Align::left}, {"before"}, {"after"}, {"difference"}});
+    TextTable worst({{"largest differences of medians by task", Align::left}, {"before"}, {"after"}, {"difference"}});
     for (const ComparedTask& task : runs.worst) {
         TaskKey key = task.task;
         key.step = -1;

@@ -257,7 +257,7 @@ ReportTable inWords(const TraceDocument& document, ReportTable table) {
 }
 
 ReportTable largest(const TraceDocument& document) {
-    ReportTable table{translated("Tasks whose durations differ most"),
+    ReportTable table{translated("Tasks whose median durations differ most"),
                       {translated("Task"), translated("Measured"), translated("Simulated"), translated("Difference")},
                       {},
                       {}};
@@ -270,6 +270,11 @@ ReportTable largest(const TraceDocument& document) {
                 {translated("step %1: %2").arg(each.task.step).arg(taskName(shownKey(document, each.task))),
                  formatDuration(each.measured.count()), formatDuration(each.simulated.count()),
                  formatDurationChange(differenceOf(document, each.measured, each.simulated).count())});
+        }
+        if (!table.rows.empty()) {
+            table.note = translated(
+                "Medians over the compared steps, of which the task names the one with this median. "
+                "A task that took long in a single step only is not listed.");
         }
     }
     return inWords(document, std::move(table));

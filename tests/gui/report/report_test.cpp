@@ -48,7 +48,7 @@ TEST(Report, TellsConfigurationErrorsLossesAndEnvironment) {
     const auto document = sample("report.sqlite");
     const QString html = QString::fromUtf8(reportHtml(makeReport(*document, 1)));
     for (const char* wanted : {"Configuration", "1,1", "except_last", "Step time, median", "Bubble fraction", "lane 1",
-                               "float32", "Tasks whose durations differ most", "Lost records", "Environment"}) {
+                               "float32", "Tasks whose median durations differ most", "Lost records", "Environment"}) {
         EXPECT_TRUE(html.contains(QString::fromUtf8(wanted))) << wanted;
     }
     EXPECT_FALSE(html.contains(QStringLiteral("refused")));
@@ -285,7 +285,7 @@ TEST(Report, TellsInThePdfWhatItTellsInTheHtmlOnOnePage) {
         for (const char* wanted :
              {"Configuration", "except_last", "Measured and simulated", "Step time, median", "Bubble fraction",
               "not shown: ranges were lost", "the recorder lost 17 of", "Lanes in step 1",
-              "Tasks whose durations differ most", "Lost records", "nvtx", "Environment", "Abacus 9000"}) {
+              "Tasks whose median durations differ most", "Lost records", "nvtx", "Environment", "Abacus 9000"}) {
             tells(QString::fromUtf8(wanted));
         }
         tells(report.title);
