@@ -348,6 +348,10 @@ bool is_batch_unknown(const RecordedRun& run) {
     return run.of_another_program && !run.micro_batch_samples;
 }
 
+std::optional<std::int64_t> known_batch(const RecordedRun& run) {
+    return run.options && !is_batch_unknown(run) ? std::optional(run.options->batch) : std::nullopt;
+}
+
 std::string why_no_costs(const RecordedRun& run) {
     return run.missing
                ? fmt::format(

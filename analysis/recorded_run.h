@@ -62,6 +62,8 @@ struct RecordedRun {
 /// True if nobody knows how many samples the steps have: each micro-batch then counts as one, and rates in samples are
 /// withheld.
 bool is_batch_unknown(const RecordedRun& run);
+/// Samples of the run's mini-batch. Empty if it has no options, or if nobody knows them.
+std::optional<std::int64_t> known_batch(const RecordedRun& run);
 /// Why costs of tasks cannot be measured, as RecordedRun::why_not_simulated: the trace lacks ranks, and a task whose
 /// input comes from there would cost its wait. Empty if they can.
 std::string why_no_costs(const RecordedRun& run);

@@ -134,7 +134,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             .warnings = std::move(compared.warnings),
             .profile_load = run.profile->load,
             .run_load = run.load,
-            .batch = is_batch_unknown(run) ? std::nullopt : std::optional(run.options->batch),
+            .batch = known_batch(run),
             .profile_from_trace = run.of_another_program && run.profile->from_trace,
             .processes = std::max<std::size_t>(run.processes.size(), 1),
             .clock_bound = clock_bound(run.processes),

@@ -4,6 +4,7 @@
 #include "analysis/task_contradictions.h"
 #include "analysis/task_join.h"
 #include "analysis/trace_comparison.h"
+#include "analysis/trace_profile.h"
 #include "schedule/quantities.h"
 #include "schedule/sample_statistics.h"
 #include "trace/open_trace.h"
@@ -75,13 +76,16 @@ ReadRun read_run(const std::filesystem::path& path) {
     if (read.is_simulated()) {
         caution(compared.warnings, "this is a simulation, not a recording: one step without noise");
     }
+    // Batch, order and graph of another program's run are those of the steps that are compared.
+    take_measured_profile(compared.run, read.trace.measured, steps);
     const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times(),
                             update_of(compared.run)};
     compared.figures = figures_of(compared.run, measured);
     compared.bubbles = bubble_report(measured, compared.run.graph, sends_of(compared.run));
-    if (compared.run.options && compared.figures->step_mean.count() > 0 && compared.why_no_step_times().empty()) {
-        compared.samples_per_second = static_cast<double>(compared.run.options->batch) * 1e9 /
-                                      static_cast<double>(compared.figures->step_mean.count());
+    if (const std::optional<std::int64_t> batch = known_batch(compared.run);
+        batch && compared.figures->step_mean.count() > 0 && compared.why_no_step_times().empty()) {
+        compared.samples_per_second =
+            static_cast<double>(*batch) * 1e9 / static_cast<double>(compared.figures->step_mean.count());
     }
     return read;
 }
@@ -119,7 +123,7 @@ std::vector<TaskKey> keys_of_tasks(const Timeline& timeline) {
 }
 
 std::optional<LayerRange> layers_of(const RecordedRun& run, const TaskKey& key) {
-    if (!run.options || is_copy(key.kind) || key.partition < 0 ||
+    if (!run.options || run.of_another_program || is_copy(key.kind) || key.partition < 0 ||
         static_cast<std::size_t>(key.partition) >= run.options->balance.num_partitions()) {
         return std::nullopt;
     }
@@ -259,6 +263,18 @@ std::string digest_of(const std::string& text) {
     return fmt::format("{}, checksum {:016x}", counted(text.size(), "byte", "bytes"), hash);
 }
 
+/// What the tasks of another program's run show of its configuration. Its link is measured, so it differs in every run.
+void add_seen(const RecordedRun& run, Properties& properties) {
+    if (const std::optional<std::int64_t> batch = known_batch(run)) {
+        properties["batch"] = std::to_string(*batch);
+    }
+    properties["chunks"] = std::to_string(run.options->chunks);
+    properties["checkpoint"] = to_string(run.options->checkpoint);
+    if (run.graph && !run.recorded_order) {
+        properties["schedule"] = to_string(run.options->schedule);
+    }
+}
+
 Properties properties_of(const ReadRun& read) {
     const RecordedRun& run = read.compared.run;
     Properties properties;
@@ -274,7 +290,9 @@ Properties properties_of(const ReadRun& read) {
     add_entry("model", "model");
     add_entry("training", "");
     add_entry("environment", "environment");
-    if (run.options) {
+    if (run.options && run.of_another_program) {
+        add_seen(run, properties);
+    } else if (run.options) {
         flatten_into("", nlohmann::json::parse(to_json(*run.options)), properties);  // with defaults
     } else {
         add_entry("configuration", "");
@@ -282,7 +300,7 @@ Properties properties_of(const ReadRun& read) {
     if (const auto cells = properties.find("schedule_csv"); cells != properties.end()) {
         cells->second = digest_of(cells->second);
     }
-    if (run.profile) {
+    if (run.profile && !run.of_another_program) {
         properties["profile.device"] = run.profile->device;
         properties["profile.dtype"] = run.profile->dtype;
         properties["profile.threads"] = std::to_string(run.profile->threads);
@@ -395,9 +413,10 @@ std::string why_work_differs(const RecordedRun& before, const RecordedRun& after
     if (!then.empty() && !now.empty() && then != now) {
         return fmt::format("the model was {} and is {}", then, now);
     }
-    if (before.options && after.options && before.options->batch != after.options->batch) {
-        return fmt::format("the batch was {} and is {} samples; compare samples per second", before.options->batch,
-                           after.options->batch);
+    const std::optional<std::int64_t> batch_then = known_batch(before);
+    const std::optional<std::int64_t> batch_now = known_batch(after);
+    if (batch_then && batch_now && *batch_then != *batch_now) {
+        return fmt::format("the batch was {} and is {} samples; compare samples per second", *batch_then, *batch_now);
     }
     return {};
 }

@@ -8,6 +8,7 @@
 #include "trace/process_json.h"
 #include "trace/trace_writer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +40,8 @@ struct WrittenRun {
     bool configuration = true;
     bool profile = false;  ///< that of the sample
     std::int64_t dropped = 0;
-    std::string process = {};  ///< facts about one process of several
+    std::string process = {};              ///< facts about one process of several
+    std::int64_t micro_batch_samples = 0;  ///< above 0: it is of another program, whose messages show them
 };
 
 /// Three steps of the sample, each task a few percent longer or shorter.
@@ -60,9 +62,15 @@ protected:
     std::filesystem::path write(const std::string& name, const WrittenRun& run) const {
         const std::filesystem::path path = folder_ / (name + ".sqlite");
         TraceWriter writer(path, IfExists::replace);
-        writer.set_run("model", run.model);
+        if (!run.model.empty()) {
+            writer.set_run("model", run.model);
+        }
         if (!run.process.empty()) {
             writer.set_run("process", run.process);
+        }
+        if (run.micro_batch_samples > 0) {
+            writer.set_run("source", "\"a trace of another program\"");
+            writer.set_run(kMicroBatchKey, fmt::format("{{\"samples\":{}}}", run.micro_batch_samples));
         }
         if (run.configuration) {
             writer.set_run("configuration", to_json(run.options));
@@ -254,6 +262,28 @@ TEST_F(CompareTwoRuns, ComparesNoTasksOfAnotherBalanceButSumsByKind) {
 
     before.configuration = after.configuration = false;
     EXPECT_THAT(compared(before, after).why_no_tasks, HasSubstr("there were 2 partitions and are 3"));
+}
+
+// Its configuration is not recorded; tasks and messages show it, as in the viewer.
+TEST_F(CompareTwoRuns, SeesTheBatchOfAnotherProgram) {
+    WrittenRun before = sample_of();
+    before.timeline.source = Source::measured;
+    before.configuration = false;
+    before.model.clear();
+    before.losses.clear();
+    before.micro_batch_samples = 8;
+    const std::int64_t chunks = before.options.chunks;
+    WrittenRun after = before;
+    after.micro_batch_samples = 4;
+    const TwoRuns runs = compared(before, after);
+    EXPECT_THAT(runs.why_no_tasks,
+                HasSubstr(fmt::format("the batch was {} and is {} samples", 8 * chunks, 4 * chunks)));
+    EXPECT_EQ(runs.why_no_kinds, runs.why_no_tasks);
+    EXPECT_THAT(texts_of_differences(runs), ElementsAre(fmt::format("batch: {} -> {}", 8 * chunks, 4 * chunks)));
+    EXPECT_DOUBLE_EQ(*runs.before.samples_per_second, 2 * *runs.after.samples_per_second);
+    const TwoRuns same = compared(before, before);
+    EXPECT_THAT(same.why_no_tasks, IsEmpty());
+    EXPECT_THAT(same.differences, IsEmpty());
 }
 
 TEST_F(CompareTwoRuns, ComparesNoKindsOfAnotherModelOrBatch) {
