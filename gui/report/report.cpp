@@ -88,6 +88,14 @@ QString limitsText(const PipelineOptions& options) {
     return same ? lanes.front() : lanes.join(QStringLiteral(", "));
 }
 
+/// "16 samples in 4 micro-batches"
+QString batchText(const RecordedRun& run) {
+    const QString pieces = formatCount(run.options->chunks, translated("micro-batch"), translated("micro-batches"));
+    const std::optional<std::int64_t> batch = known_batch(run);
+    return batch ? translated("%1 in %2").arg(formatCount(*batch, translated("sample"), translated("samples")), pieces)
+                 : pieces;
+}
+
 ReportTable configuration(const TraceDocument& document) {
     ReportTable table{translated("Configuration"), {translated("Setting"), translated("Value")}, {}, {}};
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
@@ -95,16 +103,14 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("Model"), document.run.model.empty() ? unknownValue() : modelOf(document));
     if (document.baseline) {
         add(translated("Earlier run"), QFileInfo(document.baseline->path).fileName());
-        for (const auto& [name, options] : {std::pair(translated("after"), &document.run.options),
-                                            {translated("before"), &document.baseline->run.options}}) {
-            if (*options) {
+        for (const auto& [name, run] :
+             {std::pair(translated("after"), &document.run), {translated("before"), &document.baseline->run}}) {
+            if (run->options) {
                 add(translated("Pipeline %1").arg(name),
-                    translated("%1, balance %2, %3 of %4, checkpoint %5, %6")
-                        .arg(QString::fromStdString(to_string((*options)->schedule)),
-                             QString::fromStdString(to_string((*options)->balance)),
-                             formatCount((*options)->chunks, translated("micro-batch"), translated("micro-batches")),
-                             formatCount((*options)->batch, translated("sample"), translated("samples")),
-                             QString::fromStdString(to_string((*options)->checkpoint)), devicesText(**options)));
+                    translated("%1, balance %2, %3, checkpoint %4, %5")
+                        .arg(QString::fromStdString(to_string(run->options->schedule)),
+                             QString::fromStdString(to_string(run->options->balance)), batchText(*run),
+                             QString::fromStdString(to_string(run->options->checkpoint)), devicesText(*run->options)));
             }
         }
         return table;
