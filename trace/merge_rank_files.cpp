@@ -177,11 +177,21 @@ std::vector<std::string> missing_replicas(const std::vector<RankPart>& parts, bo
 
 // ---- Clocks ----
 
-/// Messages whose two ends are in two files, in the order of parts.
+/// Messages whose two ends are in two files, in the order of parts. Those of ranks_of_unknown_steps() have no certain
+/// other end.
 std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
+    std::vector<const RankTasks*> ranks;
+    for (const RankPart& part : parts) {
+        std::ranges::transform(part.found.ranks, std::back_inserter(ranks),
+                               [](const RankTasks& rank) { return &rank; });
+    }
+    const std::set<int> unknown = ranks_of_unknown_steps(ranks);
     std::map<TaskKey, std::pair<std::size_t, Nanoseconds>> sent;
     for (std::size_t k = 0; k < parts.size(); ++k) {
         for (const RankTasks& rank : parts[k].found.ranks) {
+            if (unknown.contains(rank.rank)) {
+                continue;
+            }
             for (const auto& [copy, end] : rank.sent) {
                 sent.emplace(copy, std::pair(k, end.time));
             }
@@ -192,7 +202,7 @@ std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
         for (const RankTasks& rank : parts[k].found.ranks) {
             for (const auto& [copy, end] : rank.arrived) {
                 const auto from = sent.find(copy);
-                if (from != sent.end() && from->second.first != k) {
+                if (from != sent.end() && from->second.first != k && !unknown.contains(rank.rank)) {
                     messages.push_back({from->second.first, k, from->second.second, end.time});
                 }
             }

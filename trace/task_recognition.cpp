@@ -967,8 +967,9 @@ std::set<int> pipeline_of(const std::vector<const RankTasks*>& kept, const std::
 
 /// Notes the ranks of the pipeline that are not given. Ranks of the run that no process group names may be replicas:
 /// they count unless messages show that the pipeline ends with the given ones.
+/// `left_out`: tasks of some rank are not shown.
 void note_missing_ranks(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
-                        OpenedTrace& trace) {
+                        bool left_out, OpenedTrace& trace) {
     bool is_named = false;
     MissingRanks missing;
     std::ranges::copy_if(pipeline_of(kept, given, is_named), std::back_inserter(missing.ranks), [&](int rank) {
@@ -979,12 +980,22 @@ void note_missing_ranks(const std::vector<const RankTasks*>& kept, const std::ve
     });
     const Neighbours found = neighbours_of(kept);
     const bool may_lack = is_named || found.between || found.send_here || found.receive_from_here || !found.any_message;
-    if (computes && (given.empty() ? found.send_here : may_lack && !missing.ranks.empty())) {
+    if (computes && (given.empty() ? found.send_here || left_out : may_lack && !missing.ranks.empty())) {
         missing.size = given.empty() ? 0 : given.front().size;
         trace.run.emplace(kMissingRanksKey, to_json(missing));
     }
 }
 }  // namespace
+
+std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks) {
+    std::set<int> unknown;
+    for (const RankTasks* rank : ranks) {
+        if (rank->steps.empty()) {
+            unknown.insert(rank->rank);
+        }
+    }
+    return unknown.size() < ranks.size() ? unknown : std::set<int>();
+}
 
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
                                       OpenedTrace& trace) {
@@ -994,7 +1005,18 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     std::map<TaskKey, int> owners;  // compute tasks, and the rank
     std::map<TaskKey, MessageEnd> arrived;
     std::vector<const RankTasks*> kept;
+    std::vector<const RankTasks*> all;
+    std::ranges::transform(ranks, std::back_inserter(all), [](const RankTasks& rank) { return &rank; });
+    const std::set<int> unknown = ranks_of_unknown_steps(all);
     for (const RankTasks& rank : ranks) {
+        if (unknown.contains(rank.rank)) {
+            warnings.push_back(fmt::format(
+                "rank {} names no steps, and other ranks do: which of its tasks belong to which step is not known, so "
+                "its tasks and messages are left out; profile all ranks with ProfilerStep, or name the steps by a task "
+                "rule",
+                rank.rank));
+            continue;
+        }
         const auto repeated = std::ranges::find_if(
             rank.tasks, [&](const Slice& slice) { return is_compute(slice.key.kind) && owners.contains(slice.key); });
         if (repeated != rank.tasks.end()) {
@@ -1049,7 +1071,9 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     std::erase_if(trace.task_ranges, [&](const RecognisedRange& range) { return lost.contains(range.task.step); });
     sort_slices(timeline);
     note_launches(kept, trace);
-    note_missing_ranks(kept, given, trace);
+    std::vector<RecordingRank> shown = given;
+    std::erase_if(shown, [&](const RecordingRank& each) { return unknown.contains(each.rank); });
+    note_missing_ranks(kept, shown, !unknown.empty(), trace);
     std::erase_if(samples, [&](const auto& step) { return lost.contains(step.first); });
     note_samples(samples, trace);
     for (auto& [number, step] : steps) {
@@ -1088,7 +1112,8 @@ std::string missing_ranks_warning(const std::map<std::string, std::string>& run)
     return !missing || run.contains("process")
                ? std::string()
                : fmt::format(
-                     "{} {} not given, and as far as the files show, this pipeline has tasks there: a task whose input "
+                     "{} {} not given or left out, and as far as the files show, this pipeline has tasks there: a task "
+                     "whose input "
                      "comes from there may include the wait for it, so idle time, step times and costs are not known "
                      "and not shown; give the folder with the files of all ranks",
                      missing->text(), missing->ranks.size() > 1 ? "are" : "is");

@@ -53,11 +53,15 @@ struct RecognizedTasks {
 /// name is matched once.
 RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules);
 
+/// The ranks that name no steps, if others do. Their steps are counted, and nobody knows which count is which number.
+std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks);
+
 /// The ranks' tasks as one timeline: a lane for each rank, or for each thread of it if those run partitions of their
 /// own, and a copy for each message with both ends. `ranks` have one clock. Sets measured and steps of the trace. Tasks
-/// of a rank that repeats those of an earlier rank, as with data parallelism, are left out; returns a sentence for each
-/// such rank, and for steps that lack device times. `given`: what the files say of their ranks, those without tasks
-/// included; sets the entry kMissingRanksKey if tasks get their input from ranks that are not among them.
+/// of a rank that repeats those of an earlier rank, as with data parallelism, are left out, and those of
+/// ranks_of_unknown_steps(); returns a sentence for each such rank, and for steps that lack device times. `given`: what
+/// the files say of their ranks, those without tasks included; sets the entry kMissingRanksKey if tasks get their input
+/// from ranks that are not among them, or whose tasks are left out.
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
                                       OpenedTrace& trace);
 

@@ -194,6 +194,27 @@ TEST_F(MergeRankFiles, NoteTheSamplesOfEachStep) {
               R"({"samples":8,"others":[{"samples":null,"steps":[3]},{"samples":5,"steps":[2]}]})");
 }
 
+// A count of its steps would be paired with other numbers, and its clock moved by whole steps.
+TEST_F(MergeRankFiles, LeavesOutTheTasksOfARankThatNamesNoStepsBesideOthersThatDo) {
+    const fs::path unnamed = RankFile(1, 2)
+                                 .range("Forward 0", 10, 80)
+                                 .message("gloo:recv", 11, 50)
+                                 .range("Backward 0", 90, 125)
+                                 .message("gloo:send", 123, 150)
+                                 .write(folder_ / "rank1.json", kBase);
+    const MergedTrace result = merge({first(), unnamed});
+    EXPECT_EQ(result.copies, 0u);
+    EXPECT_EQ(result.largest_shift, Nanoseconds{0});
+    EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("rank 1 names no steps, and other ranks do"),
+                                                HasSubstr("profile all ranks with ProfilerStep"))));
+    EXPECT_THAT(result.warnings, Contains(HasSubstr("rank 1 of 2 is not given or left out")));
+    const OpenedTrace trace = merged();
+    EXPECT_THAT(tasks_of(trace), Each(HasSubstr("step 5"))) << "of the other rank";
+    EXPECT_THAT(tasks_of(trace), Not(Contains(HasSubstr("forward (0, 1)"))));
+    EXPECT_EQ(missing_ranks_entry(trace.run), (MissingRanks{{1}, 2}));
+    EXPECT_EQ(trace.tracks.size(), 2u) << "its ranges are shown";
+}
+
 TEST_F(MergeRankFiles, StatesNoBoundForAnUncheckedClock) {
     const auto bare = [&](int rank) {
         return RankFile(rank, 2)
