@@ -70,6 +70,7 @@ public:
                 micro_batches_ = std::max(micro_batches_, std::get<2>(name) + 1);
             }
         }
+        const std::int32_t frozen = frozen_partition(all);
         for (const std::int32_t number : steps.numbers()) {
             RunStep& step = all.at(number);
             const std::string lacks = what_lacks(step);
@@ -78,6 +79,13 @@ public:
             } else {
                 first_lack_ = first_lack_.empty() ? fmt::format("step {} lacks {}", number, lacks) : first_lack_;
             }
+        }
+        if (frozen >= 0) {
+            throw Error(fmt::format(
+                "holds no backward of partition {} in any step, as if it were frozen; simulations and profiles are of "
+                "pipelines whose partitions all run backwards, and would wait for its; 'pipescope view' shows the run, "
+                "and 'pipescope compare' compares it with another recorded run",
+                frozen));
         }
         if (steps_.empty()) {
             throw Error(fmt::format(
@@ -120,6 +128,23 @@ public:
     }
 
 private:
+    /// The first partition with forwards and, in all steps, no backward. -1 if there is none, or if no partition has
+    /// backwards.
+    std::int32_t frozen_partition(const std::map<std::int32_t, RunStep>& steps) const {
+        std::set<std::int32_t> forwards;
+        std::set<std::int32_t> backwards;
+        for (const auto& [number, step] : steps) {
+            for (const auto& [name, slice] : step.tasks) {
+                if (std::get<0>(name) == TaskKind::forward || std::get<0>(name) == TaskKind::backward) {
+                    (std::get<0>(name) == TaskKind::forward ? forwards : backwards).insert(std::get<1>(name));
+                }
+            }
+        }
+        const auto frozen = std::ranges::find_if(
+            forwards, [&](std::int32_t partition) { return !backwards.empty() && !backwards.contains(partition); });
+        return frozen == forwards.end() ? -1 : *frozen;
+    }
+
     /// "the backward (1, 0)"; empty if the step is whole.
     std::string what_lacks(const RunStep& step) const {
         for (std::int32_t j = 0; j < partitions_; ++j) {

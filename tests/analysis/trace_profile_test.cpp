@@ -291,6 +291,18 @@ TEST(TraceProfile, RefusesARunWithoutAWholeStep) {
                 AllOf(HasSubstr("step 0 lacks forward (0, 1)"), HasSubstr("give the files of all ranks")));
 }
 
+// The simulated tasks of other partitions would wait for its backwards.
+TEST(TraceProfile, RefusesAFrozenPartition) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
+    const Timeline measured = recorded(simulation, [](const Slice& slice) {
+        return slice.key.partition > 0 || slice.key.kind == TaskKind::forward ||
+               slice.key.kind == TaskKind::copy_forward;
+    });
+    EXPECT_THAT(thrown<Error>([&] { profile_of(of_another_program(), measured); }),
+                AllOf(HasSubstr("holds no backward of partition 0 in any step"), HasSubstr("frozen"),
+                      HasSubstr("compares it with another recorded run")));
+}
+
 TEST(TraceProfile, RefusesARunWithoutTheRanksThatItsTasksWaitFor) {
     const Timeline measured = recorded(simulate(three_layers(), of_three_lanes(Schedule::gpipe)));
     for (const bool other : {true, false}) {
