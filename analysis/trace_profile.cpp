@@ -639,7 +639,21 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
     const std::optional<std::int64_t> known = made.micro_batch_samples;
     made.profile.model = run.model;
     made.profile.samples = {known.value_or(1)};
-    if (!known) {
+    made.unequal = std::ranges::any_of(numbers_of(shape), [&](std::int32_t number) {
+        const auto other = run.other_samples.find(number);
+        return other != run.other_samples.end() && other->second == 0;
+    });
+    if (made.unequal) {
+        made.notes.emplace_back(
+            "micro-batches of one step have different numbers of samples, as their messages show; each simulated one "
+            "takes the mean of their times, so the simulated step and its bubbles may be wrong; record micro-batches "
+            "of one size");
+    }
+    if (!known && made.unequal) {
+        made.notes.emplace_back(
+            "how many samples a mini-batch has counts as unknown, so rates in samples are not shown, and more "
+            "micro-batches of the same batch cannot be tried");
+    } else if (!known) {
         made.notes.emplace_back(
             "the trace does not say how many samples a micro-batch has; it counts as one, so more micro-batches of the "
             "same batch cannot be tried; 'pipescope profile --from-trace' takes --micro-batch-size");
@@ -669,8 +683,8 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
             "record_shapes=True");
     } else if (made.messages > 0 && messages.size() == 1) {
         made.notes.push_back(fmt::format(
-            "all messages are of {}, so latency and bandwidth cannot be told apart: the whole time is taken "
-            "as {}",
+            "the messages that lanes waited for are all of {}, so latency and bandwidth cannot be told apart: the "
+            "whole time is taken as {}",
             format_bytes(messages.begin()->first),
             made.options.hardware.link.latency_ns > 0 ? "latency" : "bandwidth"));
     }
@@ -749,8 +763,8 @@ void take_measured_profile(RecordedRun& run, const Timeline& measured, const Mea
         run.recorded_order = std::move(made.recorded_order);
         run.why_not_simulated.clear();
         const auto remark = [&](std::string text) {
-            // In another order than the recorded one, the simulation may be far off.
-            const bool as_recorded = made.known_schedule || made.recorded_order;
+            // In another order than the recorded one, or with other sizes, the simulation may be far off.
+            const bool as_recorded = (made.known_schedule || made.recorded_order) && !made.unequal;
             run.warnings.push_back({as_recorded ? Severity::remark : Severity::caution, std::move(text), true});
         };
         remark(

@@ -20,7 +20,8 @@ struct TraceProfile {
     std::vector<std::int32_t> steps;  ///< measured, by time
     std::size_t messages = 0;         ///< whose times the link is made of; 0: it is free, or that of the configuration
     std::optional<std::int64_t> micro_batch_samples;  ///< of another program; empty: unknown, and it counts as one
-    bool known_schedule = true;                       ///< the lanes' orders are those of options.schedule
+    bool unequal = false;        ///< of another program: micro-batches of a step differ in samples, and count as equal
+    bool known_schedule = true;  ///< the lanes' orders are those of options.schedule
     /// If they are those of no named schedule: the recorded order, if it can be simulated. options.schedule is then the
     /// most similar named one, which can run other numbers of micro-batches too.
     std::optional<Schedule> recorded_order;

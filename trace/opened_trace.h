@@ -132,7 +132,8 @@ struct LostRecords {
 };
 LostRecords lost_records(const std::vector<DropRecord>& drops);
 /// Key of OpenedTrace::run: {"samples": 32, "others": [{"samples": 20, "steps": [7]}]}, samples of a micro-batch of
-/// another program's run. `others` names the steps that have other ones; null: micro-batches of these differ.
+/// another program's run. `others` names the steps that have other ones; null: micro-batches of these differ. The first
+/// number is null if they differ in all steps.
 inline constexpr std::string_view kMicroBatchKey = "micro_batch";
 /// Key of OpenedTrace::run: {"ranks": [0, 1]}, the ranks whose ranges only launch tasks whose own times are unknown.
 inline constexpr std::string_view kLaunchesKey = "only_launches";

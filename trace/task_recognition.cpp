@@ -903,14 +903,17 @@ void note_samples(const std::map<std::int32_t, std::int64_t>& samples, OpenedTra
     }
     const auto usual = std::ranges::max_element(
         steps, {}, [](const auto& each) { return std::tuple(each.first > 0, each.second.size(), each.first); });
-    if (usual == steps.end() || usual->first <= 0) {
+    if (usual == steps.end()) {
         return;
     }
-    nlohmann::ordered_json entry{{"samples", usual->first}};
+    const auto known = [](std::int64_t of_step) {
+        return of_step > 0 ? nlohmann::ordered_json(of_step) : nlohmann::ordered_json(nullptr);
+    };
+    nlohmann::ordered_json entry;
+    entry["samples"] = known(usual->first);  // null: in every step that shows them, micro-batches differ
     for (const auto& [of_step, numbers] : steps) {
-        if (of_step != usual->first) {
-            const nlohmann::ordered_json known = of_step > 0 ? nlohmann::ordered_json(of_step) : nullptr;
-            entry["others"].push_back({{"samples", known}, {"steps", numbers}});
+        if (of_step != usual->first || of_step <= 0) {
+            entry["others"].push_back({{"samples", known(of_step)}, {"steps", numbers}});
         }
     }
     trace.run.emplace(kMicroBatchKey, entry.dump());
@@ -1113,9 +1116,8 @@ std::string missing_ranks_warning(const std::map<std::string, std::string>& run)
                ? std::string()
                : fmt::format(
                      "{} {} not given or left out, and as far as the files show, this pipeline has tasks there: a task "
-                     "whose input "
-                     "comes from there may include the wait for it, so idle time, step times and costs are not known "
-                     "and not shown; give the folder with the files of all ranks",
+                     "whose input comes from there may include the wait for it, so idle time, step times and costs are "
+                     "not known and not shown; give the folder with the files of all ranks",
                      missing->text(), missing->ranks.size() > 1 ? "are" : "is");
 }
 

@@ -19,6 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -357,6 +358,21 @@ TEST(TraceProfile, TakesTheSamplesOfItsOwnSteps) {
     EXPECT_EQ(samples_of({0, 1}), 8);
     EXPECT_EQ(samples_of({2}), 5);
     EXPECT_EQ(samples_of({0, 2}), std::nullopt);
+}
+
+TEST(TraceProfile, SaysThatMicroBatchesOfAStepDiffer) {
+    RecordedRun run = of_another_program();
+    run.micro_batch_samples.reset();
+    run.other_samples = {{0, 0}, {1, 0}, {2, 0}};
+    const Timeline measured = recorded(simulate(three_layers(), of_three_lanes(Schedule::gpipe)));
+    const TraceProfile made = profile_of(run, measured);
+    EXPECT_TRUE(made.unequal);
+    EXPECT_THAT(made.notes, Contains(HasSubstr("micro-batches of one step have different numbers of samples")));
+    EXPECT_THAT(made.notes, Not(Contains(HasSubstr("the trace does not say how many samples"))));
+    take_measured_profile(run, measured, whole_steps(run, measured));
+    EXPECT_TRUE(is_batch_unknown(run));
+    EXPECT_THAT(run.warnings, Contains(AllOf(Field(&TraceWarning::severity, Severity::caution),
+                                             Field(&TraceWarning::text, HasSubstr("takes the mean of their times")))));
 }
 
 TEST(TraceProfile, RefusesMemoryLimitsSinceMemoryIsUnknown) {

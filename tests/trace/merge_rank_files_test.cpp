@@ -215,6 +215,23 @@ TEST_F(MergeRankFiles, LeavesOutTheTasksOfARankThatNamesNoStepsBesideOthersThatD
     EXPECT_EQ(trace.tracks.size(), 2u) << "its ranges are shown";
 }
 
+TEST_F(MergeRankFiles, NotesThatTheMicroBatchesOfEveryStepDiffer) {
+    for (const int rank : {0, 1}) {
+        RankFile file(rank, 2);
+        file.range("ProfilerStep#4", 0, 900);
+        for (int i = 0; i < 2; ++i) {
+            const double at = 100 * i + 50 * rank;
+            file.range(fmt::format("PP:{}F{}", rank, i), at, at + 40);
+            file.message(rank == 0 ? "gloo:send" : "gloo:recv", at + (rank == 0 ? 30 : 1), at + (rank == 0 ? 45 : 5),
+                         3 - i);
+        }
+        file.write(folder_ / fmt::format("rank{}.json", rank));
+    }
+    merge({folder_ / "rank0.json", folder_ / "rank1.json"});
+    EXPECT_EQ(merged().run.at(std::string(kMicroBatchKey)),
+              R"({"samples":null,"others":[{"samples":null,"steps":[4]}]})");
+}
+
 TEST_F(MergeRankFiles, StatesNoBoundForAnUncheckedClock) {
     const auto bare = [&](int rank) {
         return RankFile(rank, 2)
