@@ -104,8 +104,13 @@ struct ForeignDatabase::Budget {
     }
 };
 
+std::filesystem::path sqlite_name(const std::filesystem::path& file) {
+    return file.is_absolute() ? file : "." / file;
+}
+
 ForeignDatabase::ForeignDatabase(const std::filesystem::path& name, int flags, int busy_milliseconds)
-    : SQLite::Database(name, flags, busy_milliseconds), budget_(std::make_unique<Budget>()) {
+    : SQLite::Database((flags & SQLite::OPEN_URI) != 0 ? name : sqlite_name(name), flags, busy_milliseconds),
+      budget_(std::make_unique<Budget>()) {
     sqlite3* const db = getHandle();
     restrict_connection(db);
     budget_->db = db;

@@ -18,11 +18,15 @@ namespace pipescope {
 /// no attached files, values of 100 MB at most.
 void restrict_connection(sqlite3* db);
 
+/// The name by which SQLite opens exactly this file: `file:a` and `:memory:` would be something else than the file of that
+/// name.
+std::filesystem::path sqlite_name(const std::filesystem::path& file);
+
 /// A restricted connection. A statement that takes more steps, or reads more pages, than any of ours needs in a file of
 /// this size ends with SQLITE_INTERRUPT, which guard_sqlite() translates. Threading: one thread.
 class ForeignDatabase : public SQLite::Database {
 public:
-    /// `name` and `flags` as of SQLite::Database. Throws SQLite::Exception.
+    /// `flags` as of SQLite::Database. With OPEN_URI, `name` is a URI. Throws SQLite::Exception.
     ForeignDatabase(const std::filesystem::path& name, int flags, int busy_milliseconds = 0);
     ~ForeignDatabase();
     ForeignDatabase(ForeignDatabase&&) noexcept;

@@ -1,6 +1,7 @@
 #include "trace/trace_connection.h"
 
 #include "schedule/quantities.h"
+#include "trace/foreign_database.h"
 #include "trace/trace_file.h"
 #include "trace/trace_schema.h"
 
@@ -18,7 +19,7 @@ TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists i
       // The connection has one owner, so it omits SQLite's locks around every bind: they cost a fifth of the write
       // rate.
       db(guard_sqlite("create", path_,
-                      [&] { return SQLite::Database(path_, SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX); })) {
+                      [&] { return SQLite::Database(sqlite_name(path_), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX); })) {
     guard_sqlite("create", path_, [&] {
         db.setBusyTimeout(kBusyMilliseconds);
         // Checkpoints a log of 8,000 pages (32 MB) at once, so that each page is copied about once.

@@ -77,7 +77,7 @@ constexpr int kMigrationBusyMilliseconds = 5000;
 void fill_new_file(const fs::path& path) {
     guard_sqlite("create", path, [&] {
         // Another process may already have the file open; both sides wait.
-        SQLite::Database db(path, SQLite::OPEN_READWRITE, kMigrationBusyMilliseconds);
+        SQLite::Database db(sqlite_name(path), SQLite::OPEN_READWRITE, kMigrationBusyMilliseconds);
         db.exec("BEGIN EXCLUSIVE");
         db.exec("PRAGMA application_id = " + std::to_string(kTraceApplicationId));
         db.exec(create_tables_sql());

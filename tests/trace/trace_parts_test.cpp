@@ -63,5 +63,21 @@ TEST(TraceParts, OfARunWhoseTraceWasMovedStayUnlessAllMayBeReplaced) {
         EXPECT_EQ(TraceReader(folder / "t.sqlite").run().at("closed"), "true");
     }
 }
+
+TEST(TraceNames, ThatSqliteTakesForSomethingElseAreThoseOfFiles) {
+    const TemporaryFolder folder;
+    const fs::path before = fs::current_path();
+    fs::current_path(folder.path());
+    write_text("x.sqlite", "not a trace");
+    for (const char* name : {"file:x.sqlite", "file:x.sqlite?mode=memory", ":memory:"}) {
+        make_trace(name);
+        EXPECT_TRUE(fs::is_regular_file(folder / name)) << name;
+        EXPECT_EQ(TraceReader(name).run().at("closed"), "true") << name;
+        EXPECT_EQ(recover_trace(name).was_open, false) << name;
+    }
+    EXPECT_EQ(read_text("x.sqlite"), "not a trace");
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 4) << "nothing else was made";
+    fs::current_path(before);
+}
 }  // namespace
 }  // namespace pipescope
