@@ -30,8 +30,13 @@ LinkTime time_of(const Json& object, const std::string& path) {
     if (!(bytes >= 0 && bytes <= kMostBytes) || bytes != std::floor(bytes)) {
         wrong_type(path + ".bytes", object["bytes"], "a whole number from 0 to 1e15", kRemedy);
     }
-    return {std::llround(bytes), number(object, path, "ns"),
-            object.contains("exchange_ns") ? number(object, path, "exchange_ns") : 0};
+    const LinkTime time{std::llround(bytes), number(object, path, "ns"),
+                        object.contains("exchange_ns") ? number(object, path, "exchange_ns") : 0};
+    if (time.exchange_ns > 0 && time.exchange_ns < time.ns) {
+        wrong_type(path + ".exchange_ns", object["exchange_ns"], "at least ns, since two messages take no less than one",
+                   kRemedy);
+    }
+    return time;
 }
 }  // namespace
 

@@ -186,6 +186,8 @@ TEST(Links, RefuseWhatNoLinkCanHave) {
     refuses(R"([{"bytes": 1, "ns": 2}, {"bytes": 2, "ns": 1}])", "times[1].ns is 1");
     refuses(R"([{"bytes": 1, "ns": -2}, {"bytes": 2, "ns": 1}])", "times[0].ns is -2");
     refuses(R"([{"bytes": 1, "ns": 2, "exchange_ns": 4}, {"bytes": 2, "ns": 3}])", "times[1].exchange_ns is 0");
+    refuses(R"([{"bytes": 1, "ns": 2}, {"bytes": 2, "ns": 3, "exchange_ns": 2}])",
+            "times[1].exchange_ns is 2; it must be at least ns");
     EXPECT_THAT(thrown<Error>([] { parse_links("{}"); }), HasSubstr("format is not pipescope.links"));
     Link both = measured_link();
     both.latency_ns = 1;
