@@ -65,6 +65,11 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     return pointers;
 }
 
+bool is_executable(const fs::path& path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+}
+
 std::optional<fs::path> program_beside(const std::string& name) {
     std::error_code error;
     const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -72,10 +77,15 @@ std::optional<fs::path> program_beside(const std::string& name) {
         return std::nullopt;
     }
     fs::path program = self.parent_path() / name;
-    if (access(program.c_str(), X_OK) != 0) {
-        return std::nullopt;
+    return is_executable(program) ? std::optional(std::move(program)) : std::nullopt;
+}
+
+std::optional<fs::path> torch_program() {
+    if (auto program = program_beside("pipescope-torch")) {
+        return program;
     }
-    return program;
+    const char* named = std::getenv("PIPESCOPE_TORCH_PROGRAM");
+    return named != nullptr && is_executable(named) ? std::optional<fs::path>(named) : std::nullopt;
 }
 
 namespace {
@@ -95,14 +105,33 @@ void refuse_too_few_addresses(const std::string& command) {
 }  // namespace
 
 fs::path torch_program_for(const std::string& command) {
-    const auto program = program_beside("pipescope-torch");
+    const auto program = torch_program();
     if (!program) {
         throw Error(
             fmt::format("'{}' needs pipescope-torch, which is not in this program's folder; it holds all that needs "
-                        "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder",
+                        "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder; of Python's "
+                        "packages, pipescope-torch has it, for the minor versions of torch in its summary",
                         command));
     }
     refuse_too_few_addresses(command);
+    return *program;
+}
+
+fs::path viewer_program() {
+    const auto program = program_beside("pipescope-gui");
+    if (!program) {
+        throw Error(
+            "view needs pipescope-gui, which is not in this program's folder; build with -DPIPESCOPE_GUI=ON, or "
+            "install it into the same folder");
+    }
+    constexpr int kNotLoaded = 127;  // by the dynamic linker
+    if (run_child(*program, {"--version"}, {}, ChildErrors::hide).exit_code == kNotLoaded) {
+        throw Error(
+            fmt::format("the viewer cannot be loaded, since libraries of Qt 6 are missing; install libqt6widgets6, "
+                        "libqt6printsupport6 and libqt6svg6, or, beside the Python package, PySide6-Essentials; 'ldd {}' "
+                        "lists what is missing",
+                        program->string()));
+    }
     return *program;
 }
 

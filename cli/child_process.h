@@ -6,12 +6,22 @@
 #include <vector>
 
 namespace pipescope {
+/// Whether this process may start the file.
+bool is_executable(const std::filesystem::path& path);
+
 /// The program of that name in the folder of this executable; empty if it does not exist.
 std::optional<std::filesystem::path> program_beside(const std::string& name);
 
-/// pipescope-torch, which has the command. Throws Error if it is not beside this executable, or cannot be loaded within
-/// this process's limit of memory.
+/// pipescope-torch: beside this executable, else the one that the environment's PIPESCOPE_TORCH_PROGRAM names, which
+/// Python's package sets; empty if there is none.
+std::optional<std::filesystem::path> torch_program();
+
+/// pipescope-torch, which has the command. Throws Error if there is none, or if it cannot be loaded within this process's
+/// limit of memory.
 std::filesystem::path torch_program_for(const std::string& command);
+
+/// pipescope-gui. Throws Error if it is not beside this executable, or if libraries that it needs are missing.
+std::filesystem::path viewer_program();
 
 /// argv for exec. The pointers refer to `texts`, which must outlive them.
 std::vector<char*> pointers_to(std::vector<std::string>& texts);

@@ -53,7 +53,7 @@ std::string first_line(const std::string& text) {
 }
 
 DoctorCheck check_torch() {
-    const auto program = program_beside("pipescope-torch");
+    const auto program = torch_program();
     if (!program) {
         return {
             "pipescope-torch", false,
@@ -70,7 +70,7 @@ DoctorCheck check_torch() {
 
 /// Checks of pipescope-torch: the devices that LibTorch finds, and reasons for missing ones.
 std::vector<DoctorCheck> check_devices() {
-    const auto program = program_beside("pipescope-torch");
+    const auto program = torch_program();
     if (!program) {
         return {};
     }
@@ -87,10 +87,10 @@ std::vector<DoctorCheck> check_devices() {
 }
 
 DoctorCheck check_gui() {
-    const auto program = program_beside("pipescope-gui");
-    if (!program) {
-        return {"pipescope-gui", false,
-                "not in this program's folder: no viewer and no pictures; build with -DPIPESCOPE_GUI=ON"};
+    try {
+        viewer_program();
+    } catch (const Error& error) {
+        return {"pipescope-gui", false, fmt::format("no viewer and no pictures: {}", error.what())};
     }
     const char* display = std::getenv("DISPLAY");
     const char* wayland = std::getenv("WAYLAND_DISPLAY");

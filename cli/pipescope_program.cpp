@@ -35,7 +35,7 @@ void add_forwarded(Program& program, const char* name, const char* description) 
 /// Adds the definitions of forwarded commands, if pipescope-torch is installed.
 std::vector<CommandDefinition> all_definitions(const Program& program) {
     std::vector<CommandDefinition> commands = program.definitions();
-    const auto torch = program_beside("pipescope-torch");
+    const auto torch = torch_program();
     const ChildResult answer = torch ? run_child(*torch, {kPrintCommands}) : ChildResult{};
     for (CommandDefinition& each : torch ? parse_definitions(answer.output) : std::vector<CommandDefinition>{}) {
         const auto known =

@@ -82,11 +82,6 @@ private:
     sigset_t to_default_{};
 };
 
-bool executable(const fs::path& path) {
-    std::error_code ignored;
-    return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
-}
-
 pid_t start(const fs::path& program, std::vector<std::string> words, std::vector<std::string> variables,
             const sigset_t& to_default) {
     for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -117,7 +112,7 @@ fs::path find_program(const std::string& name) {
         if (!fs::exists(name, ignored)) {
             throw Error(fmt::format("{} does not exist; record runs a program; check its name", name));
         }
-        if (!executable(name)) {
+        if (!is_executable(name)) {
             throw Error(
                 fmt::format("{} is not executable; record runs a program; give one, or make it executable", name));
         }
@@ -127,7 +122,7 @@ fs::path find_program(const std::string& name) {
     std::istringstream list(folders == nullptr ? "/usr/bin:/bin" : folders);
     for (std::string folder; std::getline(list, folder, ':');) {
         const fs::path program = fs::path(folder.empty() ? "." : folder) / name;
-        if (executable(program)) {
+        if (is_executable(program)) {
             return program;
         }
     }

@@ -81,12 +81,7 @@ ExitCode view_command(ViewFlags flags) {
             check_not_inputs(output, shown.baseline);
         }
     }
-    const auto program = program_beside("pipescope-gui");
-    if (!program) {
-        throw Error(
-            "view needs pipescope-gui, which is not in this program's folder; build with -DPIPESCOPE_GUI=ON, or "
-            "install it into the same folder");
-    }
+    const std::filesystem::path program = viewer_program();
     // A window joins the files itself, and follows them while they are written.
     const bool is_window = !shown.writes_file() && shown.baseline.empty() && flags.rules.empty();
     std::optional<JoinedTrace> joined;
@@ -100,9 +95,9 @@ ExitCode view_command(ViewFlags flags) {
     }
     const std::vector<std::string> arguments = viewer_arguments(shown);
     if (!joined && !old_run) {
-        execute(*program, arguments);
+        execute(program, arguments);
     }
-    const ChildResult viewed = run_child(*program, arguments);  // then the joined traces are removed
+    const ChildResult viewed = run_child(program, arguments);  // then the joined traces are removed
     std::cout << viewed.output;
     return static_cast<ExitCode>(viewed.exit_code);
 }

@@ -2,8 +2,7 @@
 # its try_run on a machine without a GPU; two imported targets are all we need, since CUDA is loaded at run time.
 # Looked for in the project's Python environment; set LIBTORCH_ROOT to a folder with include/ and lib/ to point elsewhere.
 
-file(GLOB pipescope_torch_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch"
-     "${PROJECT_SOURCE_DIR}/.venv-python/lib/python3*/site-packages/torch")
+file(GLOB pipescope_torch_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
 if(PIPESCOPE_PYTHON)
   list(APPEND pipescope_torch_candidates "${Python_SITELIB}/torch")
 endif()
@@ -13,6 +12,15 @@ find_library(LIBTORCH_CPU_LIBRARY torch_cpu
   HINTS ${LIBTORCH_ROOT} ${pipescope_torch_candidates} PATH_SUFFIXES lib)
 find_library(LIBTORCH_C10_LIBRARY c10
   HINTS ${LIBTORCH_ROOT} ${pipescope_torch_candidates} PATH_SUFFIXES lib)
+
+# LibTorch_VERSION_MAJOR and _MINOR.
+foreach(part IN ITEMS MAJOR MINOR)
+  set(LibTorch_VERSION_${part} "")
+  if(LIBTORCH_INCLUDE_DIR)
+    file(STRINGS "${LIBTORCH_INCLUDE_DIR}/torch/headeronly/version.h" line REGEX "^#define TORCH_VERSION_${part} [0-9]+$")
+    string(REGEX REPLACE ".* " "" LibTorch_VERSION_${part} "${line}")
+  endif()
+endforeach()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
@@ -41,10 +49,5 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
     get_filename_component(directory "${directory}" REALPATH)
     string(APPEND rpath ":${directory}")
   endforeach()
-  if(SKBUILD)
-    # A wheel's files find torch beside the package, by the INSTALL_RPATH that python/ gives them.
-    target_link_options(LibTorch::torch INTERFACE "LINKER:--disable-new-dtags,-rpath-link,${rpath}")
-  else()
-    target_link_options(LibTorch::torch INTERFACE "LINKER:--disable-new-dtags,-rpath,${rpath}")
-  endif()
+  target_link_options(LibTorch::torch INTERFACE "LINKER:--disable-new-dtags,-rpath,${rpath}")
 endif()

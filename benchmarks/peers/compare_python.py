@@ -1,6 +1,6 @@
 """pipescope.GPipe beside the plain model and torchgpipe, all from Python, in one process, in turn. Prints Markdown tables.
 
-    PYTHONPATH=build/python/python:TORCHGPIPE .venv-python/bin/python benchmarks/peers/compare_python.py [ROUNDS]
+    PYTHONPATH=build/python/python:TORCHGPIPE .venv/bin/python benchmarks/peers/compare_python.py [ROUNDS]
 
 TORCHGPIPE is a folder that holds the package torchgpipe 0.0.7; without one its columns are empty. Throughput: two lanes, eight
 micro-batches, times of the plain model with one intra-op thread over those of the pipeline. Overhead: 8 partitions x 32

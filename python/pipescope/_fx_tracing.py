@@ -1,7 +1,8 @@
 """Lets a lane call layers of torch.compile() while another one compiles.
 
-A compiled function refuses to be traced by torch.fx. It knows that from a flag of the whole process, which is set while any
-thread traces, as each compilation does for a while. Here it is told whether its own thread traces.
+A compiled function refuses to be traced by torch.fx. In torch 2.11 it knows that from a flag of the whole process, which is set
+while any thread traces, as each compilation does for a while. Here it is told whether its own thread traces. Torch 2.15 has a flag
+of each thread.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import inspect
 
 import torch
 from torch.fx import _symbolic_trace
-from torch.fx._symbolic_trace import Tracer, _is_fx_tracing_flag
+from torch.fx._symbolic_trace import Tracer
+
+_is_fx_tracing_flag: bool  # of torch.fx._symbolic_trace
 
 
 def _is_fx_symbolic_tracing() -> bool:
@@ -25,4 +28,6 @@ def _is_fx_symbolic_tracing() -> bool:
 
 def ask_own_thread() -> None:
     """Takes effect for the whole process."""
+    if not hasattr(_symbolic_trace, "_is_fx_tracing_flag"):
+        return
     _symbolic_trace.is_fx_symbolic_tracing.__code__ = _is_fx_symbolic_tracing.__code__

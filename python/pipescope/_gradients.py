@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
-from torch.amp import GradScaler as _TorchScaler  # type: ignore[attr-defined]
+from torch.amp import GradScaler as _TorchScaler  # type: ignore[attr-defined, unused-ignore]
 from torch.amp.grad_scaler import OptState
 
 from pipescope._gpipe import GPipe

@@ -79,7 +79,7 @@ class Profile:
     def load(cls, path: Path) -> Profile:
         """Reads a profile file. Raises ProfileError that names the fault."""
         file = encoded(path)
-        return cls._of(_core.Profile.load(file), file)
+        return cls._of(_core.load_profile(file), file)
 
     @classmethod
     def from_json(cls, text: str) -> Profile:
@@ -87,7 +87,7 @@ class Profile:
         if not isinstance(text, str):
             raise TypeError(f"text is a {type(text).__name__}; it must be the text of a profile file")
         try:
-            return cls._of(_core.Profile.parse(text.encode()))
+            return cls._of(_core.parse_profile(text.encode()))
         except UnicodeEncodeError as error:
             raise ProfileError(f"the text is no profile: {error}") from None
 
@@ -107,7 +107,7 @@ class Profile:
 
     def to_json(self) -> str:
         """The text of the profile file."""
-        return self._handle.to_json()
+        return _core.profile_json(self._handle)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of the profile file."""
@@ -418,4 +418,4 @@ def _plain(value: Any) -> Any:
 
 
 def _unpickled(text: str, file: bytes) -> Profile:
-    return Profile._of(_core.Profile.parse(text), file)
+    return Profile._of(_core.parse_profile(text), file)

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import pkgutil
+import re
+from typing import Any
 
-SUPPORTED = "2.11"  # the engine uses autograd's internals, which change between minor versions
+PACKAGE = "pipescope_torch_"  # and the minor version, 2_15: the engine uses autograd's internals, which change with it
 
 
-def _check_torch() -> None:
+def supported() -> list[str]:
+    """The minor versions of torch for which an engine is installed, ascending."""
+    names = [each.name for each in pkgutil.iter_modules() if re.fullmatch(PACKAGE + r"\d+_\d+", each.name)]
+    return [f"{major}.{minor}" for major, minor in sorted(tuple(map(int, name.split("_")[2:])) for name in names)]
+
+
+def _load_engine() -> Any:
+    versions = supported()
+    if not versions:
+        raise ImportError(
+            "this part of pipescope needs its engine, and none is installed; "
+            "install the wheel pipescope-torch, which scripts/wheel makes for your torch"
+        )
+    remedy = f"install one that fits: pip install 'torch=={versions[-1]}.*'"
     try:
         import torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise ImportError(
-            f"this part of pipescope needs torch {SUPPORTED}, and there is no torch; "
-            f"install it: pip install 'torch=={SUPPORTED}.*'"
+            f"this part of pipescope needs torch {' or '.join(versions)}, and there is no torch; {remedy}"
         ) from None
-
     version = str(torch.__version__)
-    if not version.startswith(SUPPORTED + "."):
-        raise ImportError(
-            f"torch is {version}; this part of pipescope is built for torch {SUPPORTED}; "
-            f"install it: pip install 'torch=={SUPPORTED}.*'"
-        )
-    if importlib.util.find_spec("pipescope._engine") is None:
-        raise ImportError(
-            "this build of pipescope has no engine, since it was built where there was no torch; install a wheel that "
-            f"has it, or, in a clone: pip install 'torch=={SUPPORTED}.*', then pip install --force-reinstall --no-deps ."
-        )
+    minor = ".".join(version.split(".")[:2])
+    if minor not in versions:
+        raise ImportError(f"torch is {version}; the engine is installed for torch {' and '.join(versions)}; {remedy}")
+    return importlib.import_module(f"{PACKAGE}{minor.replace('.', '_')}._engine")
 
 
-_check_torch()
+engine: Any = _load_engine()
 
-from pipescope import _engine as engine  # noqa: E402  after the check, whose message is clearer
-
-__all__ = ["SUPPORTED", "engine"]
+__all__ = ["engine", "supported"]

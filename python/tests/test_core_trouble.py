@@ -219,13 +219,23 @@ print("torch" in sys.modules, "numpy" in sys.modules)
     assert lines[1] == "to_pandas() needs pandas; install it: pip install pandas"
     assert lines[2].startswith("plot() needs matplotlib")
     assert lines[3] == lines[1]
-    assert "needs torch 2.11" in lines[4]
+    versions = engine_versions(PACKAGE)
+    assert f"needs torch {' or '.join(versions)}, and there is no torch" in lines[4] or not versions
     assert lines[5] == "False False"
+
+
+def engine_versions(folder):
+    """The minor versions of torch whose engines are in a folder."""
+    numbers = sorted(tuple(map(int, each.name.split("_")[2:])) for each in folder.glob("pipescope_torch_*"))
+    return [f"{major}.{minor}" for major, minor in numbers]
 
 
 def test_says_which_torch_it_needs(tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.9.1'")
+    for minor in (7, 12):
+        (tmp_path / f"pipescope_torch_2_{minor}").mkdir()
+        (tmp_path / f"pipescope_torch_2_{minor}" / "__init__.py").write_text("")
     code = f"""
 sys.path.insert(0, {str(tmp_path)!r})
 try:
@@ -234,10 +244,47 @@ except ImportError as error:
     print(error)
 print(hasattr(pipescope, "Profile"))
 """
+    versions = sorted({*engine_versions(PACKAGE), "2.7", "2.12"}, key=lambda version: int(version.split(".")[1]))
     assert python(code).stdout.splitlines() == [
-        "torch is 2.9.1; this part of pipescope is built for torch 2.11; install it: pip install 'torch==2.11.*'",
+        f"torch is 2.9.1; the engine is installed for torch {' and '.join(versions)}; "
+        f"install one that fits: pip install 'torch=={versions[-1]}.*'",
         "True",
     ]
+
+
+def test_takes_the_engine_of_its_torch(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.7.3+cu99'")
+    for minor in (7, 12):
+        package = tmp_path / f"pipescope_torch_2_{minor}"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "_engine.py").write_text(f"minor = {minor}")
+    code = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+from pipescope import _torch
+print(_torch.engine.minor)
+"""
+    assert python(code).stdout == "7\n"
+
+
+def test_commands_start_the_engine_of_the_installed_torch(tmp_path):
+    package = tmp_path / "pipescope"
+    package.mkdir()
+    for file in ("__init__.py", "__main__.py"):
+        (package / file).write_text("" if file == "__init__.py" else (PACKAGE / "pipescope" / file).read_text())
+    (package / "commands" / "bin").mkdir(parents=True)
+    (package / "commands" / "bin" / "pipescope").write_text("#!/bin/sh\necho program $PIPESCOPE_TORCH_PROGRAM\n")
+    (tmp_path / "pipescope_torch_2_7" / "bin").mkdir(parents=True)
+    (tmp_path / "pipescope_torch_2_7" / "bin" / "pipescope-torch").write_text("")
+    (tmp_path / "torch-2.7.3.dist-info").mkdir()
+    (tmp_path / "torch-2.7.3.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.7.3\n")
+    (package / "commands" / "bin" / "pipescope").chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("PIPESCOPE_TORCH_PROGRAM", None)
+    words = [sys.executable, "-m", "pipescope"]
+    said = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert said.stdout == f"program {tmp_path}/pipescope_torch_2_7/bin/pipescope-torch\n", said.stderr
 
 
 def test_has_no_other_names():

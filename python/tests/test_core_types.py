@@ -82,8 +82,7 @@ def test_code_of_the_docs_is_strictly_typed(tmp_path):
 def test_stubs_fit_the_module(tmp_path):
     pytest.importorskip("mypy")
     environment = {"PYTHONPATH": str(PACKAGE), "MYPYPATH": str(PACKAGE), "PATH": "/usr/bin:/bin"}
-    (tmp_path / "allowed").write_text("pipescope._core.Profile\n")  # its metaclass is pybind11's, which has no stub
-    words = ["pipescope._core", "--ignore-disjoint-bases", "--allowlist", tmp_path / "allowed"]
+    words = ["pipescope._core", "--ignore-disjoint-bases"]
     result = subprocess.run([sys.executable, "-m", "mypy.stubtest", *words], cwd=tmp_path, env=environment,
                             capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

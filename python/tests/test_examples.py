@@ -44,7 +44,7 @@ def run_in(folder, code):
 
 
 def test_the_readme_ends_with_a_picture(tmp_path):
-    pytest.importorskip("pipescope._engine", reason="this build has no engine")
+    pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     run_in(tmp_path, code)
@@ -53,7 +53,7 @@ def test_the_readme_ends_with_a_picture(tmp_path):
 
 def test_the_notebook_runs(monkeypatch):
     nbclient = pytest.importorskip("nbclient")
-    pytest.importorskip("pipescope._engine", reason="this build has no engine")
+    pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
     import nbformat
 
     monkeypatch.setenv("PYTHONPATH", str(PACKAGE))

@@ -1,5 +1,6 @@
 """Tries an installed wheel: wheel_check.py core|engine. scripts/wheel runs it in a fresh environment."""
 
+import importlib.metadata
 import pathlib
 import subprocess
 import sys
@@ -22,10 +23,20 @@ def is_elf(path):
         return file.read(4) == b"\x7fELF"
 
 
+def engine_fits(path):
+    """Whether this is a file of the core, or of the engine for the installed torch."""
+    package = path.relative_to(PACKAGE.parent).parts[0]
+    version = importlib.metadata.version("torch").split(".")
+    return not package.startswith("pipescope_torch_") or package == f"pipescope_torch_{version[0]}_{version[1]}"
+
+
 def check_libraries():
     """Every library that the package's files need is there, torch's too if it is installed."""
     of_torch = ("libtorch", "libc10", "libcu", "libnv")
-    for path in sorted(path for path in PACKAGE.rglob("*") if path.is_file() and is_elf(path)):
+    files = [path for package in PACKAGE.parent.glob("pipescope*") for path in package.rglob("*")]
+    if HALF == "engine":  # engines for other versions of torch find other libraries
+        files = [path for path in files if engine_fits(path)]
+    for path in sorted(path for path in files if path.is_file() and is_elf(path)):
         lines = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60, check=False).stdout.splitlines()
         missing = [line.split()[0] for line in lines if "not found" in line]
         # An extension finds torch's libraries in the process; see pipescope/_torch.py.
@@ -52,7 +63,7 @@ if HALF == "engine":
     check(all(each.grad is not None for each in model.parameters()), "no gradients")
     profile = pipescope.profile(layers, torch.randn(2, 16))
     check(len(profile) == 4, f"the profile has {len(profile)} layers")
-    said = subprocess.run([PACKAGE / "commands" / "bin" / "pipescope", "models"], capture_output=True, text=True, timeout=60,
+    said = subprocess.run([sys.executable, "-m", "pipescope", "models"], capture_output=True, text=True, timeout=60,
                           check=False)
     check(said.returncode == 0, f"pipescope models says {said.stderr}")
 print(f"wheel_check: {HALF} works, version {pipescope.__version__}")

@@ -5,20 +5,22 @@
 #include "cli/program.h"
 #include "python/src/core/core_module.h"
 #include "python/src/core/long_call.h"
+#include "python/src/core/python_function.h"
 #include "python/src/json_text.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_options.h"
 
-#include <pybind11/functional.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
+#include <Python.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
-namespace py = pybind11;
 namespace {
 using Words = std::vector<std::string>;
 /// Schedules that Python made, by name and CSV. The words name all others.
@@ -64,53 +66,49 @@ private:
     CLI::App command_;
 };
 
-std::string balance(const Profile& profile, const std::string& file, const Words& words, const Tables& tables) {
+std::string balance(ProfileArgument profile, const std::string& file, const Words& words, const Tables& tables) {
     Parser parser("balance");
     BalanceFlags flags;
     flags.profile = file;
     add_balance_options(parser.command(), flags);
     parser.parse(words);
     take_schedule(tables, flags.pipeline);
-    return json_text(balance_answer_json(balance_answer(flags, profile)));
+    return json_text(balance_answer_json(balance_answer(flags, *profile.profile)));
 }
 
-/// The JSON, and the columns of timeline and memory, which are empty for --schedule all.
-py::tuple simulate_pipeline(const Profile& profile, const std::string& file, const Words& words, const Tables& tables) {
-    std::string json;
-    SimulateAnswer answer;
-    {
-        const LongCall no_gil;
-        Parser parser("simulate");
-        SimulateFlags flags;
-        SimulateOutputs outputs;
-        flags.profile = file;
-        add_simulate_options(parser.command(), flags);
-        add_simulate_outputs(parser.command(), outputs);
-        parser.parse(words);
-        take_schedule(tables, flags.simulated.pipeline);
-        check_outputs(flags, outputs);
-        answer = simulate_answer(flags, profile);
-        write_outputs(outputs, answer);
-        json = json_text(simulate_answer_json(answer));
+/// The JSON, and the columns of timeline and memory, which are None for --schedule all.
+using Simulated = std::tuple<std::string, std::optional<TaskColumns>, std::optional<MemoryColumns>>;
+
+Simulated simulate_pipeline(ProfileArgument profile, const std::string& file, const Words& words, const Tables& tables) {
+    Parser parser("simulate");
+    SimulateFlags flags;
+    SimulateOutputs outputs;
+    flags.profile = file;
+    add_simulate_options(parser.command(), flags);
+    add_simulate_outputs(parser.command(), outputs);
+    parser.parse(words);
+    take_schedule(tables, flags.simulated.pipeline);
+    check_outputs(flags, outputs);
+    SimulateAnswer answer = simulate_answer(flags, *profile.profile);
+    write_outputs(outputs, answer);
+    Simulated simulated{json_text(simulate_answer_json(answer)), std::nullopt, std::nullopt};
+    if (answer.simulation) {
+        std::get<1>(simulated) = {std::move(answer.simulation->timeline)};
+        std::get<2>(simulated) = {std::move(answer.simulation->memory)};
     }
-    if (!answer.simulation) {
-        return py::make_tuple(json, py::none(), py::none());
-    }
-    return py::make_tuple(json, timeline_columns(answer.simulation->timeline),
-                          memory_columns(answer.simulation->memory));
+    return simulated;
 }
 
 /// Calls the Python function, and stops what the calling thread waits for. Python's error stays set in the thread.
-bool tell(const py::object& function, double done) {
+bool tell(PythonArgument function, double done) {
     if (!LongCall::goes_on()) {
         throw ComputationStopped();
     }
-    const py::gil_scoped_acquire gil;
-    if (!function.is_none()) {
-        try {
-            function(done);
-        } catch (py::error_already_set& error) {
-            error.restore();
+    if (function != Py_None) {
+        const GilHere gil;
+        PyObject* answer = PyObject_CallFunction(function, "d", done);
+        Py_XDECREF(answer);
+        if (answer == nullptr) {
             throw ComputationStopped();
         }
     }
@@ -118,54 +116,44 @@ bool tell(const py::object& function, double done) {
 }
 
 /// The JSON, and the notes about prices.
-py::tuple plan_pipelines(const Profile& profile, const std::string& file, const Words& words, const Tables& tables,
-                         const py::object& progress) {
-    PlanAnswer answer;
-    std::string json;
-    {
-        const LongCall no_gil;
-        Parser parser("plan");
-        PlanFlags flags;
-        flags.profile = file;
-        add_plan_options(parser.command(), flags);
-        parser.parse(words);
-        take_schedules(tables, parser.command(), flags.request.schedules);
-        answer = plan_answer(flags, profile, [&progress](double done) { return tell(progress, done); });
-        json = json_text(plan_answer_json(answer));
-    }
-    return py::make_tuple(json, answer.price_notes);
+std::tuple<std::string, std::vector<std::string>> plan_pipelines(ProfileArgument profile, const std::string& file,
+                                                                 const Words& words, const Tables& tables,
+                                                                 PythonArgument progress) {
+    Parser parser("plan");
+    PlanFlags flags;
+    flags.profile = file;
+    add_plan_options(parser.command(), flags);
+    parser.parse(words);
+    take_schedules(tables, parser.command(), flags.request.schedules);
+    const PlanAnswer answer = plan_answer(flags, *profile.profile, [progress](double done) { return tell(progress, done); });
+    return {json_text(plan_answer_json(answer)), answer.price_notes};
 }
 
 /// The JSON, and the columns of timeline and memory. `profile`: null for a model, or a profile's file, of that name.
-py::tuple simulate_layout_on(const Profile* profile, const std::string& name, const Words& words,
-                             const Tables& tables) {
-    std::string json;
-    LayoutAnswer answer;
-    {
-        const LongCall no_gil;
-        Parser parser("simulate");
-        SimulateFlags flags;
-        LayoutFlags layout;
-        SimulateOutputs outputs;
-        flags.profile = name;
-        add_simulate_options(parser.command(), flags);
-        add_layout_options(parser.command(), layout);
-        add_simulate_outputs(parser.command(), outputs);
-        parser.command().get_option("--balance")->required(false);
-        parser.parse(words);
-        check_layout_options(parser.command(), layout);
-        check_model_options(parser.command(), {name, profile}, layout.given());
-        take_schedule(tables, flags.simulated.pipeline);
-        answer = simulate_layout_answer(flags, layout, outputs, profile);
-        json = json_text(layout_answer_json(answer));
-    }
-    const Simulation& simulation = answer.step.simulation;
-    return py::make_tuple(json, timeline_columns(simulation.timeline), memory_columns(simulation.memory));
+Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::string& name, const Words& words, const Tables& tables) {
+    const Profile* profile = given ? given->profile : nullptr;
+    Parser parser("simulate");
+    SimulateFlags flags;
+    LayoutFlags layout;
+    SimulateOutputs outputs;
+    flags.profile = name;
+    add_simulate_options(parser.command(), flags);
+    add_layout_options(parser.command(), layout);
+    add_simulate_outputs(parser.command(), outputs);
+    parser.command().get_option("--balance")->required(false);
+    parser.parse(words);
+    check_layout_options(parser.command(), layout);
+    check_model_options(parser.command(), {name, profile}, layout.given());
+    take_schedule(tables, flags.simulated.pipeline);
+    LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs, profile);
+    std::string json = json_text(layout_answer_json(answer));
+    Simulation& simulation = answer.step.simulation;
+    return {std::move(json), TaskColumns{std::move(simulation.timeline)}, MemoryColumns{std::move(simulation.memory)}};
 }
 
-std::string plan_cluster_for(const Profile* profile, const std::string& name, const Words& words, const Tables& tables,
-                             const py::object& progress) {
-    const LongCall no_gil;
+std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::string& name, const Words& words, const Tables& tables,
+                             PythonArgument progress) {
+    const Profile* profile = given ? given->profile : nullptr;
     Parser parser("plan");
     PlanFlags flags;
     ClusterPlanFlags cluster;
@@ -179,16 +167,18 @@ std::string plan_cluster_for(const Profile* profile, const std::string& name, co
     }
     take_schedules(tables, parser.command(), cluster.request.schedules);
     return json_text(cluster_plan_json(cluster_plan_of({name, profile}, cluster, flags.pipeline, flags.rank_by,
-                                                       [&progress](double done) { return tell(progress, done); })));
+                                                       [progress](double done) { return tell(progress, done); })));
 }
 
 /// The JSON of `pipescope schedule --json`, and the table as CSV.
-py::tuple schedule_of(const TaskGraph& graph) {
+using Table = std::tuple<std::string, std::string>;
+
+Table schedule_of(const TaskGraph& graph) {
     const ScheduleTable table = schedule_table(graph);
-    return py::make_tuple(json_text(schedule_answer_json(graph, table)), to_csv(table));
+    return {json_text(schedule_answer_json(graph, table)), to_csv(table)};
 }
 
-py::tuple schedule(const std::string& name, const Words& words) {
+Table schedule(const std::string& name, const Words& words) {
     Parser parser("schedule");
     ScheduleFlags flags;
     flags.schedule = name;
@@ -197,7 +187,7 @@ py::tuple schedule(const std::string& name, const Words& words) {
     return schedule_of(schedule_answer(flags));
 }
 
-py::tuple schedule_from_csv(const std::string& name, const std::string& csv) {
+Table schedule_from_csv(const std::string& name, const std::string& csv) {
     const Schedule schedule = Schedule::from_csv(name, csv);
     return schedule_of(make_schedule(schedule, schedule.file()->shape));
 }
@@ -209,30 +199,29 @@ std::vector<std::string> schedule_names(bool runnable) {
     }
     return names;
 }
+
+void check_optimizer(const std::string& name) { optimizer_state_factor(name); }
+
+void write_text(const std::string& path, const std::string& text, bool force) {
+    check_output(path, force);
+    write_output(path, force, text);
+}
 }  // namespace
 
-void bind_answers(py::module_& module) {
-    module.def("balance", &balance, py::call_guard<LongCall>(), py::arg("profile"), py::arg("file"), py::arg("words"),
-               py::arg("tables"));
-    module.def("simulate", &simulate_pipeline, py::arg("profile"), py::arg("file"), py::arg("words"),
-               py::arg("tables"));
-    module.def("plan", &plan_pipelines, py::arg("profile"), py::arg("file"), py::arg("words"), py::arg("tables"),
-               py::arg("progress"));
-    module.def("simulate_layout", &simulate_layout_on, py::arg("profile"), py::arg("name"), py::arg("words"),
-               py::arg("tables"));
-    module.def("plan_cluster", &plan_cluster_for, py::arg("profile"), py::arg("name"), py::arg("words"),
-               py::arg("tables"), py::arg("progress"));
-    module.def("schedule", &schedule, py::arg("name"), py::arg("words"));
-    module.def("schedule_from_csv", &schedule_from_csv, py::arg("name"), py::arg("csv"));
-    module.def(
-        "check_optimizer", [](const std::string& name) { optimizer_state_factor(name); }, py::arg("name"));
-    module.def(
-        "write_text",
-        [](const std::string& path, const std::string& text, bool force) {
-            check_output(path, force);
-            write_output(path, force, text);
-        },
-        py::call_guard<LongCall>(), py::arg("path"), py::arg("text"), py::arg("force"));
-    module.def("schedule_names", &schedule_names, py::arg("runnable"));
+std::span<PyMethodDef> answer_functions() {
+    static std::array functions{
+        python_function<&balance>("balance"),
+        python_function<&simulate_pipeline>("simulate"),
+        python_function<&plan_pipelines>("plan"),
+        python_function<&simulate_layout_on>("simulate_layout"),
+        python_function<&plan_cluster_for>("plan_cluster"),
+        python_function<&schedule>("schedule"),
+        python_function<&schedule_from_csv>("schedule_from_csv"),
+        python_function<&schedule_names>("schedule_names"),
+        python_function<&check_optimizer>("check_optimizer"),
+        python_function<&write_text>("write_text"),
+        PyMethodDef{},
+    };
+    return functions;
 }
 }  // namespace pipescope

@@ -1,7 +1,8 @@
 #include "python/src/core/long_call.h"
 
-#include <pybind11/pybind11.h>
+#include "python/src/core/python_values.h"
 
+#include <Python.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -10,18 +11,21 @@
 
 namespace pipescope {
 namespace {
-namespace py = pybind11;
-
 std::atomic<int> running = 0;
 std::atomic<bool> ending = false;
 
-void end_long_calls() {
+PyObject* end_long_calls(PyObject* /*self*/, PyObject* /*arguments*/) {
     ending = true;
-    const py::gil_scoped_release others_finish;
+    PyThreadState* thread = PyEval_SaveThread();  // for the calls to finish
     while (running > 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    PyEval_RestoreThread(thread);
+    Py_INCREF(Py_None);
+    return Py_None;
 }
+
+PyMethodDef end_function{"end_long_calls", &end_long_calls, METH_NOARGS, nullptr};
 }  // namespace
 
 LongCall::LongCall() : check_(&goes_on) {
@@ -29,7 +33,7 @@ LongCall::LongCall() : check_(&goes_on) {
     if (ending) {
         --running;
         PyErr_SetNone(PyExc_SystemExit);
-        throw py::error_already_set();
+        throw PythonError();
     }
     thread_ = PyEval_SaveThread();
 }
@@ -43,7 +47,7 @@ bool LongCall::goes_on() {
     if (ending) {
         return false;
     }
-    const py::gil_scoped_acquire gil;
+    const GilHere gil;
     return PyErr_CheckSignals() == 0;
 }
 
@@ -53,9 +57,17 @@ void LongCall::set_error_of_stop() {
     }
 }
 
-void LongCall::wait_at_exit() {
+GilHere::GilHere() : state_(PyGILState_Ensure()) {}
+GilHere::~GilHere() { PyGILState_Release(static_cast<PyGILState_STATE>(state_)); }
+
+bool LongCall::wait_at_exit() try {
     // The calls of other threads do not go on in a forked child.
     pthread_atfork(nullptr, nullptr, [] { running = 0; });
-    py::module_::import("atexit").attr("register")(py::cpp_function(&end_long_calls));
+    const PythonObject atexit(PyImport_ImportModule("atexit"));
+    const PythonObject end(PyCFunction_New(&end_function, nullptr));
+    const PythonObject registered(PyObject_CallMethod(atexit.get(), "register", "O", end.get()));
+    return true;
+} catch (const PythonError&) {
+    return false;
 }
 }  // namespace pipescope

@@ -9,7 +9,7 @@ namespace pipescope {
 /// ComputationStopped. The handler's exception stays set in the thread, and set_error_of_stop() sees to the rest.
 ///
 /// Once Python finalizes, a thread that asks for the GIL is ended where it stands, which no C++ frame survives. So the
-/// program's end waits for these calls, and later ones raise SystemExit, which ends their thread quietly.
+/// program's end waits for these calls. Later ones set SystemExit, which ends their thread quietly, and throw PythonError.
 class LongCall {
 public:
     LongCall();
@@ -22,11 +22,23 @@ public:
     static bool goes_on();
     /// Sets SystemExit unless a signal handler has raised. Call it with the GIL, after a computation was stopped.
     static void set_error_of_stop();
-    /// Has Python call the end of long calls at its exit. Call it once, with the GIL.
-    static void wait_at_exit();
+    /// Has Python call the end of long calls at its exit. Call it once, with the GIL. False if Python has set an error.
+    static bool wait_at_exit();
 
 private:
     void* thread_;
     StopCheck check_;
+};
+
+/// Holds the GIL while it lives, within a long call.
+class GilHere {
+public:
+    GilHere();
+    ~GilHere();
+    GilHere(const GilHere&) = delete;
+    GilHere& operator=(const GilHere&) = delete;
+
+private:
+    int state_;
 };
 }  // namespace pipescope

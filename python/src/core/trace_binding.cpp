@@ -8,25 +8,25 @@
 #include "cli/reports.h"
 #include "cli/two_runs_report.h"
 #include "python/src/core/core_module.h"
-#include "python/src/core/long_call.h"
+#include "python/src/core/python_function.h"
 #include "python/src/json_text.h"
 #include "simulator/option_texts.h"
 #include "trace/open_trace.h"
 
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
+#include <Python.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
 namespace {
-namespace py = pybind11;
 using Json = nlohmann::ordered_json;
 using Paths = std::vector<std::string>;
 
@@ -84,35 +84,33 @@ Json steps_json(const RecordedRun& run, const OpenedTrace& trace) {
     return steps;
 }
 
-/// The facts of a trace as JSON, its files, its profile's JSON or None, and columns of tasks and memory.
-py::tuple read_trace(const Paths& paths, const std::string& rules) {
+/// The facts of a trace as JSON, its files, whose names need not be UTF-8, its profile's JSON or None, and columns of
+/// measured and simulated tasks and of memory.
+using ReadTrace = std::tuple<std::string, std::vector<PythonBytes>, std::optional<std::string>, TaskColumns, TaskColumns, MemoryColumns>;
+
+ReadTrace read_trace(const Paths& paths, const std::string& rules) {
     OpenedTrace trace;
     Json facts;
-    Paths files;
+    const Paths files = with_files_of_folders(paths);
     {
-        const LongCall no_gil;
-        files = with_files_of_folders(paths);
-        {
-            const std::lock_guard lock(joining);
-            const JoinedTrace joined(files, rules);
-            trace = open_trace(joined.path(), {.tracks = false});
-            facts["name"] = joined.name();
-        }
-        const RecordedRun run = recorded_run(trace);
-        facts["origin"] = to_string(trace.origin);
-        facts["model"] = run.model;
-        facts["steps"] = steps_json(run, trace);
-        facts["options"] = run.options ? arguments_json(*run.options) : Json(nullptr);
-        facts["warnings"] = texts_of(run.warnings);
-        facts["dropped"] = trace.dropped();
+        const std::lock_guard lock(joining);
+        const JoinedTrace joined(files, rules);
+        trace = open_trace(joined.path(), {.tracks = false});
+        facts["name"] = joined.name();
     }
-    py::list names;  // bytes: names of files need not be UTF-8
+    const RecordedRun run = recorded_run(trace);
+    facts["origin"] = to_string(trace.origin);
+    facts["model"] = run.model;
+    facts["steps"] = steps_json(run, trace);
+    facts["options"] = run.options ? arguments_json(*run.options) : Json(nullptr);
+    facts["warnings"] = texts_of(run.warnings);
+    facts["dropped"] = trace.dropped();
+    std::vector<PythonBytes> names;
     for (const std::string& file : files) {
-        names.append(py::bytes(file));
+        names.push_back({file});
     }
-    return py::make_tuple(
-        json_text(facts), names, trace.profile_json ? py::object(py::str(*trace.profile_json)) : py::none(),
-        timeline_columns(trace.measured), timeline_columns(trace.simulated), memory_columns(trace.memory));
+    return {json_text(facts), std::move(names), std::move(trace.profile_json), TaskColumns{std::move(trace.measured)},
+            TaskColumns{std::move(trace.simulated)}, MemoryColumns{std::move(trace.memory)}};
 }
 
 std::string compare_with_simulation(const Paths& files, const std::string& rules) {
@@ -129,8 +127,8 @@ std::string compare_two(const Paths& before, const Paths& after, const std::stri
 }
 
 /// The profile's JSON, the arguments of simulate() for the pipeline that ran, and notes.
-std::pair<std::string, std::string> profile_of_run(const Paths& files, const std::string& rules,
-                                                   const std::string& steps, std::optional<std::int64_t> size) {
+std::tuple<std::string, std::string> profile_of_run(const Paths& files, const std::string& rules,
+                                                    const std::string& steps, std::optional<std::int64_t> size) {
     const std::lock_guard lock(joining);
     TraceProfileFlags flags;
     flags.traces = files;
@@ -140,21 +138,25 @@ std::pair<std::string, std::string> profile_of_run(const Paths& files, const std
     const TraceProfile made = measured_profile(flags);
     return {to_json(made.profile), json_text(Json{{"options", arguments_json(made.options)}, {"notes", made.notes}})};
 }
+
+std::vector<std::string> task_kinds() {
+    std::vector<std::string> names;
+    for (int kind = 0; kind < kNumTaskKinds; ++kind) {
+        names.emplace_back(to_string(static_cast<TaskKind>(kind)));
+    }
+    return names;
+}
 }  // namespace
 
-void bind_traces(py::module_& module) {
-    using NoGil = py::call_guard<LongCall>;
-    module.def("open_trace", &read_trace, py::arg("paths"), py::arg("rules"));
-    module.def("compare_with_simulation", &compare_with_simulation, NoGil(), py::arg("files"), py::arg("rules"));
-    module.def("compare_two", &compare_two, NoGil(), py::arg("before"), py::arg("after"), py::arg("rules"));
-    module.def("profile_of_run", &profile_of_run, NoGil(), py::arg("files"), py::arg("rules"), py::arg("steps"),
-               py::arg("micro_batch_size"));
-    module.def("task_kinds", [] {
-        std::vector<std::string> names;
-        for (int kind = 0; kind < kNumTaskKinds; ++kind) {
-            names.emplace_back(to_string(static_cast<TaskKind>(kind)));
-        }
-        return names;
-    });
+std::span<PyMethodDef> trace_functions() {
+    static std::array functions{
+        python_function<&read_trace>("open_trace"),
+        python_function<&compare_with_simulation>("compare_with_simulation"),
+        python_function<&compare_two>("compare_two"),
+        python_function<&profile_of_run>("profile_of_run"),
+        python_function<&task_kinds>("task_kinds"),
+        PyMethodDef{},
+    };
+    return functions;
 }
 }  // namespace pipescope

@@ -69,7 +69,11 @@ void set_error(const std::exception_ptr& thrown) {
 PYBIND11_MODULE(_engine, module) {
     using namespace pipescope::python;
     namespace py = pybind11;
-    pipescope::translate_errors(set_error);
+    py::register_local_exception_translator([](std::exception_ptr thrown) {
+        if (thrown) {
+            pipescope::set_error_of(thrown, set_error);
+        }
+    });
     replace_default_generator();
     prepare_structures();
     pipescope::Worker::keep_threads();

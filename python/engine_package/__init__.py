@@ -1,0 +1,1 @@
+"""The engine of pipescope for one minor version of torch. pipescope imports it."""
