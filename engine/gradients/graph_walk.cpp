@@ -578,8 +578,20 @@ bool walk_backward(const edge_list& ends, Tensors& gradients) {
     return true;
 }
 
-void run_backward(const edge_list& ends, Tensors gradients) {
-    if (!walk_backward(ends, gradients)) {
+namespace {
+thread_local std::uint64_t noted_saved_tensor_hooks = 0;
+}  // namespace
+
+void note_saved_tensor_hooks() {
+    ++noted_saved_tensor_hooks;
+}
+
+std::uint64_t num_saved_tensor_hooks() {
+    return noted_saved_tensor_hooks;
+}
+
+void run_backward(const edge_list& ends, Tensors gradients, Runner runner) {
+    if (runner == Runner::torch_engine || !walk_backward(ends, gradients)) {
         own_leaf_gradients(ends, nullptr);
         run_engine(ends, gradients);
     }

@@ -29,8 +29,20 @@ namespace pipescope {
 /// Errors: what a node throws, unchanged.
 bool walk_backward(const std::vector<torch::autograd::Edge>& ends, Tensors& gradients);
 
-/// Calls walk_backward(), or torch's engine if that returns false.
-void run_backward(const std::vector<torch::autograd::Edge>& ends, Tensors gradients);
+/// What runs a graph.
+enum class Runner {
+    walk_if_possible,  ///< walk_backward(), or torch's engine if that returns false
+    torch_engine,
+};
+void run_backward(const std::vector<torch::autograd::Edge>& ends, Tensors gradients,
+                  Runner runner = Runner::walk_if_possible);
+
+/// Notes that this thread packs the tensors that its next nodes save, by hooks. Such hooks may ask for the current
+/// backward when they unpack: torch.utils.checkpoint recomputes once for each. So a MicroBatchGraph that was open then
+/// goes backward whole, in torch's engine.
+void note_saved_tensor_hooks();
+/// How often this thread has noted that.
+std::uint64_t num_saved_tensor_hooks();
 
 /// Declares that nodes of a type outside LibTorch do not depend on torch's engine. Holds for the rest of the process;
 /// call it before the first of them goes backward. Any thread.

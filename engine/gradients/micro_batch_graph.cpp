@@ -74,6 +74,8 @@ struct MicroBatchGraph::Ends {
     };
     NodePtr<GradientCatcher> inputs;  // null once its gradients were taken
     std::vector<Output> outputs = {};
+    std::uint64_t hooks_before = num_saved_tensor_hooks();  // when it was opened
+    Runner runner = Runner::walk_if_possible;
 };
 
 MicroBatchGraph::MicroBatchGraph() = default;
@@ -109,6 +111,9 @@ Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from, std::vecto
 }
 
 void MicroBatchGraph::close(const Tensors& outputs) {
+    if (num_saved_tensor_hooks() != ends_->hooks_before) {
+        ends_->runner = Runner::torch_engine;
+    }
     GradientCatcher& catcher = *ends_->inputs;
     catcher.next_edges().clear();
     if (!catcher.tensor_pre_hooks().empty()) {  // other hooks are a layer's own
@@ -150,11 +155,16 @@ Tensors MicroBatchGraph::backward_with(Tensors gradients, const Run& run) {
 
 Tensors MicroBatchGraph::backward(Tensors gradients) {
     // Not torch::autograd::backward(), which needs the output tensors; those are gone.
-    return backward_with(std::move(gradients),
-                         [](const auto& ends, Tensors& of_ends) { run_backward(ends, std::move(of_ends)); });
+    return backward_with(std::move(gradients), [runner = ends_->runner](const auto& ends, Tensors& of_ends) {
+        run_backward(ends, std::move(of_ends), runner);
+    });
 }
 
 Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes) {
+    if (ends_->runner == Runner::torch_engine) {
+        weight_gradients_.clear();
+        return backward(std::move(gradients));
+    }
     return backward_with(std::move(gradients), [&](torch::autograd::edge_list& ends, Tensors& of_ends) {
         run_input_half(ends, of_ends, ends_->inputs.get(), marks, notes);
         for (torch::autograd::Edge& end : ends) {

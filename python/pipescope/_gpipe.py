@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from pipescope import _core, _fx_tracing, _mini_batch
+from pipescope import _core, _fx_tracing, _mini_batch, _saved_tensor_hooks
 from pipescope._layers import Device, Layered, Tensors, check_loss, device_names, listed, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
@@ -228,6 +228,7 @@ class GPipe(Layered):
         options = self._options if balance is None else {**self._options, "balance": balance}
         keep_apart(self._layers.values())
         _fx_tracing.ask_own_thread()
+        _saved_tensor_hooks.note_uses()
         with python_messages():
             self._model = engine.Model(self._engine_layers(), options)
         self._options = options

@@ -17,6 +17,7 @@ What threatens Python modules that run on the engine's threads, and the tests of
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import subprocess
@@ -87,6 +88,45 @@ class Checkpointed(nn.Module):
 
     def forward(self, x):
         return torch_checkpoint(self.part, x, use_reentrant=self.use_reentrant)
+
+
+class CountedCheckpoint(nn.Module):
+    """Counts the calls of its body, in a buffer as well, as a batch norm counts its batches."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh())
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+        self.options = options
+
+    def counted(self, x):
+        self.count += 1
+        return self.body(x)
+
+    def forward(self, x):
+        return torch_checkpoint(self.counted, x, use_reentrant=False, **self.options)
+
+
+def selective():
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+    return create_selective_checkpoint_contexts([torch.ops.aten.addmm.default])
+
+
+@pytest.mark.parametrize("options", [{}, {"context_fn": selective}], ids=["plain", "selective"])
+@pytest.mark.parametrize("mode", ["never", "always"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero-bubble-h1"])
+def test_torch_checkpoint_recomputes_once_in_a_backward(schedule, mode, options):
+    layers = nn.Sequential(CountedCheckpoint(**options), nn.Linear(6, 6), CountedCheckpoint(**options)).double()
+    plain = copy.deepcopy(layers)
+    x = torch.randn(9, 6, dtype=torch.double)
+    for part in x.chunk(3):
+        (plain(part).square().mean() / 3).backward()
+    model = pipescope.GPipe(layers, balance=[1, 2], devices=["cpu", "cpu"], chunks=3, schedule=schedule, checkpoint=mode)
+    model.step(x, torch.zeros(9, 6, dtype=torch.double), nn.MSELoss())
+    for ours, theirs in zip(layers.parameters(), plain.parameters()):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+    assert [layers[k].count.item() for k in (0, 2)] == [plain[k].count.item() for k in (0, 2)] == [6, 6]
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])

@@ -1,5 +1,6 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
+#include "engine/gradients/graph_walk.h"
 #include "engine/lanes/process_end.h"
 #include "engine/lanes/worker.h"
 #include "engine/processes/processes.h"
@@ -85,6 +86,7 @@ PYBIND11_MODULE(_engine, module) {
     module.def("is_checkpointing", &pipescope::is_checkpointing);
     module.def("is_recomputing", &pipescope::is_recomputing);
     module.def("current_micro_batch", &micro_batch_here);
+    module.def("note_saved_tensor_hooks", &pipescope::note_saved_tensor_hooks);
     module.def("has_skips", [] { return current_skips() != nullptr; });
     module.def("stash", &stash);
     module.def("pop", &pop);
