@@ -126,11 +126,11 @@ fs::path viewer_program() {
     }
     constexpr int kNotLoaded = 127;  // by the dynamic linker
     if (run_child(*program, {"--version"}, {}, ChildErrors::hide).exit_code == kNotLoaded) {
-        throw Error(
-            fmt::format("the viewer cannot be loaded, since libraries of Qt 6 are missing; install libqt6widgets6, "
-                        "libqt6printsupport6 and libqt6svg6, or, beside the Python package, PySide6-Essentials; 'ldd {}' "
-                        "lists what is missing",
-                        program->string()));
+        throw Error(fmt::format(
+            "the viewer cannot be loaded, since libraries of Qt 6 are missing; install libqt6widgets6, "
+            "libqt6printsupport6 and libqt6svg6, or, beside the Python package, PySide6-Essentials; 'ldd {}' "
+            "lists what is missing",
+            program->string()));
     }
     return *program;
 }

@@ -16,8 +16,8 @@ std::optional<std::filesystem::path> program_beside(const std::string& name);
 /// Python's package sets; empty if there is none.
 std::optional<std::filesystem::path> torch_program();
 
-/// pipescope-torch, which has the command. Throws Error if there is none, or if it cannot be loaded within this process's
-/// limit of memory.
+/// pipescope-torch, which has the command. Throws Error if there is none, or if it cannot be loaded within this
+/// process's limit of memory.
 std::filesystem::path torch_program_for(const std::string& command);
 
 /// pipescope-gui. Throws Error if it is not beside this executable, or if libraries that it needs are missing.

@@ -33,8 +33,8 @@ LinkTime time_of(const Json& object, const std::string& path) {
     const LinkTime time{std::llround(bytes), number(object, path, "ns"),
                         object.contains("exchange_ns") ? number(object, path, "exchange_ns") : 0};
     if (time.exchange_ns > 0 && time.exchange_ns < time.ns) {
-        wrong_type(path + ".exchange_ns", object["exchange_ns"], "at least ns, since two messages take no less than one",
-                   kRemedy);
+        wrong_type(path + ".exchange_ns", object["exchange_ns"],
+                   "at least ns, since two messages take no less than one", kRemedy);
     }
     return time;
 }

@@ -18,8 +18,8 @@ namespace pipescope {
 /// no attached files, values of 100 MB at most.
 void restrict_connection(sqlite3* db);
 
-/// The name by which SQLite opens exactly this file: `file:a` and `:memory:` would be something else than the file of that
-/// name.
+/// The name by which SQLite opens exactly this file: `file:a` and `:memory:` would be something else than the file of
+/// that name.
 std::filesystem::path sqlite_name(const std::filesystem::path& file);
 
 /// A restricted connection. A statement that takes more steps, or reads more pages, than any of ours needs in a file of

@@ -45,8 +45,8 @@ Connection open_for_reading(const std::filesystem::path& path) {
     require_sqlite_file(path);
     sqlite3* handle = nullptr;
     const OpenablePath openable(path);
-    const int result =
-        sqlite3_open_v2(sqlite_name(openable.path()).c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
+    const int result = sqlite3_open_v2(sqlite_name(openable.path()).c_str(), &handle,
+                                       SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
     Connection db(handle);
     if (result != SQLITE_OK) {
         throw TraceError("cannot read trace " + quoted(path) + ": " + sqlite3_errstr(result) +

@@ -18,8 +18,9 @@ TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists i
     : path_(create_trace_file(target, if_exists)),
       // The connection has one owner, so it omits SQLite's locks around every bind: they cost a fifth of the write
       // rate.
-      db(guard_sqlite("create", path_,
-                      [&] { return SQLite::Database(sqlite_name(path_), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX); })) {
+      db(guard_sqlite("create", path_, [&] {
+          return SQLite::Database(sqlite_name(path_), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX);
+      })) {
     guard_sqlite("create", path_, [&] {
         db.setBusyTimeout(kBusyMilliseconds);
         // Checkpoints a log of 8,000 pages (32 MB) at once, so that each page is copied about once.

@@ -44,7 +44,8 @@ public:
     Tensors backward(Tensors gradients);
 
     /// Goes backward in two halves, see run_input_half(): this returns the gradients of the inputs, and frees what the
-    /// weights do not need. With hooks of saved tensors, which unpack each tensor once, this half computes all. `marks` are those of the layers that made the graph. Notes are added to `notes`.
+    /// weights do not need. With hooks of saved tensors, which unpack each tensor once, this half computes all. `marks`
+    /// are those of the layers that made the graph. Notes are added to `notes`.
     Tensors backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes);
     /// The second half, after the first: adds to the parameters' .grad, and frees the graph. `from`: only of the nodes
     /// that a layer with this mark made, and later ones; call it again for the rest. Throws EngineError if a gradient

@@ -79,7 +79,8 @@ std::string balance(ProfileArgument profile, const std::string& file, const Word
 /// The JSON, and the columns of timeline and memory, which are None for --schedule all.
 using Simulated = std::tuple<std::string, std::optional<TaskColumns>, std::optional<MemoryColumns>>;
 
-Simulated simulate_pipeline(ProfileArgument profile, const std::string& file, const Words& words, const Tables& tables) {
+Simulated simulate_pipeline(ProfileArgument profile, const std::string& file, const Words& words,
+                            const Tables& tables) {
     Parser parser("simulate");
     SimulateFlags flags;
     SimulateOutputs outputs;
@@ -125,12 +126,14 @@ std::tuple<std::string, std::vector<std::string>> plan_pipelines(ProfileArgument
     add_plan_options(parser.command(), flags);
     parser.parse(words);
     take_schedules(tables, parser.command(), flags.request.schedules);
-    const PlanAnswer answer = plan_answer(flags, *profile.profile, [progress](double done) { return tell(progress, done); });
+    const PlanAnswer answer =
+        plan_answer(flags, *profile.profile, [progress](double done) { return tell(progress, done); });
     return {json_text(plan_answer_json(answer)), answer.price_notes};
 }
 
 /// The JSON, and the columns of timeline and memory. `profile`: null for a model, or a profile's file, of that name.
-Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::string& name, const Words& words, const Tables& tables) {
+Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::string& name, const Words& words,
+                             const Tables& tables) {
     const Profile* profile = given ? given->profile : nullptr;
     Parser parser("simulate");
     SimulateFlags flags;
@@ -151,8 +154,8 @@ Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::st
     return {std::move(json), TaskColumns{std::move(simulation.timeline)}, MemoryColumns{std::move(simulation.memory)}};
 }
 
-std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::string& name, const Words& words, const Tables& tables,
-                             PythonArgument progress) {
+std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::string& name, const Words& words,
+                             const Tables& tables, PythonArgument progress) {
     const Profile* profile = given ? given->profile : nullptr;
     Parser parser("plan");
     PlanFlags flags;
@@ -200,7 +203,9 @@ std::vector<std::string> schedule_names(bool runnable) {
     return names;
 }
 
-void check_optimizer(const std::string& name) { optimizer_state_factor(name); }
+void check_optimizer(const std::string& name) {
+    optimizer_state_factor(name);
+}
 
 void write_text(const std::string& path, const std::string& text, bool force) {
     check_output(path, force);

@@ -59,7 +59,8 @@ PyMODINIT_FUNC PyInit__core() {
     using namespace pipescope;
     try {
         PythonObject module(PyModule_Create(&definition));
-        if (PyModule_AddStringConstant(module.get(), "__version__", PIPESCOPE_VERSION) != 0 || !LongCall::wait_at_exit()) {
+        if (PyModule_AddStringConstant(module.get(), "__version__", PIPESCOPE_VERSION) != 0 ||
+            !LongCall::wait_at_exit()) {
             return nullptr;
         }
         add_profiles(module.get());

@@ -58,7 +58,9 @@ void LongCall::set_error_of_stop() {
 }
 
 GilHere::GilHere() : state_(PyGILState_Ensure()) {}
-GilHere::~GilHere() { PyGILState_Release(static_cast<PyGILState_STATE>(state_)); }
+GilHere::~GilHere() {
+    PyGILState_Release(static_cast<PyGILState_STATE>(state_));
+}
 
 bool LongCall::wait_at_exit() try {
     // The calls of other threads do not go on in a forked child.

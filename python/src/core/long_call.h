@@ -9,7 +9,8 @@ namespace pipescope {
 /// ComputationStopped. The handler's exception stays set in the thread, and set_error_of_stop() sees to the rest.
 ///
 /// Once Python finalizes, a thread that asks for the GIL is ended where it stands, which no C++ frame survives. So the
-/// program's end waits for these calls. Later ones set SystemExit, which ends their thread quietly, and throw PythonError.
+/// program's end waits for these calls. Later ones set SystemExit, which ends their thread quietly, and throw
+/// PythonError.
 class LongCall {
 public:
     LongCall();

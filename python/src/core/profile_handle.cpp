@@ -15,11 +15,12 @@ namespace pipescope {
 namespace {
 /// A profile as an object of Python.
 struct ProfileObject {
-    PyObject_HEAD
-    const Profile* profile;
+    PyObject_HEAD const Profile* profile;
 };
 
-const Profile& held(PyObject* object) { return *reinterpret_cast<ProfileObject*>(object)->profile; }
+const Profile& held(PyObject* object) {
+    return *reinterpret_cast<ProfileObject*>(object)->profile;
+}
 
 /// The class, once the module has it.
 PyTypeObject* profile_class = nullptr;
@@ -40,9 +41,15 @@ PyObject* equal_profiles(PyObject* self, PyObject* other, int operation) {
     return PyBool_FromLong(equal == (operation == Py_EQ) ? 1 : 0);
 }
 
-Profile parse(const std::string& json) { return parse_profile(json); }
-Profile load(const std::string& path) { return load_profile(path); }
-std::string profile_json(ProfileArgument profile) { return to_json(*profile.profile); }
+Profile parse(const std::string& json) {
+    return parse_profile(json);
+}
+Profile load(const std::string& path) {
+    return load_profile(path);
+}
+std::string profile_json(ProfileArgument profile) {
+    return to_json(*profile.profile);
+}
 
 std::array slots{PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(&end_profile)},
                  PyType_Slot{Py_tp_richcompare, reinterpret_cast<void*>(&equal_profiles)},

@@ -37,7 +37,9 @@ PythonObject to_python(const PythonBytes& bytes) {
     return PythonObject(PyBytes_FromStringAndSize(bytes.data.data(), static_cast<Py_ssize_t>(bytes.data.size())));
 }
 
-PythonObject to_python(bool value) { return PythonObject(PyBool_FromLong(value ? 1 : 0)); }
+PythonObject to_python(bool value) {
+    return PythonObject(PyBool_FromLong(value ? 1 : 0));
+}
 
 PythonObject to_python(const TaskColumns& tasks) {
     PythonObject columns(PyDict_New());

@@ -112,7 +112,9 @@ void read_python(PyObject* object, std::string& text);  ///< str, as UTF-8, or b
 void read_python(PyObject* object, bool& value);
 void read_python(PyObject* object, std::int64_t& value);
 void read_python(PyObject* object, ProfileArgument& profile);
-inline void read_python(PyObject* object, PythonArgument& argument) { argument = object; }
+inline void read_python(PyObject* object, PythonArgument& argument) {
+    argument = object;
+}
 template <class Value>
 void read_python(PyObject* object, std::optional<Value>& value);
 template <class Value>

@@ -86,7 +86,8 @@ Json steps_json(const RecordedRun& run, const OpenedTrace& trace) {
 
 /// The facts of a trace as JSON, its files, whose names need not be UTF-8, its profile's JSON or None, and columns of
 /// measured and simulated tasks and of memory.
-using ReadTrace = std::tuple<std::string, std::vector<PythonBytes>, std::optional<std::string>, TaskColumns, TaskColumns, MemoryColumns>;
+using ReadTrace = std::tuple<std::string, std::vector<PythonBytes>, std::optional<std::string>, TaskColumns,
+                             TaskColumns, MemoryColumns>;
 
 ReadTrace read_trace(const Paths& paths, const std::string& rules) {
     OpenedTrace trace;
@@ -109,8 +110,12 @@ ReadTrace read_trace(const Paths& paths, const std::string& rules) {
     for (const std::string& file : files) {
         names.push_back({file});
     }
-    return {json_text(facts), std::move(names), std::move(trace.profile_json), TaskColumns{std::move(trace.measured)},
-            TaskColumns{std::move(trace.simulated)}, MemoryColumns{std::move(trace.memory)}};
+    return {json_text(facts),
+            std::move(names),
+            std::move(trace.profile_json),
+            TaskColumns{std::move(trace.measured)},
+            TaskColumns{std::move(trace.simulated)},
+            MemoryColumns{std::move(trace.memory)}};
 }
 
 std::string compare_with_simulation(const Paths& files, const std::string& rules) {
