@@ -3,9 +3,6 @@
 # Looked for in the project's Python environment; set LIBTORCH_ROOT to a folder with include/ and lib/ to point elsewhere.
 
 file(GLOB pipescope_torch_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
-if(PIPESCOPE_PYTHON)
-  list(APPEND pipescope_torch_candidates "${Python_SITELIB}/torch")
-endif()
 find_path(LIBTORCH_INCLUDE_DIR torch/script.h
   HINTS ${LIBTORCH_ROOT} ${pipescope_torch_candidates} PATH_SUFFIXES include)
 find_library(LIBTORCH_CPU_LIBRARY torch_cpu
