@@ -187,21 +187,34 @@ class AtTimes(nn.Module):
         return x if self.c is None else x * self.c.clone()
 
 
+RUNS = [("scheduled", "gpipe"), ("scheduled", "1f1b"), ("scheduled", "zero-bubble-h1"), ("autograd", "gpipe")]  # driver and schedule
+
+
+def beside_plain(layer, **options):
+    """For each driver and schedule: a plain model, a pipeline of equal layers, and both names."""
+
+    def layers():
+        torch.manual_seed(2)
+        return nn.Sequential(nn.Linear(6, 6), layer(), nn.Linear(6, 6)).double()
+
+    for driver, schedule in RUNS:
+        model = pipescope.GPipe(layers(), [1, 2], devices=["cpu"] * 2, driver=driver, schedule=schedule, **options)
+        yield layers(), model, (driver, schedule)
+
+
+def backward_in_parts(plain, x, y, chunks):
+    for part, target in zip(x.tensor_split(chunks), y.tensor_split(chunks)):
+        (mse(plain(part), target) * len(part) / len(x)).backward()
+
+
 AT_TIMES = ["halves", "thirds", "by input", "frozen", "registered", "not persistent", "from nothing", "else in place"]
 
 
 @pytest.mark.parametrize("how", AT_TIMES)
 @pytest.mark.parametrize("checkpoint", ["always", "except_last"])
 def test_a_recompute_finds_the_buffers_of_its_forward_where_some_forwards_replace_them(how, checkpoint):
-    def layers():
-        torch.manual_seed(2)
-        return nn.Sequential(nn.Linear(6, 6), AtTimes(how), nn.Linear(6, 6)).double()
-
     x, y = torch.randn(2, 9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
-    for driver, schedule in [("scheduled", "gpipe"), ("scheduled", "1f1b"), ("scheduled", "zero-bubble-h1"), ("autograd", "gpipe")]:
-        plain = layers()
-        model = pipescope.GPipe(layers(), [1, 2], devices=["cpu"] * 2, chunks=4, checkpoint=checkpoint, driver=driver,
-                                schedule=schedule)
+    for plain, model, where in beside_plain(lambda: AtTimes(how), chunks=4, checkpoint=checkpoint):
         for _ in range(3):
             plain.zero_grad()
             model.zero_grad()
@@ -213,11 +226,10 @@ def test_a_recompute_finds_the_buffers_of_its_forward_where_some_forwards_replac
                 model[1]._buffers.update(before._buffers)
                 model.zero_grad()
                 model.step(x, y, mse)
-            for part, target in zip(x.tensor_split(4), y.tensor_split(4)):
-                (mse(plain(part), target) * len(part) / len(x)).backward()
+            backward_in_parts(plain, x, y, 4)
             models.assert_gradients(model, {name: p.grad for name, p in plain.named_parameters()}, 1e-10)
             for name in ("seen", "c"):
-                assert torch.equal(getattr(model[1], name), getattr(plain[1], name)), (name, driver, schedule)
+                assert torch.equal(getattr(model[1], name), getattr(plain[1], name)), (name, where)
 
 
 def test_a_buffer_that_a_staggered_update_replaces_belongs_to_later_steps():
@@ -299,15 +311,8 @@ REBINDINGS = ["submodule", "module in a list in a dict", "module added", "module
 @pytest.mark.parametrize("how", REBINDINGS)
 @pytest.mark.parametrize("checkpoint", ["always", "except_last", "never"])
 def test_a_recompute_finds_the_modules_of_its_forward(how, checkpoint):
-    def layers():
-        torch.manual_seed(2)
-        return nn.Sequential(nn.Linear(6, 6), Rebinding(how), nn.Linear(6, 6)).double()
-
     x, y = torch.randn(2, 9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
-    for driver, schedule in [("scheduled", "gpipe"), ("scheduled", "1f1b"), ("scheduled", "zero-bubble-h1"), ("autograd", "gpipe")]:
-        plain = layers()
-        model = pipescope.GPipe(layers(), [1, 2], devices=["cpu"] * 2, chunks=3, checkpoint=checkpoint, driver=driver,
-                                schedule=schedule)
+    for plain, model, where in beside_plain(lambda: Rebinding(how), chunks=3, checkpoint=checkpoint):
         for _ in range(3):
             plain.zero_grad()
             model.zero_grad()
@@ -316,13 +321,12 @@ def test_a_recompute_finds_the_modules_of_its_forward(how, checkpoint):
             except pipescope.Error as error:
                 assert how == "other memory" and "was given other memory" in str(error)
                 break
-            for part, target in zip(x.tensor_split(3), y.tensor_split(3)):
-                (mse(plain(part), target) * len(part) / len(x)).backward()
+            backward_in_parts(plain, x, y, 3)
             models.assert_gradients(model, {name: p.grad for name, p in plain.named_parameters()}, 1e-10)
             found, expected = model.state_dict(), plain.state_dict()
             assert found.keys() == expected.keys()
             for name, value in expected.items():
-                assert torch.equal(found[name], value), (name, driver, schedule)
+                assert torch.equal(found[name], value), (name, where)
 
 
 @pytest.mark.parametrize("checkpoint", ["always", "except_last", "never"])
@@ -387,7 +391,7 @@ def test_an_output_that_a_buffer_keeps_must_not_change(how, changes):
     torch.manual_seed(2)
     layers = nn.Sequential(Keeping(how), nn.Identity(), Slow(), *after, nn.Linear(6, 6)).double()
     x = torch.randn(9, 6, dtype=torch.float64)
-    for driver, schedule in [("scheduled", "gpipe"), ("scheduled", "1f1b"), ("scheduled", "zero-bubble-h1"), ("autograd", "gpipe")]:
+    for driver, schedule in RUNS:
         for by_step in (True, False):
             plain = copy.deepcopy(layers)
             model = pipescope.GPipe(copy.deepcopy(layers), [1, 3, 2], devices=["cpu"] * 3, chunks=3, checkpoint="never",
