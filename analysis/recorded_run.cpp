@@ -285,7 +285,7 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.source = text_of(trace, "source");
     run.source = run.source.empty() ? std::string(to_string(trace.origin)) : run.source;
     run.model = text_of(trace, "model");
-    run.of_another_program = trace.run.contains("source") || is_of_another_program(trace.origin);
+    run.of_another_program = is_of_another_program(trace);
     run.only_launches = trace.run.contains(std::string(kLaunchesKey));
     read_samples(trace, run);
     run.missing = missing_ranks(trace);

@@ -74,26 +74,27 @@ std::optional<ProcessFacts> one_of_several(const OpenedTrace& trace) {
     return options && process->lanes.size() >= static_cast<std::size_t>(num_lanes(*options)) ? std::nullopt : process;
 }
 
-bool is_recognised(const OpenedTrace& trace) {
-    return trace.run.contains("source") || is_of_another_program(trace.origin);
-}
-
 TraceWarning warning_of_one_rank(const OpenedTrace& trace, const ProcessFacts& process) {
     const std::optional<PipelineOptions> options = options_in(trace);
     const bool knows_steps = options && first_lane_tells_step(*options) &&
                              std::ranges::find(process.lanes, LaneId{0}) != process.lanes.end();
     TraceWarning warning = refusal(
         "this is the trace of one rank alone",
-        fmt::format(
-            "this is the trace of rank {} of {} alone, and the other lanes' tasks are missing, so bubble "
-            "fractions{} are not known and not shown{}; give the traces of all ranks, or join them with "
-            "'pipescope merge'",
-            process.rank, process.size, knows_steps ? "" : ", step times and rates",
-            is_recognised(trace) ? "; a task whose input comes from another rank may include the wait for it" : ""));
+        fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are missing, so bubble "
+                    "fractions{} are not known and not shown{}; give the traces of all ranks, or join them with "
+                    "'pipescope merge'",
+                    process.rank, process.size, knows_steps ? "" : ", step times and rates",
+                    is_of_another_program(trace)
+                        ? "; a task whose input comes from another rank may include the wait for it"
+                        : ""));
     warning.of_steps = !knows_steps;
     return warning;
 }
 }  // namespace
+
+bool is_of_another_program(const OpenedTrace& trace) {
+    return trace.run.contains("source") || is_of_another_program(trace.origin);
+}
 
 std::optional<MissingRanks> missing_ranks(const OpenedTrace& trace) {
     std::optional<MissingRanks> noted = missing_ranks_entry(trace.run);

@@ -44,6 +44,9 @@ std::string why_no_times_across_lanes(std::span<const TraceWarning> warnings);
 /// True if the first and the last task of each step are of lane 0, so that its tasks alone tell the step time.
 bool first_lane_tells_step(const PipelineOptions& options);
 
+/// True if another program recorded the run: its tasks were recognised, also if they were merged into a trace since.
+bool is_of_another_program(const OpenedTrace& trace);
+
 /// The ranks that the trace lacks of its pipeline: those on whose lanes no task was recorded in the trace of one
 /// process, and what the files of another program show. Empty if it lacks none, as far as is known.
 std::optional<MissingRanks> missing_ranks(const OpenedTrace& trace);

@@ -125,7 +125,7 @@ fs::path viewer_program() {
             "install it into the same folder");
     }
     constexpr int kNotLoaded = 127;  // by the dynamic linker
-    if (run_child(*program, {"--version"}, {}, ChildErrors::hide).exit_code == kNotLoaded) {
+    if (run_child(*program, {"--help"}, {}, ChildErrors::hide).exit_code == kNotLoaded) {
         throw Error(fmt::format(
             "the viewer cannot be loaded, since libraries of Qt 6 are missing; install libqt6widgets6, "
             "libqt6printsupport6 and libqt6svg6, or, beside the Python package, PySide6-Essentials; 'ldd {}' "

@@ -75,14 +75,7 @@ TextTable demo_table(const DemoPart& part) {
                    format_percent(judged.simulated_bubble),
                    lossy ? "" : judged_error(format_points(judged.simulated_bubble - judged.measured_bubble))});
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
-        const ComparedLane& each = comparison.lanes[lane];
-        const auto& measured = each.measured_peak_bytes;
-        const auto& simulated = each.simulated_peak_bytes;
-        table.add_row({fmt::format("lane {} peak memory", lane), measured ? format_bytes(*measured) : "",
-                       simulated ? format_bytes(*simulated) : "",
-                       measured && simulated ? format_error_percent(relative_error(static_cast<double>(*simulated),
-                                                                                   static_cast<double>(*measured)))
-                                             : ""});
+        add_peaks(lane, comparison.lanes[lane], table);
     }
     return table;
 }

@@ -624,7 +624,6 @@ Json comparison_json(const TraceComparison& compared) {
     return object;
 }
 
-namespace {
 void add_peaks(std::size_t lane, const ComparedLane& each, TextTable& figures) {
     const std::optional<Bytes>& measured = each.measured_peak_bytes;
     const std::optional<Bytes>& simulated = each.simulated_peak_bytes;
@@ -634,7 +633,6 @@ void add_peaks(std::size_t lane, const ComparedLane& each, TextTable& figures) {
                                                                                  static_cast<double>(*measured)))
                                            : ""});
 }
-}  // namespace
 
 std::string comparison_text(const TraceComparison& compared) {
     const Comparison& comparison = compared.comparison;

@@ -14,11 +14,13 @@
 #include <vector>
 
 namespace pipescope {
+class TextTable;
+
 // Output of the commands: an object with the documented keys (docs/cli.md), and human-readable text. Pure functions.
 
-/// `simulation` is that of the balance found, with noise.
 /// A lower bound of a search, or null if it knows none, which it gives as 0.
 nlohmann::ordered_json bound_json(std::int64_t lower_bound_ns);
+/// `simulation` is that of the balance found, with noise.
 nlohmann::ordered_json balance_json(const FoundBalance& found, const Simulation& simulation);
 std::string balance_text(const FoundBalance& found, const Simulation& simulation);
 /// A note if more micro-batches were requested than there are samples, since a mini-batch is cut into micro-batches of
@@ -65,6 +67,8 @@ nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
 nlohmann::ordered_json bubbles_json(const BubbleReport& report);
 nlohmann::ordered_json comparison_json(const TraceComparison& compared);
 std::string comparison_text(const TraceComparison& compared);
+/// Adds a row: a lane's peaks, measured and simulated, and the error.
+void add_peaks(std::size_t lane, const ComparedLane& each, TextTable& figures);
 
 /// The object as printed on stdout, with a final newline.
 std::string dump(const nlohmann::ordered_json& object);

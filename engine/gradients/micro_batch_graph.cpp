@@ -162,7 +162,6 @@ Tensors MicroBatchGraph::backward(Tensors gradients) {
 
 Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes) {
     if (ends_->runner == Runner::torch_engine) {
-        weight_gradients_.clear();
         return backward(std::move(gradients));
     }
     return backward_with(std::move(gradients), [&](torch::autograd::edge_list& ends, Tensors& of_ends) {

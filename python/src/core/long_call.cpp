@@ -39,7 +39,7 @@ LongCall::LongCall() : check_(&goes_on) {
 }
 
 LongCall::~LongCall() {
-    PyEval_RestoreThread(static_cast<PyThreadState*>(thread_));
+    PyEval_RestoreThread(thread_);
     --running;
 }
 
@@ -59,7 +59,7 @@ void LongCall::set_error_of_stop() {
 
 GilHere::GilHere() : state_(PyGILState_Ensure()) {}
 GilHere::~GilHere() {
-    PyGILState_Release(static_cast<PyGILState_STATE>(state_));
+    PyGILState_Release(state_);
 }
 
 bool LongCall::wait_at_exit() try {

@@ -2,6 +2,8 @@
 
 #include "schedule/stop_check.h"
 
+#include <Python.h>
+
 namespace pipescope {
 /// Releases the GIL while it lives, for a call that takes long. Precondition: the thread holds the GIL.
 ///
@@ -27,7 +29,7 @@ public:
     static bool wait_at_exit();
 
 private:
-    void* thread_;
+    PyThreadState* thread_;
     StopCheck check_;
 };
 
@@ -40,6 +42,6 @@ public:
     GilHere& operator=(const GilHere&) = delete;
 
 private:
-    int state_;
+    PyGILState_STATE state_;
 };
 }  // namespace pipescope
