@@ -49,8 +49,8 @@ std::string_view describe(StepFault fault);
 /// The size of a step's mini-batch, as its tasks and messages show it. Equal mini-batches have equal sizes.
 struct StepSize {
     std::int64_t micro_batches = 0;
-    /// Of all messages that any step with messages like these has. 0: not told apart by messages, as in runs whose
-    /// records say the samples.
+    /// Sum over all messages that steps with equal messages have. 0 where messages do not tell steps apart, as in runs
+    /// that record their samples.
     Bytes message_bytes = 0;
 
     friend auto operator<=>(const StepSize&, const StepSize&) = default;

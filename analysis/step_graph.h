@@ -86,8 +86,8 @@ private:
     StepTaskIndex gradient_for(const TaskKey& key) const;
     std::optional<std::int32_t> producer_partition(StepTaskIndex skip) const;
     void link();
-    /// What a task of the graph waited for that waits for very many, as the loss of a mini-batch does, and was not
-    /// recorded. It is kept once: as a list of each task that waits for the barrier, it would take quadratic memory.
+    /// An unrecorded task that waits for very many others, such as the loss of a mini-batch, holds up all that wait for
+    /// it. This is what it waited for. It is kept once: a copy for each task behind it would take quadratic memory.
     struct Barrier {
         StepTaskIndex first = kNoTask;                    // of all dependencies
         std::vector<std::vector<StepTaskIndex>> by_lane;  // copies apart, by end; of equal ends, the first is last

@@ -582,8 +582,7 @@ void note_waits(const MeasuredCosts& measured, TraceProfile& made) {
     if (!groups.empty() && made.messages > 0) {
         made.notes.push_back(
             fmt::format("no message is seen to bring the input of these tasks: {}; if their ranges hold the wait for "
-                        "it, their costs "
-                        "contain it",
+                        "it, their costs contain it",
                         fmt::join(groups, ", ")));
     }
 }

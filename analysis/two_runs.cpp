@@ -263,7 +263,8 @@ std::string digest_of(const std::string& text) {
     return fmt::format("{}, checksum {:016x}", counted(text.size(), "byte", "bytes"), hash);
 }
 
-/// What the tasks of another program's run show of its configuration. Its link is measured, so it differs in every run.
+/// Adds what the tasks of another program's run show of its configuration. The link is left out: it is measured, and
+/// so differs from run to run.
 void add_seen(const RecordedRun& run, Properties& properties) {
     if (const std::optional<std::int64_t> batch = known_batch(run)) {
         properties["batch"] = std::to_string(*batch);

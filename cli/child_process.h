@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Whether this process may start the file.
+/// True if this process may start the file.
 bool is_executable(const std::filesystem::path& path);
 
 /// The program of that name in the folder of this executable; empty if it does not exist.

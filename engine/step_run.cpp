@@ -390,9 +390,9 @@ void StepRun::run_and_update(LaneId lane, StepRun* before, const std::function<v
         pipeline_->trained_parameters([lane](LaneId each) { return each == lane; });
     SummedForHooks summed(parameters);
     if (run_lane(lane, Part::all) && !gate_.stopped()) {
+        // All that took this lane's outputs have run, and no update has changed its parameters yet.
         for (const Partition& partition : pipeline_->partitions()) {
-            if (pipeline_->lane_of(partition.id()) ==
-                lane) {  // all that took its outputs have run, and updates have not
+            if (pipeline_->lane_of(partition.id()) == lane) {
                 kept_outputs_[partition.id().index()].check(partition);
             }
         }

@@ -98,10 +98,8 @@ void fill_new_file(const fs::path& path) {
         db.exec("COMMIT");
     });
 }
-
 }  // namespace
 
-// SQLite does not let such a file leave WAL mode.
 void require_not_being_written(const fs::path& path) {
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored) || !fs::exists(beside(path, "-wal"))) {
@@ -109,7 +107,7 @@ void require_not_being_written(const fs::path& path) {
     }
     try {
         ForeignDatabase db(path, SQLite::OPEN_READWRITE);
-        db.exec("PRAGMA journal_mode=DELETE");
+        db.exec("PRAGMA journal_mode=DELETE");  // SQLite does not let a file that is being written leave WAL mode
     } catch (const SQLite::Exception& error) {
         if (error.getErrorCode() == SQLITE_BUSY || error.getErrorCode() == SQLITE_LOCKED) {
             throw TraceError("cannot replace trace " + quoted(path) +

@@ -29,7 +29,7 @@ namespace pipescope {
 /// Errors: what a node throws, unchanged.
 bool walk_backward(const std::vector<torch::autograd::Edge>& ends, Tensors& gradients);
 
-/// What runs a graph.
+/// Who runs a graph backward.
 enum class Runner {
     walk_if_possible,  ///< walk_backward(), or torch's engine if that returns false
     torch_engine,

@@ -47,7 +47,8 @@ struct StepHistory {
     double mostLoss = -INFINITY;
 
     std::size_t numSlow() const;
-    /// Of several steps, by index, the one whose loss is drawn: one that is no number, or a spike, else the last.
+    /// The step whose loss a bar of several steps shows, by index: the last one whose loss is no number, otherwise the
+    /// last spike, otherwise the last step.
     const StepEntry& lossStepOf(std::size_t first, std::size_t end) const;
     /// Index of the step; empty if there is none.
     std::optional<std::size_t> find(std::int32_t step) const;

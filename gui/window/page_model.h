@@ -112,7 +112,8 @@ private:
     /// As far as it exists in the present document.
     void selectAgain(const Selected& before);
     bool showsEnd() const;
-    /// What the user chose to see, for a step of that length, and what a scenario made of it.
+    /// The part that the user chose to see, the step at that time, and the part that is shown since a scenario changed
+    /// the step's length.
     struct Wanted {
         TimeWindow window;
         TimeRange step;
