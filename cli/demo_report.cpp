@@ -75,7 +75,7 @@ TextTable demo_table(const DemoPart& part) {
                    format_percent(judged.simulated_bubble),
                    lossy ? "" : judged_error(format_points(judged.simulated_bubble - judged.measured_bubble))});
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
-        add_peaks(lane, comparison.lanes[lane], table);
+        add_peaks(lane, comparison, table);
     }
     return table;
 }

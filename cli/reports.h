@@ -67,8 +67,9 @@ nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
 nlohmann::ordered_json bubbles_json(const BubbleReport& report);
 nlohmann::ordered_json comparison_json(const TraceComparison& compared);
 std::string comparison_text(const TraceComparison& compared);
-/// Adds a row: a lane's peaks, measured and simulated, and the error.
-void add_peaks(std::size_t lane, const ComparedLane& each, TextTable& figures);
+/// Adds a row: a lane's peaks, measured and simulated, and the error. And one of the memory model's peak at the
+/// measured instants, if that is another.
+void add_peaks(std::size_t lane, const Comparison& comparison, TextTable& figures);
 
 /// The object as printed on stdout, with a final newline.
 std::string dump(const nlohmann::ordered_json& object);

@@ -36,6 +36,19 @@ TEST(DemoReport, ShowsMeasuredAgainstPredictedWithTheErrors) {
                                                HasSubstr("uncertain by 3.00 % (standard error)")));
 }
 
+TEST(DemoReport, ShowsThePeakAtTheMeasuredInstantsWhereItIsAnother) {
+    DemoPart part = small_part();
+    part.compared.comparison.replay.emplace();
+    EXPECT_THAT(demo_text(part), Not(HasSubstr("instants"))) << "memory is unknown";
+    part.compared.comparison.replay->peak_bytes = {2048, 1000};
+    EXPECT_THAT(demo_table(part).str(),
+                HasSubstr("lane 0 peak memory                    2.00 KiB   1.00 KiB      -50.00 %\n"
+                          "lane 0 peak at the measured instants  2.00 KiB   2.00 KiB       +0.00 %\n"
+                          "lane 1 peak memory                               1.00 KiB\n"));
+    part.compared.comparison.replay->peak_bytes = {1024, 1024};
+    EXPECT_THAT(demo_text(part), Not(HasSubstr("instants")));
+}
+
 TEST(DemoReport, LeadsWithTheProfileThatMetTheSameMachineAndShowsTheEarlierOneBelow) {
     DemoPart part = small_part();
     EXPECT_TRUE(demo_json(part).at("in_turns").is_null());
