@@ -37,4 +37,14 @@ if(PIPESCOPE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=time_macros "CCACHE_IGNOREOPTIONS=--param=ggc*"
       "${PIPESCOPE_CCACHE}")
+  # ccache tells names of one compiler apart. Most builds call it c++; pip, a user's CXX and others may call it g++.
+  find_program(PIPESCOPE_CXX c++)
+  if(PIPESCOPE_CXX AND NOT PIPESCOPE_CXX STREQUAL CMAKE_CXX_COMPILER)
+    file(REAL_PATH "${PIPESCOPE_CXX}" usual)
+    file(REAL_PATH "${CMAKE_CXX_COMPILER}" named)
+    file(REAL_PATH "${PIPESCOPE_CCACHE}" cache)
+    if(named STREQUAL usual AND NOT named STREQUAL cache)
+      list(INSERT CMAKE_CXX_COMPILER_LAUNCHER 3 "CCACHE_COMPILER=${PIPESCOPE_CXX}")
+    endif()
+  endif()
 endif()
