@@ -119,12 +119,14 @@ GPipe::GPipe(const std::vector<LayerSpec>& layers, GPipeOptions options)
           return std::make_unique<Impl>(make_layers(layers, layers_here(options, layers.size())), options);
       })) {}
 
-GPipe::GPipe(torch::nn::Sequential module, GPipeOptions options)
+template <std::same_as<torch::nn::Sequential> Module>
+GPipe::GPipe(Module module, GPipeOptions options)
     : impl_(run_in_group(options.processes, [&] {
           return std::make_unique<Impl>(layers_of(*module, layers_here(options, module->size())), options);
       })) {
     impl_->pipeline->take_mode(module->is_training());
 }
+template GPipe::GPipe(torch::nn::Sequential module, GPipeOptions options);
 
 GPipe::~GPipe() = default;
 GPipe::GPipe(GPipe&&) noexcept = default;

@@ -9,6 +9,7 @@
 #include "schedule/schedules.h"
 #include "schedule/task_key.h"
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -191,8 +192,10 @@ public:
 
     GPipe(const ModelSpec& model, GPipeOptions options);
     GPipe(const std::vector<LayerSpec>& layers, GPipeOptions options);
-    /// Takes the children of an existing module; its parameters are shared, not copied.
-    GPipe(torch::nn::Sequential module, GPipeOptions options);
+    /// Takes the children of an existing module; its parameters are shared, not copied. A template, so that layers in
+    /// braces are never taken for a module that they could make.
+    template <std::same_as<torch::nn::Sequential> Module>
+    GPipe(Module module, GPipeOptions options);
     ~GPipe();
     GPipe(GPipe&&) noexcept;
     GPipe& operator=(GPipe&&) noexcept;

@@ -26,7 +26,9 @@ PlainModel::PlainModel(std::vector<ModelLayer> layers, PlainOptions options)
 PlainModel::PlainModel(const std::vector<LayerSpec>& layers, PlainOptions options)
     : PlainModel(make_layers(layers), options) {}
 
-PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options) : PlainModel(layers_of(*module), options) {}
+template <std::same_as<torch::nn::Sequential> Module>
+PlainModel::PlainModel(Module module, PlainOptions options) : PlainModel(layers_of(*module), options) {}
+template PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options);
 
 Tensors PlainModel::forward(const Tensors& input) {
     const OtherModelScope in_no_task_of_its_own;

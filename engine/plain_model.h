@@ -3,6 +3,7 @@
 #include "engine/gpipe.h"
 #include "engine/partition.h"
 
+#include <concepts>
 #include <cstdint>
 #include <vector>
 
@@ -24,8 +25,9 @@ struct PlainOptions {
 class PlainModel {
 public:
     PlainModel(const std::vector<LayerSpec>& layers, PlainOptions options);
-    /// Shares the children of an existing module.
-    PlainModel(torch::nn::Sequential module, PlainOptions options);
+    /// Shares the children of an existing module. A template as in GPipe.
+    template <std::same_as<torch::nn::Sequential> Module>
+    PlainModel(Module module, PlainOptions options);
 
     /// The gathered output, in the caller's graph.
     Tensors forward(const Tensors& input);
