@@ -135,8 +135,8 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
 
 void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags) {
     add_option(command, "--cluster", flags.cluster,
-               "Plan layouts on this cluster (docs/cluster-format.md); PROFILE may then be a model such as "
-               "gpt:layers=24,..; --devices is a range such as 64..1024",
+               "Plan layouts on the cluster of this file (docs/cluster-format.md), or a built-in one such as dgx-h100; "
+               "PROFILE may then be a model such as gpt:layers=24,..; --devices is a range such as 64..1024",
                "FILE", kRunGroup);
     add_parsed(command, "--tokens", flags.request.tokens, parse_tokens,
                "Tokens of the whole run, such as 1e12; default: one step", "N", kRunGroup);

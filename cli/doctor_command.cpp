@@ -381,11 +381,11 @@ void add_doctor_command(Program& program) {
         "doctor", "Show what is installed, what is missing, and how to fix it",
         "Example:\n"
         "  pipescope doctor\n"
-        "  pipescope doctor --cluster examples/clusters/dgx-a100.json\n"
+        "  pipescope doctor --cluster dgx-a100\n"
         "  pipescope doctor --save saves\n"
         "A 'note' is something optional that is missing. The exit code is 1 only if something essential fails.");
     add_option(*command, "--cluster", flags->cluster,
-               "Check this cluster file instead of the machine (docs/cluster-format.md)", "FILE");
+               "Check this cluster file, or built-in cluster, instead of the machine (docs/cluster-format.md)", "FILE");
     add_option(*command, "--device-catalogue", flags->device_catalogue,
                "With --cluster: the catalogue of its devices; default: the built-in one", "FILE");
     add_option(*command, "--save", flags->save,

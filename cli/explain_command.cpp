@@ -186,9 +186,9 @@ void add_explain_command(Program& program) {
         "explain", "Show the parts of a step on a cluster, and what limits it",
         "Examples:\n"
         "  pipescope explain gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200 --batch 512 \\\n"
-        "    --cluster examples/clusters/dgx-a100.json --devices 256\n"
+        "    --cluster dgx-a100 --devices 256\n"
         "  pipescope explain gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200 --batch 512 \\\n"
-        "    --cluster examples/clusters/dgx-a100.json -n 4 --tensor-parallel 8 --data-parallel 8\n"
+        "    --cluster dgx-a100 -n 4 --tensor-parallel 8 --data-parallel 8\n"
         "Without a layout it takes the best one of 'plan'.\n"
         "Exit code 3: the layout does not fit into memory.");
     command->add_option("MODEL", flags->model, "A model, gpt:.., or a profile file, as 'pipescope profile' writes it")

@@ -76,7 +76,8 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags) {
     Layout& layout = flags.layout;
     add_option(
         command, "--cluster", flags.cluster,
-        "Simulate on this cluster (docs/cluster-format.md); PROFILE may then be a model such as gpt:layers=24,..",
+        "Simulate on the cluster of this file (docs/cluster-format.md), or a built-in one such as dgx-h100; PROFILE "
+        "may then be a model such as gpt:layers=24,..",
         "FILE", kGroup);
     add_option(command, "-n,--partitions", layout.pipeline, "Lanes of a pipeline; default 1", "P", kGroup);
     add_option(command, "--data-parallel", layout.data, "Replicas of the pipeline; default 1", "D", kGroup);

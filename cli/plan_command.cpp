@@ -328,7 +328,7 @@ void add_plan_command(Program& program) {
         "  pipescope plan p.json --batch 64 --device-types A100,H100 --price-per-lane-hour A100=1.5,H100=3\n"
         "  pipescope plan gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200 --batch 512 --devices "
         "64..512 "
-        "--cluster examples/clusters/dgx-a100.json\n"
+        "--cluster dgx-a100\n"
         "Every combination of partitions, micro-batches, schedule and checkpoint mode is simulated with its best\n"
         "balance. The fastest that keeps --memory-limit is best; of equally fast ones (0.05 %), the one with the\n"
         "fewest lanes.\n"

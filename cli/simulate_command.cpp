@@ -203,15 +203,15 @@ void add_simulate_command(Program& program) {
     const auto outputs = std::make_shared<SimulateOutputs>();
     const auto json = std::make_shared<bool>();
     const auto layout = std::make_shared<LayoutFlags>();
-    CLI::App* command = program.add_command(
-        "simulate", "Predict step time, bubble and memory of a pipeline from a profile",
-        "Examples:\n"
-        "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --link-bandwidth 12GB/s\n"
-        "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
-        "  pipescope simulate gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200 "
-        "--cluster examples/clusters/dgx-a100.json --data-parallel 32 --micro-batch-size 16 --batch 512 "
-        "--recompute full\n"
-        "Exit code 3: a lane needs more than --memory-limit.");
+    CLI::App* command =
+        program.add_command("simulate", "Predict step time, bubble and memory of a pipeline from a profile",
+                            "Examples:\n"
+                            "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --link-bandwidth 12GB/s\n"
+                            "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
+                            "  pipescope simulate gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200 "
+                            "--cluster dgx-a100 --data-parallel 32 --micro-batch-size 16 --batch 512 "
+                            "--recompute full\n"
+                            "Exit code 3: a lane needs more than --memory-limit.");
     command
         ->add_option("PROFILE", flags->profile,
                      "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")

@@ -1,6 +1,7 @@
 #include "cluster/cluster.h"
 
 #include "balance/json_path.h"
+#include "cluster/named_clusters.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/text_file.h"
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <numeric>
 #include <set>
+#include <system_error>
 #include <utility>
 
 namespace pipescope {
@@ -242,8 +244,27 @@ Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& cata
     return cluster;
 }
 
+namespace {
+/// The text of the file, or of the named cluster if there is no such file.
+std::string text_of_cluster(const std::filesystem::path& path) {
+    std::error_code fault;
+    if (std::filesystem::status(path, fault).type() != std::filesystem::file_type::not_found) {
+        return read_text_as<ProfileError>(path, {"a cluster file", kRemedy});
+    }
+    std::string names;
+    for (const NamedCluster& known : named_clusters()) {
+        if (known.name == path.string()) {
+            return std::string(known.json);
+        }
+        names += (names.empty() ? "" : ", ") + std::string(known.name);
+    }
+    throw ProfileError("there is no cluster file " + path.string() +
+                       "; name a file (docs/cluster-format.md), or one of the " + "built-in clusters: " + names);
+}
+}  // namespace
+
 Cluster load_cluster(const std::filesystem::path& path, const std::vector<DeviceType>& catalogue) {
-    const std::string text = read_text_as<ProfileError>(path, {"a cluster file", kRemedy});
+    const std::string text = text_of_cluster(path);
     try {
         return parse_cluster(text, catalogue);
     } catch (const Error& fault) {

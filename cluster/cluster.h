@@ -46,7 +46,8 @@ struct Cluster {
 /// Parses a cluster file (docs/cluster-format.md), whose devices are those of the catalogue. Throws ProfileError that
 /// starts with the JSON path of the first fault, and UsageError for a device that the catalogue does not hold.
 Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& catalogue);
-/// Like the above; messages start with the file's name.
+/// Like the above, of the file, or of the built-in cluster of that name (named_clusters()) if there is no such file;
+/// messages start with the name.
 Cluster load_cluster(const std::filesystem::path& path, const std::vector<DeviceType>& catalogue);
 
 // Devices are numbered node by node. A set of ranks with a stride of s is every s-th device. All devices of a node use

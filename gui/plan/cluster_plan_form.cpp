@@ -218,7 +218,8 @@ void ClusterPlanForm::createLines() {
     model_ = createLine(
         tr("Model"), tr("the open file's profile, or gpt:layers=24,…"),
         tr("gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200; empty: the profile of the open file"));
-    cluster_ = createLine(tr("Cluster file"), tr("cluster.json"), tr("Nodes, links, prices and failures"));
+    cluster_ = createLine(tr("Cluster file"), tr("cluster.json or dgx-h100"),
+                          tr("A file with nodes, links, prices and failures, or the name of a built-in cluster"));
     catalogue_ = createLine(tr("Device catalogue"), tr("the built-in one"),
                             tr("A file with the cluster's types of devices: rates, memory, prices"));
     headroom_ = createLine(tr("Headroom"), tr("the catalogue's, or 4GiB"),

@@ -52,7 +52,8 @@ def simulate_layout(
     force: bool = False,
 ) -> LayoutSimulation:
     """Predicts a step of a model on a cluster: ``pipescope simulate --cluster``. docs/cli/simulate.md describes the
-    options; None is the command's default. `cluster` is the path of a cluster file (docs/cluster-format.md).
+    options; None is the command's default. `cluster` is the path of a cluster file (docs/cluster-format.md), or the name of
+    a built-in cluster such as ``dgx-h100``.
     `partitions`: lanes of a pipeline. `balance`, `checkpoint`, `optimizer` and `master_weights` are for profiles. `trace`
     names a file to write; `force` replaces it.
 
@@ -92,8 +93,9 @@ def plan_cluster(
     progress: Callable[[float], object] | None = None,
 ) -> ClusterPlan:
     """Ranks layouts of a model on a cluster, and says what to rent: ``pipescope plan --cluster``. docs/cli/plan.md
-    describes the options; None is the command's default. `devices` is a range, such as "64..1024". `progress` is called
-    with the share that is done, 0 to 1, in the calling thread. Ctrl-C, and an exception of `progress`, end the search."""
+    describes the options; None is the command's default. `cluster` is as for simulate_layout(). `devices` is a range,
+    such as "64..1024". `progress` is called with the share that is done, 0 to 1, in the calling thread. Ctrl-C, and an
+    exception of `progress`, end the search."""
     arguments = kept(locals())
     del arguments["progress"]
     fields = json.loads(_ask(_core.plan_cluster, arguments, progress))

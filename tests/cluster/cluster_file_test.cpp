@@ -1,12 +1,14 @@
 #include "cluster/cluster.h"
 #include "schedule/error.h"
 #include "tests/cluster/clusters.h"
+#include "tests/temporary_folder.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -92,6 +94,20 @@ TEST(ClusterFile, ExamplesOfTheRepositoryLoad) {
         ++count;
     }
     EXPECT_GE(count, 3U);
+}
+
+TEST(ClusterFile, AnExampleIsKnownByItsNameUnlessAFileHasThatName) {
+    const Cluster named = load_cluster("dgx-a100", device_catalogue());
+    EXPECT_EQ(named, load_cluster(PIPESCOPE_SOURCE_DIR "/examples/clusters/dgx-a100.json", device_catalogue()));
+    const TemporaryFolder folder;
+    std::ofstream(folder.path() / "dgx-a100") << cluster_with(R"({"device": "A100", "count": 1, "devices": 2})");
+    EXPECT_NE(load_cluster(folder.path() / "dgx-a100", device_catalogue()), named);
+}
+
+TEST(ClusterFile, ThatIsMissingIsRefusedWithTheNamesThatAreBuiltIn) {
+    const std::string said = thrown<ProfileError>([] { load_cluster("dgx-a1000", device_catalogue()); });
+    EXPECT_THAT(said, HasSubstr("dgx-a1000"));
+    EXPECT_THAT(said, HasSubstr("dgx-a100, dgx-h100"));
 }
 
 // Three of a node's four hops stay inside. A link that gets faster slows no ring down.

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+
+/// A cluster that every program knows without a file.
+struct NamedCluster {
+    std::string_view name;
+    std::string_view json;  ///< as a cluster file
+};
+
+/// The clusters of examples/clusters/, in the order of their names.
+const std::vector<NamedCluster>& named_clusters();
+
+}  // namespace pipescope
