@@ -1,12 +1,11 @@
 #pragma once
 
-#include "tests/engine/engine_fixtures.h"
+#include "tests/engine/device/skip_chain.h"
 #include "tests/fake_accelerator/fake_device.h"
 
 #include <c10/core/Device.h>
 #include <gmock/gmock.h>
 
-#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,7 +26,6 @@ protected:
     }
 };
 
-using Names = std::vector<std::string>;
 /// One device, two devices, one device twice, and with the CPU first, last and in between.
 inline const std::vector<Names> kLanes = {{"fake:0"},
                                           {"fake:0", "fake:1"},
@@ -36,17 +34,7 @@ inline const std::vector<Names> kLanes = {{"fake:0"},
                                           {"fake:1", "cpu"},
                                           {"cpu", "fake:0", "fake:0", "fake:1"},
                                           {"fake:1", "cpu", "cpu", "fake:0"}};
-inline constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 
-/// Eight layers, 6 inputs and 4 outputs, with a skip over four of them. No random numbers, so that the CPU's results
-/// are comparable.
-std::vector<LayerSpec> skip_chain();
-/// The same number of layers on each lane, the rest on the last one. Four micro-batches.
-GPipeOptions on_lanes(const Names& lanes, std::size_t num_layers, Checkpoint mode);
-/// "always fake:0 cpu"
-std::string name_of(const Names& lanes, Checkpoint mode);
-at::Tensor first_mean_square(const Tensors& output, const Tensors& target);
-NamedTensors on_cpu(NamedTensors tensors);
 /// Slow kernels and slower copies: code that does not wait reads NaN.
 void be_slow();
 
@@ -54,22 +42,6 @@ void be_slow();
 /// can then continue to train.
 void expect_use_after_an_exception(const std::function<GPipe(const std::vector<LayerSpec>&)>& make);
 
-struct Plain {
-    at::Tensor input = samples(7);
-    at::Tensor target = samples(7, 4);
-    at::Tensor input_gradient;
-    NamedTensors gradients;
-    double loss = 0;
-};
-/// Two steps of the plain skip_chain() on the CPU, in four micro-batches, with weights from torch's seed 1.
-Plain plain_steps();
-
-// Expectations for a pipeline of skip_chain() with the same weights, for any driver and lanes.
-
-/// Two calls of step() give the plain loss and gradients.
-void expect_plain_steps(GPipe& pipe, const Plain& plain);
-/// Two forwards with a backward of the caller's own loss do too, including the input's gradient.
-void expect_plain_gradients_of_the_callers_loss(GPipe& pipe, const Plain& plain);
 /// The caller may overwrite its pinned input after forward() has returned, however long the copies take.
 void expect_done_with_the_input(GPipe& pipe);
 }  // namespace pipescope::testing_support
