@@ -25,7 +25,7 @@ PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 COMMAND = re.compile(r"^(?:\S*/)?pipescope\s+([a-z]+)\b(.*)$", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 # Made by the build or by a command, so no file of the repository.
-MADE = re.compile(r"^(\./)?(build|demo|gpu-check)(/|$)")
+MADE = re.compile(r"^(\./)?(build|bundle|demo)(/|$)")
 # Put together into a page of docs/ by a script, so that their links begin there.
 TEMPLATES = re.compile(r"^benchmarks/paper_tables/")
 # Headers of others that the documentation names.

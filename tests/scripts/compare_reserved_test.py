@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/compare_reserved.py on a made-up trace of two accelerators and a host."""
+"""scripts/gpu/compare_reserved.py on a made-up trace of two accelerators and a host."""
 import json
 import pathlib
 import sqlite3
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "compare_reserved.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu" / "compare_reserved.py"
 MIB = 1 << 20
 
 

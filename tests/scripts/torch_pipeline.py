@@ -2,7 +2,8 @@
 
     python torch_pipeline.py FOLDER --ranks 2 --schedule 1F1B --width 512
 
-Writes FOLDER/rank0.json .. Each rank computes in one thread. A step's loss is part of the last stage's forward.
+Writes FOLDER/rank0.json .. Each rank computes in one thread. A step's loss is part of the last stage's forward. With
+--device cuda:0 all stages compute on that GPU; gloo sends tensors of the host, so a stage takes and returns those.
 FOLDER/calls-rank0.txt .. say what the stages were really told to do in the profiled steps, a line each: step, kind,
 stage, micro-batch.
 """
@@ -36,6 +37,18 @@ class Wait(torch.autograd.Function):
     def backward(context, gradient):
         time.sleep(2 * context.ms / 1e3)
         return gradient.clone(), None
+
+
+class OnDevice(nn.Module):
+    """Computes on a device; its input and output are on the host."""
+
+    def __init__(self, layers, device):
+        super().__init__()
+        self.layers = layers.to(device)
+        self.device = device
+
+    def forward(self, tensor):
+        return self.layers(tensor.to(self.device)).cpu()
 
 
 class Waiting(nn.Module):
@@ -92,7 +105,10 @@ def train(rank, options, store):
             layers.append(Waiting(options.wait_ms * (1 + (options.uneven if index == num_stages - 1 else 0) / 10)))
         for _ in range(depth):
             layers += [nn.Linear(options.width, options.width), nn.ReLU()]
-        stage = PipelineStage(nn.Sequential(*layers), index, num_stages, device)
+        submodule = nn.Sequential(*layers)
+        if options.device != "cpu":
+            submodule = OnDevice(submodule, options.device)
+        stage = PipelineStage(submodule, index, num_stages, device)
         if in_a_v:  # torch opens the connections by sends, also to the rank itself, which gloo refuses and does not need
             stage._get_init_p2p_neighbors_ops = list
         stages.append(stage)
@@ -119,7 +135,8 @@ def train(rank, options, store):
         note_calls(stage, calls)
     path = os.path.join(options.folder, f"rank{rank}.json")
     lines = []
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True,
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if options.device.startswith("cuda") else [])
+    with profile(activities=activities, record_shapes=True, acc_events=True,
                  schedule=torch.profiler.schedule(wait=0, warmup=2, active=options.steps, repeat=1),
                  on_trace_ready=lambda profiler: profiler.export_chrome_trace(path)) as profiler:
         for number in range(options.steps + 2):
@@ -146,6 +163,7 @@ def main():
     parser.add_argument("--wait-ms", type=float, default=0, help="a stage's forward waits, its backward twice as long")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=3)
+    parser.add_argument("--device", default="cpu", help="where all stages compute, such as cuda:0")
     parser.add_argument("--pin", action="store_true", help="each rank to a core")
     parser.add_argument("--annotate", help="path of annotate_pipeline.py, to name the tasks of schedules without ranges")
     options = parser.parse_args()

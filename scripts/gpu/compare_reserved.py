@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the simulated reserved bytes of each accelerator against those of a recorded run.
 
-    scripts/compare_reserved.py TRACE SIMULATION [MOST]
+    compare_reserved.py TRACE SIMULATION [MOST]
 
 TRACE is a recorded run; SIMULATION what `pipescope simulate --json` says of the same pipeline, with its --devices. A device's
 lanes share one caching allocator, so that the sum of their simulated peaks stands against the most it reserved. Exits with 1 if

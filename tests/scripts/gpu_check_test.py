@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""scripts/gpu's check, in a bundle whose programs and torch are made up.
+
+    gpu_check_test.py               the check's rules
+    gpu_check_test.py PYTHON BIN    the rates, measured on the CPU by a Python that has torch; BIN is the folder of pipescope
+"""
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu"
+BUNDLE = {"pipescope": "0.2.0", "commit": "made up", "torch": "2.11", "cuda": "13", "python": "%d.%d" % sys.version_info[:2],
+          "engine": "pipescope_torch_2_11", "glibc": "2.17", "glibcxx": "3.4.30"}
+TORCH = """
+__version__ = "{version}"
+class version:
+    cuda = {cuda!r}
+class cuda:
+    is_available = staticmethod(lambda: {devices} > 0)
+    device_count = staticmethod(lambda: {devices})
+    class get_device_properties:
+        name, total_memory, major, minor = "a GPU", 1 << 30, 9, 0
+        def __init__(self, index): pass
+"""
+# Stands for pipescope on a GPU: a run of two lanes, and what the check reads of it.
+PIPESCOPE = """#!{python}
+import json, os, sqlite3, sys
+words = sys.argv[1:]
+if "nccl" in words:
+    sys.exit("lanes 0 and 1 are one device (GPU-1234)")
+if "--trace" in words:
+    trace = sqlite3.connect(words[words.index("--trace") + 1])
+    kinds = "parameters gradients optimizer boundary saved skip transient copy output"
+    trace.execute("CREATE TABLE PIPESCOPE_TASK (lane, device)")
+    trace.execute("CREATE TABLE PIPESCOPE_TASK_DEVICE (task)")
+    trace.execute(f"CREATE TABLE PIPESCOPE_MEMORY (lane, reserved, allocated, {{kinds.replace(' ', ', ')}})")
+    for lane in range(2):
+        trace.execute("INSERT INTO PIPESCOPE_TASK VALUES (?, 'cuda:0')", [lane])
+        trace.execute("INSERT INTO PIPESCOPE_MEMORY VALUES (?, 1000, 45, 1, 2, 3, 4, 5, 6, 7, 8, 9)", [lane])
+    for kind in ("KERNEL", "MEMCPY", "MEMSET"):
+        trace.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_{{kind}} (start)")
+        trace.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_{{kind}} VALUES (1)")
+    trace.execute("INSERT INTO PIPESCOPE_TASK_DEVICE VALUES (1)")
+    trace.commit()
+ms = 1 if os.environ.get("PIPESCOPE_CUPTI") == "off" else 1.5
+print(json.dumps({{"steps": [{{"loss": 1.0, "wall_step_ns": ms * 1e6}}] * 4,
+                  "partitions": [{{"lane": lane, "device": "cuda:0"}} for lane in range(2)],
+                  "lanes": [{{"peak_reserved_bytes": 450}}] * 2}}))
+"""
+PYTHON_AND_BIN = []
+
+
+def is_running(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.bundle = self.folder / "bundle with a space"
+        shutil.copytree(SCRIPTS, self.bundle)
+        (self.bundle / "bundle.json").write_text(json.dumps(BUNDLE))
+        self.have_torch()
+        for program in ("python/pipescope/commands/bin/pipescope", "python/pipescope_torch_2_11/bin/pipescope-torch",
+                        "tests/accelerator_test", "tests/fake_accelerator_pipelines"):
+            self.write_program(program, "echo '[  PASSED  ] 3 tests.'")
+
+    def have_torch(self, version="2.11.0+cu130", cuda="13.0", devices=0):
+        (self.folder / "site" / "torch").mkdir(parents=True, exist_ok=True)
+        (self.folder / "site" / "torch" / "__init__.py").write_text(TORCH.format(version=version, cuda=cuda, devices=devices))
+
+    def write_program(self, name, script):
+        path = self.bundle / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def check(self, *words):
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "site")}
+        words = ["--torch", sys.executable, "-o", str(self.folder / "results"), *words]
+        return subprocess.run([str(self.bundle / "check"), *words], capture_output=True, text=True, timeout=100, cwd=self.folder,
+                              env=environment, check=False)
+
+    def stages(self):
+        return json.loads((self.folder / "results" / "summary.json").read_text())["stages"]
+
+    def statuses(self, number):
+        return {step["name"]: step["status"] for step in self.stages()[str(number)]["steps"]}
+
+    def module(self):
+        """check.py of the bundle, to call with other limits."""
+        spec = importlib.util.spec_from_file_location("gpu_check", self.bundle / "check.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        os.environ["PYTHONPATH"] = str(self.folder / "site")
+        self.addCleanup(os.environ.pop, "PYTHONPATH")
+        return module
+
+    def assert_refuses(self, code, text, *words):
+        result = self.check(*words)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        self.assertIn(text, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertFalse((self.folder / "results").exists())
+
+    def test_refuses_another_torch(self):
+        self.have_torch(version="2.10.0+cu130", devices=1)
+        self.assert_refuses(2, "has torch 2.10.0+cu130 for CUDA 13.0; this bundle is for torch 2.11 for CUDA 13")
+
+    def test_refuses_another_cuda(self):
+        self.have_torch(version="2.11.0+cu128", cuda="12.8", devices=1)
+        self.assert_refuses(2, "for CUDA 12.8; this bundle is for torch 2.11 for CUDA 13")
+
+    def test_refuses_a_python_without_torch(self):
+        (self.folder / "site" / "torch" / "__init__.py").write_text("raise ImportError('libcudart.so.13: cannot open')")
+        self.assert_refuses(2, "cannot import torch (ImportError: libcudart.so.13: cannot open)")
+
+    def test_refuses_an_older_system(self):
+        (self.bundle / "bundle.json").write_text(json.dumps({**BUNDLE, "glibc": "2.999"}))
+        self.assert_refuses(1, "the bundle needs 2.999 or newer")
+
+    def test_says_that_there_is_no_gpu(self):
+        self.assert_refuses(1, "there is no GPU here: ")
+
+    def test_refuses_a_gpu_that_is_not_there(self):
+        self.have_torch(devices=1)
+        self.assert_refuses(2, "--device is cuda:1, but there are 1 GPUs", "--device", "cuda:1")
+
+    def test_wants_a_python(self):
+        result = subprocess.run([str(self.bundle / "check"), "--stage", "1"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("name the Python", result.stderr)
+
+    def test_refuses_a_stage_that_is_not_there(self):
+        result = self.check("--device", "cpu", "--stage", "6")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("there is no stage 6; there are 1, 2, 3, 4, 5", result.stderr)
+
+    def test_takes_a_torch_without_cuda_for_the_cpu(self):
+        self.have_torch(version="2.11.0+cpu", cuda=None)
+        result = self.check("--device", "cpu", "--stage", "1")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_goes_on_after_a_failure_and_exits_with_1(self):
+        self.write_program("tests/accelerator_test", "echo some words >&2; exit 7")
+        result = self.check("--device", "cpu", "--stage", "1")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertEqual(self.statuses(1), {"doctor": "ok", "devices": "ok", "engine": "failed", "engine-on-the-fake-accelerator": "ok"})
+        step = self.stages()["1"]["steps"][2]
+        self.assertEqual(step["note"], "exits with 7: some words")
+        self.assertIn("some words", (self.folder / "results" / "summary.txt").read_text())
+
+    def test_says_where_each_step_ran(self):
+        self.check("--device", "cpu", "--stage", "1")
+        self.assertEqual([step["ran_on"] for step in self.stages()["1"]["steps"]], ["cpu", "cpu", "cpu", "fake:0"])
+
+    def test_a_program_whose_tests_were_all_skipped_is_no_success(self):
+        self.write_program("tests/accelerator_test", "echo '[  PASSED  ] 0 tests.'")
+        self.check("--device", "cpu", "--stage", "1")
+        self.assertEqual(self.statuses(1)["engine"], "failed")
+
+    def test_runs_every_stage_whatever_fails_before(self):
+        for program in ("python/pipescope/commands/bin/pipescope", "tests/accelerator_test"):
+            self.write_program(program, "exit 1")
+        result = self.check("--device", "cpu")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(list(self.stages()), ["1", "2", "3", "4", "5"])
+        self.assertNotIn("running", [stage["status"] for stage in self.stages().values()])
+
+    def test_a_repeated_stage_keeps_the_others_results(self):
+        self.check("--device", "cpu", "--stage", "1")
+        before = self.stages()["1"]
+        self.check("--device", "cpu", "--stage", "5")
+        self.assertEqual(self.stages()["1"], before)
+        self.assertEqual(list(self.stages()), ["1", "5"])
+
+    def test_writes_results_as_they_come(self):
+        self.write_program("tests/accelerator_test", "cp ../summary.json ../seen.json; echo '[  PASSED  ] 3 tests.'")
+        self.check("--device", "cpu", "--stage", "1")
+        seen = json.loads((self.folder / "results" / "seen.json").read_text())["stages"]["1"]
+        self.assertEqual([step["name"] for step in seen["steps"]], ["doctor", "devices"])
+        self.assertEqual(seen["status"], "running")
+
+    def test_finds_the_librarys_folders_and_its_own(self):
+        self.write_program("tests/accelerator_test", "echo \"$LD_LIBRARY_PATH\"; echo '[  PASSED  ] 3 tests.'")
+        self.check("--device", "cpu", "--stage", "1")
+        paths = (self.folder / "results" / "1-engine" / "engine.txt").read_text().splitlines()[0].split(":")
+        self.assertEqual(paths[:2], [str(self.bundle / "lib"), str(self.folder / "site" / "torch" / "lib")])
+
+    def test_kills_what_outlasts_its_stage_with_all_that_it_started(self):
+        pids = self.folder / "pids"
+        # A child of its own group, and one of its own session, as a daemon has.
+        self.write_program("tests/accelerator_test", f"sleep 300 & echo $! >>'{pids}'\nsetsid sleep 300 & echo $! >>'{pids}'\n"
+                                                     f"echo $$ >>'{pids}'; echo so far; sleep 300")
+        check = self.module()
+        check.STAGES = {1: (check.engine, 3), 5: (check.processes, 20)}
+        started = time.monotonic()
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = check.main(["--torch", sys.executable, "-o", str(self.folder / "results"), "--device", "cpu", "--stage", "1,5"])
+        self.assertEqual(code, 1)
+        self.assertLess(time.monotonic() - started, 60)
+        self.assertEqual(self.statuses(1)["engine"], "out of time")
+        self.assertEqual(self.statuses(1)["engine-on-the-fake-accelerator"], "out of time")
+        self.assertEqual((self.folder / "results" / "1-engine" / "engine.txt").read_text(), "so far\n")
+        self.assertEqual(self.stages()["1"]["status"], "out of time")
+        self.assertIn("5", self.stages(), "the next stage runs")
+        processes = pids.read_text().split()
+        self.assertEqual(len(processes), 3)
+        self.assertEqual([process for process in processes if is_running(process)], [])
+
+    def test_reads_what_a_run_on_a_gpu_leaves(self):
+        self.have_torch(devices=1)
+        (self.bundle / "python/pipescope/commands/bin/pipescope").write_text(PIPESCOPE.format(python=sys.executable))
+        result = self.check("--stage", "2,5")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        notes = {step["name"]: step["note"] for stage in self.stages().values() for step in stage["steps"]}
+        self.assertEqual(notes["capture-cost"], "1.000 ms without CUPTI, 1.500 ms with it, +50.0%")
+        self.assertEqual(notes["kernels"], "1 rows")
+        self.assertEqual(notes["kernels-in-tasks"], "1 tasks have times of the device; 3 kernels, copies and fills were recorded")
+        self.assertIn("lane 1: 1 samples, 0 unknown, parameters 1, gradients 2, saved 5, boundary 4, off by 0", notes["composition"])
+        self.assertEqual(notes["reserved"], "cuda:0: reserved 1000 bytes, simulated 900, -10.0%")
+        self.assertEqual(notes["two-processes-losses"], "4 equal losses")
+        self.assertEqual(notes["two-gpus"], "there are 1 GPUs")
+
+    def test_has_limits_of_8_minutes_in_all(self):
+        check = self.module()
+        self.assertEqual(check.ALL_SECONDS, 480)
+        self.assertLessEqual(sum(limit for _, limit in check.STAGES.values()), 480 - 20)
+
+    def test_ends_when_the_time_of_all_stages_is_over(self):
+        check = self.module()
+        check.ALL_SECONDS = 0  # as after a slow start
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = check.main(["--torch", sys.executable, "-o", str(self.folder / "results"), "--device", "cpu", "--stage", "1,5"])
+        self.assertEqual(code, 1)
+        self.assertEqual([stage["status"] for stage in self.stages().values()], ["out of time"] * 2)
+
+
+class KernelRates(unittest.TestCase):
+    def test_give_an_entry_that_a_catalogue_takes(self):
+        python, programs = PYTHON_AND_BIN
+        if subprocess.run([python, "-c", "import torch"], capture_output=True, timeout=100, check=False).returncode:
+            self.skipTest(f"{python} cannot import torch")
+        with tempfile.TemporaryDirectory() as folder:
+            table, entry = pathlib.Path(folder, "rates.csv"), pathlib.Path(folder, "device.json")
+            subprocess.run([python, str(SCRIPTS / "kernel_rates.py"), "--device", "cpu", "--small", "--csv", str(table), "--entry",
+                            str(entry), "--time-limit", "60"], check=True, capture_output=True, timeout=200)
+            lines = table.read_text().splitlines()
+            self.assertEqual(lines[0].split(",")[-1], "status")
+            for family in ("product", "attention", "memory", "launch", "copy"):
+                self.assertTrue(any(line.startswith(family) for line in lines), family)
+            self.assertEqual(json.loads(entry.read_text())["devices"][0]["name"], "CPU-measured")
+            words = [str(pathlib.Path(programs, "pipescope")), "profile", "mlp:layers=2", "--device", "meta", "--device-type",
+                     "CPU-measured", "--device-catalogue", str(entry), "--json"]
+            said = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+            self.assertEqual(said.returncode, 0, said.stderr)
+
+
+if __name__ == "__main__":
+    PYTHON_AND_BIN = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0]], defaultTest="KernelRates" if PYTHON_AND_BIN else "Check", verbosity=2)
