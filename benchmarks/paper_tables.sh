@@ -1,6 +1,6 @@
 #!/bin/sh
 # Predicts the published tables before any device is rented: profiles the models on torch's meta device, with times
-# estimated for a Tesla P40, and writes docs/paper-tables.md. Usage: benchmarks/paper_tables.sh [BIN [PROFILES]]
+# estimated for a Tesla P40, and writes docs/evidence/paper-tables.md. Usage: benchmarks/paper_tables.sh [BIN [PROFILES]]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin=${1:-$root/build/release/bin}
@@ -20,6 +20,6 @@ done
 {
     cat "$root/benchmarks/paper_tables/head.md"
     "$bin/paper_tables" "$profiles"
-} >"$root/docs/paper-tables.md.new"
-mv "$root/docs/paper-tables.md.new" "$root/docs/paper-tables.md"
-echo "wrote docs/paper-tables.md" >&2
+} >"$root/docs/evidence/paper-tables.md.new"
+mv "$root/docs/evidence/paper-tables.md.new" "$root/docs/evidence/paper-tables.md"
+echo "wrote docs/evidence/paper-tables.md" >&2

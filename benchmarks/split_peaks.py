@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Are the peaks of split backwards as predicted? Profiles each model, trains it with schedules that split the backward, in every
 checkpoint mode on two and three lanes, and compares each lane's measured peak with the predicted one, and with the memory model at the
-measured instants. Prints a Markdown table for docs/accuracy.md.
+measured instants. Prints a Markdown table for docs/evidence/accuracy.md.
 
     benchmarks/split_peaks.py [--bin build/release/bin] [--models mlp ..] [--cores 1] [--no-tapes] [--all]
 """

@@ -3,7 +3,7 @@
 // What the engine uses of torch's autograd beyond its documented interface: nodes, edges, hooks, versions, the engine.
 //
 // Problem: torch changes these from one minor version to the next. Idea: the engine includes them here only, and names
-// here what differs by version, so one source compiles with each version of docs/status.md.
+// here what differs by version, so one source compiles with each version of docs/evidence/status.md.
 // tests/engine/torch_internals_test.cpp has a test for each behaviour that the engine relies on. Internals of another
 // kind, which no version has changed so far, are each in the one place that needs them: dispatch keys in
 // layer_dispatch_key.h, c10d in processes/transport.cpp, allocators in profiler/memory/.

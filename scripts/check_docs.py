@@ -26,7 +26,7 @@ COMMAND = re.compile(r"^(?:\S*/)?pipescope\s+([a-z]+)\b(.*)$", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 # Made by the build or by a command, so no file of the repository.
 MADE = re.compile(r"^(\./)?(build|bundle|demo)(/|$)")
-# Put together into a page of docs/ by a script, so that their links begin there.
+# Put together into a page of docs/evidence/ by a script, so that their links begin there.
 TEMPLATES = re.compile(r"^benchmarks/paper_tables/")
 # Headers of others that the documentation names.
 FOREIGN = {"sqlite3.h", "setup.py"}
@@ -104,7 +104,7 @@ class Pages:
         if re.match(r"[a-z]+:", target):
             return
         path, _, anchor = target.partition("#")
-        place = pathlib.PurePath("docs" if TEMPLATES.match(page) else pathlib.PurePath(page).parent) / path
+        place = pathlib.PurePath("docs/evidence" if TEMPLATES.match(page) else pathlib.PurePath(page).parent) / path
         whole = pathlib.PurePath(page) if not path else pathlib.PurePath(
             (self.root / place).resolve().relative_to(self.root))
         if not self.exists(whole.as_posix()):

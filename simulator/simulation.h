@@ -14,7 +14,7 @@
 
 namespace pipescope {
 /// Error of steps predicted from a real machine's profile beyond the noise in the profile itself: standard deviation
-/// over mean, from validated pipelines on a quiet machine (docs/accuracy.md).
+/// over mean, from validated pipelines on a quiet machine (docs/evidence/accuracy.md).
 inline constexpr double kPredictionCv = 0.03;
 
 struct SimulatedPartition {

@@ -1,5 +1,5 @@
 // Compares the memory model with the tracking allocator at measured instants, over random models, schedules and
-// checkpoint modes. Prints a Markdown table for docs/accuracy.md.
+// checkpoint modes. Prints a Markdown table for docs/evidence/accuracy.md.
 
 #include "benchmarks/memory_accuracy/measured_peaks.h"
 #include "benchmarks/memory_accuracy/random_models.h"

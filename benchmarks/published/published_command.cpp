@@ -2,7 +2,7 @@
 //
 //     published FOLDER    the repository's folder, which holds the published rows and the cluster files
 //
-// benchmarks/published.sh writes docs/published-pipelines.md with it.
+// benchmarks/published.sh writes docs/evidence/published-pipelines.md with it.
 
 #include "benchmarks/published/published_pipelines.h"
 #include "benchmarks/published/zero_bubble.h"
@@ -25,15 +25,15 @@ machines in `examples/clusters/`.
 
 **What is calibrated**
 
-- One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](device-catalogue.md), a round number that was chosen
-  before any row was compared.
+- One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](../device-catalogue.md), a round number that was
+  chosen before any row was compared.
 - One constant of the GH200: {:.2f} GB that a process holds besides its tensors, from one row of Sailor's that is in no table
   below (OPT-350/N1/plan_config_N1_D1_M4_G32).
 
 **What is assumed**
 
-- Layers of GPT models are estimated by operator ([device-catalogue.md](device-catalogue.md)), and pipelines simulated, as by
-  [`simulate gpt:.. --cluster`](cli/simulate.md#on-a-cluster). Rings sum gradients at a lane's end. Each device has its share of
+- Layers of GPT models are estimated by operator ([device-catalogue.md](../device-catalogue.md)), and pipelines simulated, as by
+  [`simulate gpt:.. --cluster`](../cli/simulate.md#on-a-cluster). Rings sum gradients at a lane's end. Each device has its share of
   its node's ports, at 0.8 of their rate.
 - Lanes of Megatron-LM wait for their sends, those of DeepSpeed handle one message after the other, and those of zero bubble continue
   to compute. The last two were chosen after a comparison, and so was the end of zero bubble's step: the sum of the tied embeddings'

@@ -1,5 +1,5 @@
 // The memory model and the tracking allocator at measured instants, for some of the random models of
-// benchmarks/memory_accuracy (the table in docs/accuracy.md), and for cases that were once wrong. The tracking
+// benchmarks/memory_accuracy (the table in docs/evidence/accuracy.md), and for cases that were once wrong. The tracking
 // allocator replaces torch's for the whole process.
 
 #include "benchmarks/memory_accuracy/measured_peaks.h"

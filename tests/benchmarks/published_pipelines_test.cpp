@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-// docs/published-pipelines.md shows the rows. The constants are those of all users; nothing is set for a row.
+// docs/evidence/published-pipelines.md shows the rows. The constants are those of all users; nothing is set for a row.
 TEST(PublishedPipelines, AreWithinAFewPerCent) {
     const PublishedSet weak = megatron_weak_scaling(PIPESCOPE_SOURCE_DIR);
     EXPECT_LE(weak.mean_error(), 0.05);

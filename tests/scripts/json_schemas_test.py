@@ -120,8 +120,8 @@ class Pages(Shell):
     def test_every_key_has_a_description_and_stands_on_its_page(self):
         pages = {"profile": ["profile-format.md"], "links": ["links-format.md"], "cluster": ["cluster-format.md", "links-format.md"],
                  "compare-runs": ["cli/compare.md"],
-                 "common": ["cli.md", "cli/simulate.md", "cli/run.md", "accuracy.md"],
-                 "validate": ["cli.md", "accuracy.md"], "ablation": ["cli.md", "benchmarks.md"]}
+                 "common": ["cli.md", "cli/simulate.md", "cli/run.md", "evidence/accuracy.md"],
+                 "validate": ["cli.md", "evidence/accuracy.md"], "ablation": ["cli.md", "evidence/benchmarks.md"]}
         for name, schema in SCHEMAS.files.items():
             command = name.split(".")[0]
             text = "".join((DOCS / page).read_text() for page in pages.get(command, ["cli.md", f"cli/{command}.md"]))
@@ -291,8 +291,8 @@ class Experiments(Shell):
         super().setUp()
 
     def test_every_option_is_on_its_page(self):
-        self.expect_options("validate", (DOCS / "accuracy.md").read_text())
-        self.expect_options("ablation", (DOCS / "benchmarks.md").read_text())
+        self.expect_options("validate", (DOCS / "evidence/accuracy.md").read_text())
+        self.expect_options("ablation", (DOCS / "evidence/benchmarks.md").read_text())
 
     def test_validate(self):
         (self.folder / "deep.json").write_text(json.dumps(profile(16)))
