@@ -25,6 +25,7 @@ import time
 
 BUNDLE = pathlib.Path(__file__).resolve().parent
 OK, FAILED, OUT_OF_TIME, LEFT_OUT = "ok", "failed", "out of time", "left out"
+NO_NCCL = "the bundle was built without NCCL's headers"
 STARTING_SECONDS = 60  # for Python's first import of torch, from a slow disk
 
 # What a Python says of its torch.
@@ -233,6 +234,7 @@ class Setting:
         package = BUNDLE / "python"
         self.pipescope = package / "pipescope" / "commands" / "bin" / "pipescope"
         self.pipescope_torch = package / bundle["engine"] / "bin" / "pipescope-torch"
+        self.nccl = self.pipescope_torch.parent.parent / "lib" / "libpipescope_nccl.so"
         libraries = [BUNDLE / "lib", pathlib.Path(torch["folder"]) / "lib"]
         libraries += sorted(pathlib.Path(torch["folder"]).parent.glob("nvidia/*/lib"))
         before = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
@@ -389,10 +391,13 @@ def python(stage):
     setting = stage.setting
     ours, theirs = stage.path("ours"), stage.path("torch-pipeline")
     if setting.has_engine:
-        if stage.run("gpipe", [setting.python, BUNDLE / "gpipe_on_device.py", "--device", setting.device, "-o", ours], limit=40,
-                     judge=last_line):
-            stage.run("compare-recorded", [setting.pipescope, "compare", ours / "run.sqlite"], limit=10)
-            stage.run("compare-ours", [setting.pipescope, "compare", ours / "profiler.json.gz"], limit=10)
+        stage.run("gpipe", [setting.python, BUNDLE / "gpipe_on_device.py", "--device", setting.device, "-o", ours], limit=40,
+                  judge=last_line)
+        for name, file in (("compare-recorded", ours / "run.sqlite"), ("compare-ours", ours / "profiler.json.gz")):
+            if file.exists():
+                stage.run(name, [setting.pipescope, "compare", file], limit=10)
+            else:
+                stage.leave_out(name, f"there is no {file.name}")
     else:
         stage.leave_out("gpipe", setting.why_no_engine)
     width, samples = (2048, 256) if setting.is_cuda else (64, 4)
@@ -415,19 +420,36 @@ def processes(stage):
     if not setting.is_cuda:
         stage.leave_out("two-processes-nccl", "a CPU has no NCCL")
         return
+    if setting.devices >= 2:
+        two_gpus(stage, together)
+        return
     # NCCL cannot connect a GPU with itself: one that two processes share is refused, and takes the way through the host.
     stage.run("two-processes-auto", together("auto"), limit=25, judge=step_time)
-    if not (setting.pipescope_torch.parent.parent / "lib" / "libpipescope_nccl.so").exists():
-        stage.leave_out("two-processes-nccl", "the bundle was built without NCCL's headers")
-    elif setting.devices < 2:
-        stage.run("two-processes-nccl", together("nccl"), limit=25, refused_with="are one device (GPU-")
+    if not setting.nccl.exists():
+        stage.leave_out("two-processes-nccl", NO_NCCL)
     else:
-        stage.run("two-processes-nccl", together("nccl", "cuda:0,cuda:1"), limit=25, judge=step_time)
+        stage.run("two-processes-nccl", together("nccl"), limit=25, refused_with="are one device (GPU-")
+
+
+def two_gpus(stage, together):
+    """Losses of two processes with a GPU each are those of one process, through the hosts' memory and by NCCL."""
+    lanes = "cuda:0,cuda:1"
+    stage.run("one-process-two-gpus", stage.setting.training(5, lanes), limit=20, judge=step_time)
+    has_nccl = stage.setting.nccl.exists()
+    for way in ("host", "nccl") if has_nccl else ("host",):
+        for schedule in ("gpipe", "1f1b"):
+            stage.run(f"two-gpus-{way}-{schedule}", [*together(way, lanes), "--schedule", schedule], limit=20, judge=step_time)
+        stage.judge(f"two-gpus-{way}-losses", same_losses, stage.path("one-process-two-gpus.txt"),
+                    stage.path(f"two-gpus-{way}-gpipe.txt"))
+    if has_nccl:
+        stage.judge("two-gpus-1f1b-losses", same_losses, stage.path("two-gpus-host-1f1b.txt"), stage.path("two-gpus-nccl-1f1b.txt"))
+    else:
+        stage.leave_out("two-gpus-nccl", NO_NCCL)
 
 
 ALL_SECONDS = 480
-# Each with its time limit in seconds: 7.5 minutes together, the rest is for starting.
-STAGES = {1: (engine, 60), 2: (recording, 120), 3: (rates, 130), 4: (python, 80), 5: (processes, 60)}
+# Each with its time limit in seconds: 460 together, the rest is for starting.
+STAGES = {1: (engine, 60), 2: (recording, 120), 3: (rates, 130), 4: (python, 80), 5: (processes, 70)}
 
 
 def stages_of(text):

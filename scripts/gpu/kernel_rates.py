@@ -31,8 +31,8 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "tf32": torch.fl
           "float64": torch.float64, "float8": FLOAT8}
 
 
-class OutOfTime(Exception):
-    pass
+class LeftOut(Exception):
+    """The reason why there is no figure, which is no fault of the device."""
 
 
 class Device:
@@ -87,7 +87,7 @@ class Device:
         once = max(self.span_ns(call), 1.0)
         once = min(once, max(self.span_ns(call), 1.0))
         if time.monotonic() + once * (REPEATS + 1) / 1e9 > deadline:
-            raise OutOfTime
+            raise LeftOut("out of time")
         # Events have steps of about half a microsecond: many short calls are timed together.
         inner = max(1, min(200, int(2e6 / once)))
         calls, launched = None, "eager"
@@ -130,8 +130,8 @@ class Sweep:
             return
         try:
             times, launched = self.device.times_of(make(), self.deadline, by_graph)
-        except OutOfTime:
-            self.write({**row, "status": "left out: out of time"})
+        except LeftOut as reason:
+            self.write({**row, "status": f"left out: {reason}"})
             return
         except (RuntimeError, NotImplementedError, ValueError, TypeError, AttributeError) as error:
             said = (str(error) or type(error).__name__).splitlines()[0][:160]
@@ -334,9 +334,9 @@ def measure_copies(sweep):
         for size in [4096, MIB] if sweep.small else [4096, 64 * 1024, MIB, 16 * MIB, 256 * MIB]:
             def make(way=way, pinned=pinned, size=size):
                 if not sweep.device.is_cuda and way != "device to device":
-                    raise ValueError("the CPU's memory is the host's")
+                    raise LeftOut("the CPU's memory is the host's")
                 if way == "device to device" and sweep.device.is_cuda and not others:
-                    raise ValueError("there is one device")
+                    raise LeftOut("there is one device")
                 here = torch.empty(size, dtype=torch.uint8, device=device)
                 there = torch.empty(size, dtype=torch.uint8, device=f"cuda:{others[0]}" if way == "device to device" and others
                                     else "cpu", pin_memory=pinned)

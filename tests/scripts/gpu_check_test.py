@@ -237,6 +237,17 @@ class Check(unittest.TestCase):
         self.assertEqual(notes["two-processes-losses"], "4 equal losses")
         self.assertEqual(notes["two-gpus"], "there are 1 GPUs")
 
+    def test_compares_losses_of_two_gpus(self):
+        self.have_torch(devices=2)
+        pipescope = PIPESCOPE.replace('if "nccl" in words:', "if False:")
+        (self.bundle / "python/pipescope/commands/bin/pipescope").write_text(pipescope.format(python=sys.executable))
+        self.write_program("python/pipescope_torch_2_11/lib/libpipescope_nccl.so", "")
+        result = self.check("--stage", "2,5")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(self.statuses(2)["two-gpus"], "ok")
+        for name in ("two-gpus-host-losses", "two-gpus-nccl-losses", "two-gpus-1f1b-losses"):
+            self.assertEqual(self.statuses(5)[name], "ok")
+
     def test_has_limits_of_8_minutes_in_all(self):
         check = self.module()
         self.assertEqual(check.ALL_SECONDS, 480)
