@@ -65,7 +65,7 @@ def test_code_of_the_docs_is_strictly_typed(tmp_path):
     """What its blocks import and call of pipescope; names that a block takes for granted do not count."""
     pytest.importorskip("torch")
     blocks = []
-    for page in ("README.md", "docs/python.md", "docs/python-training.md"):
+    for page in ("docs/first-steps.md", "docs/python.md", "docs/python-training.md"):
         text = (SOURCES.parent / page).read_text()
         blocks += [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "pipescope" in block]
     assert len(blocks) > 5

@@ -43,9 +43,9 @@ def run_in(folder, code):
     return result.stdout
 
 
-def test_the_readme_ends_with_a_picture(tmp_path):
+def test_the_first_steps_end_with_a_picture(tmp_path):
     pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     run_in(tmp_path, code)
     assert (tmp_path / "timeline.svg").read_text().startswith("<svg")

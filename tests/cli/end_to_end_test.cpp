@@ -145,12 +145,12 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     }
 }
 
-/// The commands of README's five minutes in order, without "./pipescope ", comments and continuation lines.
-std::vector<std::string> commands_of_readme() {
-    std::istringstream readme(read_text(PIPESCOPE_README));
+/// The commands of docs/first-steps.md in order, without "./pipescope ", comments and continuation lines.
+std::vector<std::string> commands_of_first_steps() {
+    std::istringstream page(read_text(PIPESCOPE_DOCS "/first-steps.md"));
     std::vector<std::string> commands;
     bool continues = false;
-    for (std::string line; std::getline(readme, line);) {
+    for (std::string line; std::getline(page, line);) {
         constexpr std::string_view kStart = "    ./pipescope ";
         const bool starts = line.starts_with(kStart);
         if (!starts && !continues) {
@@ -169,20 +169,16 @@ std::vector<std::string> commands_of_readme() {
 
 // compare uses the prediction that simulate prints for the same pipeline. Tested with a smaller model of as many
 // layers.
-TEST_F(EndToEnd, ReadmesCommandsAgreeWithEachOther) {
+TEST_F(EndToEnd, FirstStepsAgreeWithEachOther) {
     std::map<std::string, nlohmann::json> first;  // of each command
     std::vector<std::string> names;
-    for (std::string line : commands_of_readme()) {
+    for (std::string line : commands_of_first_steps()) {
         const std::string name = line.substr(0, line.find(' '));
         if (name == "view") {
             continue;
         }
         if (const std::size_t model = line.find("width=128"); model != std::string::npos) {
             line.replace(model, 9, "width=32,sequence=8,vocabulary=50");
-        }
-        constexpr std::string_view kRoot = "../../..";  // from build/release/bin
-        if (const std::size_t root = line.find(kRoot); root != std::string::npos) {
-            line.replace(root, kRoot.size(), std::filesystem::path(PIPESCOPE_README).parent_path().string());
         }
         line += name == "profile" ? " --time-limit 2s" : "";
         const CommandResult result = user.types(line + " --json");
