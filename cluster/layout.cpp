@@ -307,7 +307,7 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     check_dispatch(model, layout);
     if (model.experts > 0 && layout.tensor > 1 && !layout.sequence_parallel) {
         refuse("has " + std::to_string(layout.tensor) + " tensor-parallel devices without sequence parallelism",
-               "each device sends tokens of its own to the experts", "add --sequence-parallel");
+               "experts need it, so that each device sends its own tokens", "add --sequence-parallel");
     }
     const std::int64_t partitions = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
     if (partitions > model.layers) {

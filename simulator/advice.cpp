@@ -351,7 +351,8 @@ private:
         link = Link{};
         link.sharing = options_.hardware.link.sharing;
         link.protocol = options_.hardware.link.protocol;
-        try_options(MoveKind::links, "Links: copies for free", changed, "a bound: no faster link saves more");
+        try_options(MoveKind::links, "Links: copies for free", changed,
+                    "upper bound: no faster link can save more than this");
     }
 
     void change_devices() {

@@ -164,7 +164,7 @@ void check_update(const PipelineOptions& options) {
     }
     if (options.most_in_flight > 0) {
         refuse("in-flight " + std::to_string(options.most_in_flight) +
-               ", a limit within one step, while steps overlap");
+               ", which limits micro-batches within one step, but staggered steps overlap");
     }
 }
 

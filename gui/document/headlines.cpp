@@ -121,7 +121,7 @@ QString comparedSteps(const TraceDocument& document) {
 
 /// The number of matched tasks in all compared steps.
 QString matchedText(const Comparison& comparison) {
-    return translated("  ·  %1 of %2 matched, %3 unmatched, the optimizer aside")
+    return translated("  ·  %1 of %2 matched, %3 unmatched (optimizer not counted)")
         .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")),
              formatCount(comparison.steps.size(), translated("step"), translated("steps")))
         .arg(comparison.tasks_unmatched);

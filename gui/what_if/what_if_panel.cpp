@@ -149,8 +149,7 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
 }
 
 WhatIfPanel::~WhatIfPanel() {
-    // A window that closes takes the focus from its field, which then reports its text. Half of the panel would be
-    // gone.
+    // Closing the window moves the focus, which makes the field emit its text while the panel is half destroyed.
     for (QObject* each : findChildren<QObject*>()) {
         each->disconnect(this);
     }

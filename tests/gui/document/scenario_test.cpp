@@ -270,7 +270,7 @@ TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMe
     const std::string summary = comparisonHeadline(*changed).toStdString();
     EXPECT_THAT(summary, AllOf(HasSubstr("what if"), testing::Not(HasSubstr("("))));
     EXPECT_THAT(comparisonHeadline(*document).toStdString(),
-                AllOf(HasSubstr("simulated ("), HasSubstr("0 unmatched, the optimizer aside")));
+                AllOf(HasSubstr("simulated ("), HasSubstr("0 unmatched (optimizer not counted)")));
 }
 
 TEST(Headlines, GiveNoPercentageWithoutWhatItIsAgainst) {
