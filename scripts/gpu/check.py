@@ -17,10 +17,12 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 BUNDLE = pathlib.Path(__file__).resolve().parent
@@ -220,11 +222,38 @@ class Stage:
         return self.record["status"] == OK
 
 
+def make_executable(programs):
+    """Some ways of copying lose the execute bits."""
+    for program in programs:
+        if not program.is_file():
+            raise Refused(f"the bundle lacks {program}; copy all of it", 2)
+        if os.access(program, os.X_OK):
+            continue
+        try:
+            program.chmod(program.stat().st_mode | 0o111)
+            why = "its file system may be mounted with noexec"
+        except OSError as error:
+            why = f"its execute bit is not set, and cannot be ({error.strerror})"
+        if not os.access(program, os.X_OK):
+            raise Refused(f"{program} cannot be executed: {why}; copy the bundle to another folder, by cp -a or tar", 2)
+
+
+def make_folder(folder):
+    """Makes the results' folder, in which files can be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Refused(f"-o is {folder}, where no results can be written ({error.strerror}); name a folder that can be made or written",
+                      2) from None
+
+
 class Setting:
     """Where everything is, and how its programs are started."""
 
     def __init__(self, options, bundle, torch):
-        self.python = options.torch
+        self.python = os.path.abspath(shutil.which(options.torch) or options.torch)  # steps run in other folders
         self.folder = pathlib.Path(options.output).resolve()
         self.device = options.device
         self.is_cuda = options.device.startswith("cuda")
@@ -232,9 +261,12 @@ class Setting:
         self.has_engine = torch["python"] == bundle["python"]
         self.why_no_engine = f"the engine's wheel is for Python {bundle['python']}, and {options.torch} is {torch['python']}"
         package = BUNDLE / "python"
+        tests = BUNDLE / "tests"
+        self.accelerator_test, self.fake_accelerator = tests / "accelerator_test", tests / "fake_accelerator_pipelines"
         self.pipescope = package / "pipescope" / "commands" / "bin" / "pipescope"
         self.pipescope_torch = package / bundle["engine"] / "bin" / "pipescope-torch"
         self.nccl = self.pipescope_torch.parent.parent / "lib" / "libpipescope_nccl.so"
+        make_executable([self.pipescope, self.pipescope_torch, self.accelerator_test, self.fake_accelerator])
         libraries = [BUNDLE / "lib", pathlib.Path(torch["folder"]) / "lib"]
         libraries += sorted(pathlib.Path(torch["folder"]).parent.glob("nvidia/*/lib"))
         before = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
@@ -332,9 +364,9 @@ def engine(stage):
     setting = stage.setting
     stage.run("doctor", [setting.pipescope, "doctor"], limit=20, judge=last_line)
     stage.run("devices", [setting.pipescope_torch, "devices"], limit=20)
-    stage.run("engine", [BUNDLE / "tests" / "accelerator_test"], limit=45, judge=passed_tests,
+    stage.run("engine", [setting.accelerator_test], limit=45, judge=passed_tests,
               environment={"PIPESCOPE_TEST_ACCELERATOR": setting.device})
-    stage.run("engine-on-the-fake-accelerator", [BUNDLE / "tests" / "fake_accelerator_pipelines"], ran_on="fake:0", judge=passed_tests,
+    stage.run("engine-on-the-fake-accelerator", [setting.fake_accelerator], ran_on="fake:0", judge=passed_tests,
               environment={"PIPESCOPE_CUDA": "0"})
 
 
@@ -453,11 +485,19 @@ STAGES = {1: (engine, 60), 2: (recording, 120), 3: (rates, 130), 4: (python, 80)
 
 
 def stages_of(text):
-    numbers = [int(number) if number.isdigit() else number for number in text.split(",")]
+    numbers = [int(number) if number.isdecimal() else number for number in text.split(",")]
     unknown = [number for number in numbers if number not in STAGES]
     if unknown:
         raise argparse.ArgumentTypeError(f"there is no stage {unknown[0]}; there are {', '.join(map(str, STAGES))}")
     return numbers
+
+
+def bundle_of(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        raise Refused(f"{path.parent} is no bundle, since {path.name} cannot be read there; make one with scripts/gpu-bundle, and copy all "
+                      "of it", 2) from None
 
 
 def glibc():
@@ -510,7 +550,8 @@ def torch_of(options, bundle):
 
 
 def main(words):
-    parser = argparse.ArgumentParser(prog="check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="check", description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", required=True, metavar="PYTHON", help="a Python that can import torch")
     parser.add_argument("-o", "--output", default="pipescope-gpu-results", metavar="FOLDER")
     parser.add_argument("--stage", type=stages_of, default=list(STAGES), metavar="N[,N]", help="these stages only")
@@ -520,17 +561,17 @@ def main(words):
     try:
         if not re.fullmatch(r"cpu|cuda:\d+", options.device):
             raise Refused(f"--device is '{options.device}'; it is cpu, or a GPU such as cuda:0", 2)
-        bundle = json.loads((BUNDLE / "bundle.json").read_text())
+        bundle = bundle_of(BUNDLE / "bundle.json")
         torch = torch_of(options, bundle)
         index = int(options.device[5:]) if options.device != "cpu" else 0
         if options.device != "cpu" and index >= torch["devices"]:
             raise Refused(f"--device is {options.device}, but there are {torch['devices']} GPUs; name one from cuda:0 on", 2)
+        setting = Setting(options, bundle, torch)
+        make_folder(setting.folder)
     except Refused as refused:
         print(f"check: {refused}", file=sys.stderr)
         return refused.code
     become_reaper()
-    setting = Setting(options, bundle, torch)
-    setting.folder.mkdir(parents=True, exist_ok=True)
     about = {"bundle": f"pipescope {bundle['pipescope']}, {bundle['commit']}", "torch": f"{torch['torch']} in Python {torch['python']}",
              "device": torch["name"] if setting.is_cuda else "cpu: no GPU was tried", "compute capability": torch["capability"],
              "GPUs": torch["devices"], "glibc": glibc(), "machine": platform.platform(),

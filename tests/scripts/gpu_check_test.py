@@ -90,11 +90,15 @@ class Check(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def check(self, *words):
-        environment = {**os.environ, "PYTHONPATH": str(self.folder / "site")}
-        words = ["--torch", sys.executable, "-o", str(self.folder / "results"), *words]
-        return subprocess.run([str(self.bundle / "check"), *words], capture_output=True, text=True, timeout=100, cwd=self.folder,
-                              env=environment, check=False)
+    def environment(self):
+        return {**os.environ, "PYTHONPATH": str(self.folder / "site")}
+
+    def start(self, *words, program=None):
+        return subprocess.run([str(program or self.bundle / "check"), *words], capture_output=True, text=True, timeout=100,
+                              cwd=self.folder, env=self.environment(), check=False)
+
+    def check(self, *words, program=None):
+        return self.start("--torch", sys.executable, "-o", str(self.folder / "results"), *words, program=program)
 
     def stages(self):
         return json.loads((self.folder / "results" / "summary.json").read_text())["stages"]
@@ -145,6 +149,63 @@ class Check(unittest.TestCase):
         result = subprocess.run([str(self.bundle / "check"), "--stage", "1"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 2)
         self.assertIn("name the Python", result.stderr)
+
+    def assert_usage_error(self, text, *words):
+        result = self.start(*words)
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        self.assertIn(text, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_refuses_what_is_no_python(self):
+        for name, fault in ((self.folder, "is a folder"), ("/bin/true", "is no Python"), ("/bin/false", "is no Python"),
+                            ("/bin/cat", "is no Python"), (self.folder / "none", "is no program")):
+            self.assert_usage_error(f"--torch names '{name}', which {fault}", "--torch", str(name))
+
+    def test_refuses_a_folder_that_cannot_be_written(self):
+        (self.folder / "a file").write_text("kept")
+        for name in ("a file", "a file/below", "/proc", "/proc/x"):
+            self.assert_usage_error("where no results can be written", "--torch", sys.executable, "--device", "cpu", "-o", name)
+        self.assertEqual((self.folder / "a file").read_text(), "kept")
+
+    def test_refuses_what_is_no_whole_bundle(self):
+        (self.bundle / "tests" / "accelerator_test").unlink()
+        self.assert_refuses(2, "the bundle lacks ", "--device", "cpu")
+        (self.bundle / "bundle.json").unlink()
+        self.assert_refuses(2, "is no bundle", "--device", "cpu")
+
+    def test_gives_help_without_a_python(self):
+        for word in ("-h", "--help"):
+            result = self.start("--stage", "1", word)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for option in ("--torch", "-o", "--stage", "--device"):
+                self.assertIn(option, result.stdout)
+
+    def test_says_the_same_limits_in_its_help(self):
+        words = (self.bundle / "README.txt").read_text()
+        for number, (function, limit) in self.module().STAGES.items():
+            self.assertIn(f"{number} {function.__name__}, {limit} s", words)
+
+    def test_runs_through_links(self):
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin" / "one").symlink_to("../bundle with a space/check")
+        (self.folder / "bin" / "two").symlink_to("one")
+        result = self.check("--device", "cpu", "--stage", "1", program=self.folder / "bin" / "two")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_runs_a_bundle_copied_without_execute_bits(self):
+        for path in self.bundle.rglob("*"):
+            if path.is_file() and path.name != "check":
+                path.chmod(0o644)
+        result = self.check("--device", "cpu", "--stage", "1")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_takes_a_python_by_a_relative_path(self):
+        (self.folder / "python").symlink_to(sys.executable)
+        self.write_program("tests/accelerator_test", "echo '[  PASSED  ] 3 tests.'")
+        result = self.start("--torch", "./python", "--device", "cpu", "--stage", "3")
+        sweep = (self.folder / "pipescope-gpu-results" / "3-rates" / "sweep.err").read_text()
+        self.assertIn("kernel_rates.py", sweep, result.stdout + result.stderr)  # it started: torch is made up
 
     def test_refuses_a_stage_that_is_not_there(self):
         result = self.check("--device", "cpu", "--stage", "6")
