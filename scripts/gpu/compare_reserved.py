@@ -32,8 +32,13 @@ def simulated(path):
 
 
 def main(trace, simulation, most="0.25"):
-    found = measured(trace)
-    expected = simulated(simulation)
+    try:
+        found = measured(trace)
+        expected = simulated(simulation)
+    except (OSError, sqlite3.Error, ValueError, LookupError, TypeError) as error:
+        print(f"{trace} and {simulation} cannot be compared ({type(error).__name__}: {error}); name a recorded run, and "
+              "the JSON of its simulation")
+        return 1
     if not found:
         print(f"{trace} holds no reserved bytes: no lane ran on an accelerator, or its memory was not recorded")
         return 1

@@ -37,7 +37,10 @@ def main():
     parser.add_argument("-o", "--output", required=True)
     options = parser.parse_args()
     folder = pathlib.Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"-o is '{folder}', which cannot be made ({error.strerror}); name a folder that can")
     is_cuda = options.device.startswith("cuda")
     width, batch = (1024, 512) if is_cuda else (32, 16)
     lanes = [options.device, options.device]

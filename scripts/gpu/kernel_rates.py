@@ -391,7 +391,17 @@ def main():
     parser.add_argument("--small", action="store_true", help="few small sizes, to try the program on a CPU")
     options = parser.parse_args()
     torch.manual_seed(0)
-    device = Device(options.device)
+    for option, path in (("--csv", options.csv), ("--entry", options.entry)):
+        try:
+            if path:
+                open(path, "w").close()  # now, rather than after minutes of measuring; and no earlier entry stays
+        except OSError as error:
+            parser.error(f"{option} is '{path}', which cannot be written ({error.strerror}); name a file that can be made")
+    try:
+        device = Device(options.device)
+    except (RuntimeError, AssertionError) as error:
+        said = (str(error) or type(error).__name__).splitlines()[0]
+        parser.error(f"--device is '{options.device}', which torch refuses ({said}); name a GPU such as cuda:0, or cpu")
     if not device.is_cuda:
         torch.set_num_threads(1)  # two programs' threads that share cores wait for each other
     sweep = Sweep(device, options.small, options.csv, options.time_limit)
@@ -405,6 +415,7 @@ def main():
         what = torch.cuda.get_device_name(device.device) if device.is_cuda else "CPU"
         entry, fault = entry_of(sweep, what.replace(" ", "-") + "-measured")
         if entry is None:
+            os.remove(options.entry)
             print(f"no entry of a catalogue: {fault}")
             return 1
         with open(options.entry, "w") as file:
