@@ -8,7 +8,7 @@
 The stages: 1 engine, 2 recording, 3 rates, 4 python, 5 processes. Each has a time limit of its own; what outlasts it is killed,
 with all that it started. Results come into a folder as they are found (-o, pipescope-gpu-results by default): summary.txt,
 summary.json and the output of each step. Exits with 0 if every step succeeded, 1 if one failed or there is no device, 2 for
-wrong usage.
+wrong usage, 130 or 143 after SIGINT or SIGTERM.
 """
 import argparse
 import datetime
@@ -27,6 +27,8 @@ import time
 
 BUNDLE = pathlib.Path(__file__).resolve().parent
 OK, FAILED, OUT_OF_TIME, LEFT_OUT = "ok", "failed", "out of time", "left out"
+RUNNING, INTERRUPTED = "running", "interrupted"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NO_NCCL = "the bundle was built without NCCL's headers"
 STARTING_SECONDS = 60  # for Python's first import of torch, from a slow disk
 
@@ -49,6 +51,39 @@ class Refused(Exception):
     def __init__(self, text, code=1):
         super().__init__(text)
         self.code = code
+
+
+class Interrupted(BaseException):
+    """A signal asks the check to end; no `except Exception` may hold it up."""
+
+    def __init__(self, number):
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def stop_on_signals():
+    def stop(number, frame):
+        raise Interrupted(number)
+
+    for number in STOPPING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves SIGHUP
+            signal.signal(number, stop)
+
+
+def ignore_signals():
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def say(text, stream=None):
+    """The check goes on without the one who reads, such as a tee that Ctrl-C ended."""
+    stream = stream or sys.stdout
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def become_reaper():
@@ -110,30 +145,46 @@ def run_child(words, seconds, environment, output, errors):
 
 
 class Results:
-    """The folder's summary, written anew after each step."""
+    """The folder's summary, written anew as each step begins and ends."""
 
     def __init__(self, folder, about):
         self.folder = folder
         self.path = folder / "summary.json"
+        self.text_path = folder / "summary.txt"
         self.content = {"about": about, "stages": {}}
-        if self.path.exists():  # the results of other stages stay
+        if self.path.exists() or self.text_path.exists():  # the results of other stages stay
             try:
-                self.content["stages"] = json.loads(self.path.read_text())["stages"]
-            except (OSError, ValueError, KeyError):
-                pass
+                self.content["stages"] = dict(json.loads(self.path.read_text())["stages"])
+                self.text()
+            except (OSError, ValueError, LookupError, TypeError, AttributeError):
+                raise Refused(f"-o is {folder}, which holds a summary that is not the check's; name another folder", 2) from None
+        for stage in self.content["stages"].values():
+            if stage["status"] == RUNNING:  # that check was killed, and could not say so
+                stage.update(status=INTERRUPTED, running=None)
 
     def write(self):
         stages = {number: self.content["stages"][number] for number in sorted(self.content["stages"])}
         self.content["stages"] = stages
-        self.replace(self.path, json.dumps(self.content, indent=1) + "\n")
+        try:
+            self.replace(self.path, json.dumps(self.content, indent=1) + "\n")
+            self.replace(self.text_path, self.text())
+        except OSError as error:
+            raise Refused(f"{self.folder} takes no more results ({error.strerror}); make room there, or name another folder by "
+                          "-o") from None
+
+    def text(self):
         lines = [f"{key}: {value}" for key, value in self.content["about"].items()]
-        for number, stage in stages.items():
-            lines.append(f"\nstage {number}, {stage['name']}, on {stage['device']}: {stage['status']} after "
-                         f"{stage['seconds']:.1f} s of {stage['limit_seconds']:.0f} s")
+        for number, stage in self.content["stages"].items():
+            killed = sum(step.get("killed", False) for step in stage["steps"])
+            words = f" ({killed} {'steps were' if killed > 1 else 'step was'} killed at the time limit)" if killed else ""
+            lines.append(f"\nstage {number}, {stage['name']}, on {stage['device']}: {stage['status']}{words} after "
+                         f"{stage['seconds']:.1f} s of {stage['limit_seconds']:.0f} s; begun {stage.get('started', 'earlier')}")
             for step in stage["steps"]:
                 note = f": {step['note']}" if step["note"] else ""
                 lines.append(f"  {step['status']:<11} {step['seconds']:6.1f} s  {step['name']} on {step['ran_on']}{note}")
-        self.replace(self.folder / "summary.txt", "\n".join(lines) + "\n")
+            if stage.get("running"):
+                lines.append(f"  {RUNNING:<11}           {stage['running']}")
+        return "\n".join(lines) + "\n"
 
     @staticmethod
     def replace(path, text):
@@ -142,30 +193,79 @@ class Results:
         os.replace(fresh, path)
 
 
+def now():
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def files_in(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+
+
+def remove_files(folder, names):
+    """Removes these files and the folders that are empty then; not what a name leads to outside of the folder."""
+    top = folder.resolve()
+    for name in names:
+        path = folder / name
+        if top not in (path.parent.resolve() / path.name).parents or path.name == "..":
+            continue
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        for parent in path.parents:
+            if parent == folder:
+                break
+            try:
+                parent.rmdir()
+            except OSError:
+                break
+
+
 class Stage:
     """Runs the steps of one stage until its time is over."""
 
     def __init__(self, number, name, limit, setting, results):
         self.setting = setting
         self.results = results
+        self.number = number
         self.deadline = time.monotonic() + limit
         self.started = time.monotonic()
+        self.running = None
         self.folder = setting.folder / f"{number}-{name}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.record = {"name": name, "device": setting.device, "status": "running", "seconds": 0.0, "limit_seconds": limit,
-                       "steps": []}
+        earlier = results.content["stages"].get(str(number), {})
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            remove_files(self.folder, earlier.get("files", []))
+        except OSError as error:
+            raise Refused(f"{error.filename} is in the way of results ({error.strerror}); name another folder by -o", 2) from None
+        self.others = files_in(self.folder)  # what somebody else put there stays
+        self.names = set()
+        self.record = {"name": name, "device": setting.device, "status": RUNNING, "started": now(), "seconds": 0.0,
+                       "limit_seconds": limit, "steps": [], "running": None, "files": []}
         results.content["stages"][str(number)] = self.record
         results.write()
 
     def path(self, name):
+        self.names.add(name)
         return self.folder / name
 
-    def note(self, name, status, seconds=0.0, note="", ran_on=None, command=()):
-        self.record["steps"].append({"name": name, "status": status, "seconds": round(seconds, 2), "note": note,
-                                     "ran_on": ran_on or self.setting.device, "command": [str(word) for word in command]})
+    def write(self):
+        """Names the files that a repeated run may remove: what steps write, also before it is there."""
+        there = {name for name in files_in(self.folder) - self.others
+                 if any(self.is_made(pathlib.PurePath(name).parts[0], made) for made in self.names)}
+        planned = {name for name in self.names - self.others if not (self.folder / name).is_dir()}
+        self.record["files"] = sorted(there | planned)
         self.record["seconds"] = round(time.monotonic() - self.started, 2)
         self.results.write()
-        print(f"  {status:<11} {seconds:6.1f} s  {name}{': ' + note if note else ''}", flush=True)
+
+    @staticmethod
+    def is_made(name, made):
+        return name == made or made.endswith(".sqlite") and name.startswith(made + "-")  # SQLite's log
+
+    def note(self, name, status, seconds=0.0, note="", ran_on=None, command=(), killed=False):
+        self.record["steps"].append({"name": name, "status": status, "seconds": round(seconds, 2), "note": note, "killed": killed,
+                                     "ran_on": ran_on or self.setting.device, "command": [str(word) for word in command]})
+        self.running = self.record["running"] = None
+        self.write()
+        say(f"  {status:<11} {seconds:6.1f} s  {name}{': ' + note if note else ''}")
         return status == OK
 
     def leave_out(self, name, why):
@@ -180,6 +280,9 @@ class Stage:
         seconds = min(left, limit or left)
         output, errors = self.path(name + ".txt"), self.path(name + ".err")
         started = time.monotonic()
+        self.running = (name, started, ran_on, words)
+        self.record["running"] = f"{name} on {ran_on or self.setting.device}"
+        self.write()
         try:
             code = run_child(words, seconds, {**self.setting.environment, **(environment or {})}, output, errors)
         except OSError as error:
@@ -190,7 +293,9 @@ class Stage:
             errors.unlink()
         status, note = OK, ""
         if code is None:
-            status, note = OUT_OF_TIME, f"killed after {seconds:.0f} s"
+            whose = "step's" if seconds == limit else "stage's"
+            status, note = OUT_OF_TIME, (f"killed at the {whose} time limit, after {seconds:.0f} s; if the machine was busy, try "
+                                         f"again by --stage {self.number}")
         elif refused_with is not None:
             everything = said + output.read_text(errors="replace")
             if code == 0 or refused_with not in everything:
@@ -205,7 +310,7 @@ class Stage:
                 note = judge(output) or ""
             except Exception as error:  # whatever the output lacks
                 status, note = FAILED, f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
-        return self.note(name, status, took, note, ran_on, words)
+        return self.note(name, status, took, note, ran_on, words, killed=code is None)
 
     def judge(self, name, judge, *arguments):
         """A step that only reads what others wrote."""
@@ -217,9 +322,15 @@ class Stage:
     def end(self):
         states = [step["status"] for step in self.record["steps"]]
         self.record["status"] = next((bad for bad in (FAILED, OUT_OF_TIME) if bad in states), OK)
-        self.record["seconds"] = round(time.monotonic() - self.started, 2)
-        self.results.write()
+        self.write()
         return self.record["status"] == OK
+
+    def interrupt(self):
+        self.record["status"] = INTERRUPTED
+        if self.running:
+            name, started, ran_on, words = self.running
+            self.note(name, INTERRUPTED, time.monotonic() - started, ran_on=ran_on, command=words)
+        self.write()
 
 
 def make_executable(programs):
@@ -245,8 +356,8 @@ def make_folder(folder):
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise Refused(f"-o is {folder}, where no results can be written ({error.strerror}); name a folder that can be made or written",
-                      2) from None
+        raise Refused(f"-o is {folder}, where no results can be written ({error.strerror}); name a folder that can be made or "
+                      "written", 2) from None
 
 
 class Setting:
@@ -266,7 +377,8 @@ class Setting:
         self.pipescope = package / "pipescope" / "commands" / "bin" / "pipescope"
         self.pipescope_torch = package / bundle["engine"] / "bin" / "pipescope-torch"
         self.nccl = self.pipescope_torch.parent.parent / "lib" / "libpipescope_nccl.so"
-        make_executable([self.pipescope, self.pipescope_torch, self.accelerator_test, self.fake_accelerator])
+        programs = [self.pipescope, self.pipescope_torch, self.accelerator_test, self.fake_accelerator]
+        make_executable(programs + [path for program in programs[:2] for path in program.parent.glob("*") if path.is_file()])
         libraries = [BUNDLE / "lib", pathlib.Path(torch["folder"]) / "lib"]
         libraries += sorted(pathlib.Path(torch["folder"]).parent.glob("nvidia/*/lib"))
         before = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
@@ -496,8 +608,8 @@ def bundle_of(path):
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):
-        raise Refused(f"{path.parent} is no bundle, since {path.name} cannot be read there; make one with scripts/gpu-bundle, and copy all "
-                      "of it", 2) from None
+        raise Refused(f"{path.parent} is no bundle, since {path.name} cannot be read there; make one with scripts/gpu-bundle, and "
+                      "copy all of it", 2) from None
 
 
 def glibc():
@@ -556,39 +668,62 @@ def main(words):
     parser.add_argument("-o", "--output", default="pipescope-gpu-results", metavar="FOLDER")
     parser.add_argument("--stage", type=stages_of, default=list(STAGES), metavar="N[,N]", help="these stages only")
     parser.add_argument("--device", default="cuda:0", help="cuda:0, or cpu")
-    options = parser.parse_args(words)
-    started = time.monotonic()
     try:
-        if not re.fullmatch(r"cpu|cuda:\d+", options.device):
-            raise Refused(f"--device is '{options.device}'; it is cpu, or a GPU such as cuda:0", 2)
-        bundle = bundle_of(BUNDLE / "bundle.json")
-        torch = torch_of(options, bundle)
-        index = int(options.device[5:]) if options.device != "cpu" else 0
-        if options.device != "cpu" and index >= torch["devices"]:
-            raise Refused(f"--device is {options.device}, but there are {torch['devices']} GPUs; name one from cuda:0 on", 2)
-        setting = Setting(options, bundle, torch)
-        make_folder(setting.folder)
+        return check(parser.parse_args(words))
     except Refused as refused:
-        print(f"check: {refused}", file=sys.stderr)
+        say(f"check: {refused}", sys.stderr)
         return refused.code
+    except Interrupted as stop:
+        ignore_signals()
+        kill_descendants()
+        say(f"check: interrupted by {stop}", sys.stderr)
+        return 128 + stop.number
+
+
+def check(options):
+    started = time.monotonic()
+    if not re.fullmatch(r"cpu|cuda:\d+", options.device):
+        raise Refused(f"--device is '{options.device}'; it is cpu, or a GPU such as cuda:0", 2)
+    bundle = bundle_of(BUNDLE / "bundle.json")
+    torch = torch_of(options, bundle)
+    index = int(options.device[5:]) if options.device != "cpu" else 0
+    if options.device != "cpu" and index >= torch["devices"]:
+        raise Refused(f"--device is {options.device}, but there are {torch['devices']} GPUs; name one from cuda:0 on", 2)
+    setting = Setting(options, bundle, torch)
+    make_folder(setting.folder)
     become_reaper()
     about = {"bundle": f"pipescope {bundle['pipescope']}, {bundle['commit']}", "torch": f"{torch['torch']} in Python {torch['python']}",
              "device": torch["name"] if setting.is_cuda else "cpu: no GPU was tried", "compute capability": torch["capability"],
-             "GPUs": torch["devices"], "glibc": glibc(), "machine": platform.platform(),
-             "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds")}
+             "GPUs": torch["devices"], "glibc": glibc(), "machine": platform.platform(), "started": now(), "result": RUNNING}
     results = Results(setting.folder, about)
-    good = True
-    for number in options.stage:
-        function, limit = STAGES[number]
-        limit = max(0, min(limit, round(ALL_SECONDS - (time.monotonic() - started))))
-        print(f"stage {number}, {function.__name__}, on {options.device}, {limit} s at most", flush=True)
-        stage = Stage(number, function.__name__, limit, setting, results)
-        function(stage)
-        good = stage.end() and good
-    print(f"check: {'all succeeded' if good else 'something failed'} after {time.monotonic() - started:.0f} s; see "
-          f"{setting.folder / 'summary.txt'}")
+    good, stage, left = True, None, list(options.stage)
+    try:
+        while left:
+            number = left[0]
+            function, limit = STAGES[number]
+            limit = max(0, min(limit, round(ALL_SECONDS - (time.monotonic() - started))))
+            say(f"stage {number}, {function.__name__}, on {options.device}, {limit} s at most")
+            stage = Stage(number, function.__name__, limit, setting, results)
+            del left[0]
+            function(stage)
+            good = stage.end() and good
+            stage = None
+    except Interrupted as stop:
+        ignore_signals()
+        kill_descendants()
+        during = f" in stage {stage.number}" if stage else ""
+        missing = f"; not begun: stage {', '.join(map(str, left))}" if left else ""
+        about["result"] = f"{INTERRUPTED} by {stop}{during} after {time.monotonic() - started:.0f} s{missing}"
+        if stage:
+            stage.interrupt()
+        results.write()
+        raise
+    about["result"] = f"{'all succeeded' if good else 'something failed'} after {time.monotonic() - started:.0f} s"
+    results.write()
+    say(f"check: {about['result']}; see {results.text_path}")
     return 0 if good else 1
 
 
 if __name__ == "__main__":
+    stop_on_signals()
     sys.exit(main(sys.argv[1:]))

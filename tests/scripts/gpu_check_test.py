@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -279,10 +280,107 @@ class Check(unittest.TestCase):
         self.assertEqual(self.statuses(1)["engine-on-the-fake-accelerator"], "out of time")
         self.assertEqual((self.folder / "results" / "1-engine" / "engine.txt").read_text(), "so far\n")
         self.assertEqual(self.stages()["1"]["status"], "out of time")
+        summary = (self.folder / "results" / "summary.txt").read_text()
+        self.assertIn("stage 1, engine, on cpu: out of time (1 step was killed at the time limit)", summary)
+        self.assertIn("killed at the stage's time limit, after ", summary)
         self.assertIn("5", self.stages(), "the next stage runs")
         processes = pids.read_text().split()
         self.assertEqual(len(processes), 3)
         self.assertEqual([process for process in processes if is_running(process)], [])
+
+    def interrupt(self, number, *words):
+        """Sends the signal as the engine's step runs; gives the exit code, stderr and the processes that step started."""
+        pids = self.folder / "pids"
+        pids.unlink(missing_ok=True)
+        self.write_program("tests/accelerator_test", f"setsid sleep 300 & echo $! >>'{pids}'\necho $$ >>'{pids}'; sleep 300")
+        words = ["--torch", sys.executable, "-o", str(self.folder / "results"), "--device", "cpu", *words]
+        # A shell without job control starts what runs behind it with SIGINT ignored; here it is not.
+        check = subprocess.Popen([str(self.bundle / "check"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env=self.environment(), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline and not (pids.exists() and len(pids.read_text().split()) == 2):
+            time.sleep(0.05)
+        check.stdout.close()  # as if Ctrl-C had ended a reader
+        check.send_signal(number)
+        check.send_signal(number)
+        errors = check.stderr.read()
+        check.stderr.close()
+        return check.wait(60), errors, pids.read_text().split()
+
+    def test_says_that_it_was_interrupted(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            found, errors, processes = self.interrupt(number, "--stage", "1,4")
+            self.assertEqual(found, code, errors)
+            self.assertEqual(errors.splitlines(), [f"check: interrupted by {number.name}"])
+            self.assertEqual([process for process in processes if is_running(process)], [])
+            self.assertEqual(self.stages()["1"]["status"], "interrupted")
+            self.assertEqual(self.statuses(1), {"doctor": "ok", "devices": "ok", "engine": "interrupted"})
+            self.assertNotIn("4", self.stages())
+            summary = (self.folder / "results" / "summary.txt").read_text()
+            self.assertIn(f"result: interrupted by {number.name} in stage 1", summary)
+            self.assertIn("not begun: stage 4", summary)
+            self.assertNotIn("running", summary)
+
+    def test_a_repeated_stage_removes_what_its_earlier_run_made_and_nothing_else(self):
+        self.check("--device", "cpu", "--stage", "1")
+        folder = self.folder / "results" / "1-engine"
+        made = sorted(path.name for path in folder.iterdir())
+        self.assertIn("engine-on-the-fake-accelerator.txt", made)
+        (folder / "notes.txt").write_text("not the check's")
+        outside = self.folder / "outside.txt"
+        outside.write_text("not the check's")
+        summary = self.folder / "results" / "summary.json"
+        content = json.loads(summary.read_text())
+        content["stages"]["1"]["files"] += ["../../outside.txt", str(outside), "..", "."]
+        summary.write_text(json.dumps(content))
+        self.interrupt(signal.SIGTERM, "--stage", "1")
+        self.assertEqual(sorted(path.name for path in folder.iterdir()),
+                         ["devices.txt", "doctor.txt", "engine.err", "engine.txt", "notes.txt"])
+        self.assertTrue(outside.exists())
+
+    def test_a_repeated_stage_removes_files_of_folders_that_steps_made(self):
+        check = self.module()
+
+        def makes(stage):
+            folder = stage.path("ours")
+            trace = stage.path("run.sqlite")
+            files = f"'{folder}/below/{len(seen)}' '{trace}' '{trace}-wal' other"
+            stage.run("make", ["sh", "-c", f"mkdir -p '{folder}/below' && touch {files}"])
+            seen.append(sorted(check.files_in(stage.folder)))
+
+        seen = []
+        check.STAGES = {1: (makes, 20)}
+        words = ["--torch", sys.executable, "-o", str(self.folder / "results"), "--device", "cpu", "--stage", "1"]
+        for _ in range(2):
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(check.main(words), 0)
+        (self.folder / "results" / "1-makes" / "ours" / "mine").write_text("")
+        check.STAGES = {1: (lambda stage: seen.append(sorted(check.files_in(stage.folder))), 20)}
+        check.STAGES[1][0].__name__ = "makes"
+        with contextlib.redirect_stdout(io.StringIO()):
+            check.main(words)
+        self.assertEqual(seen, [["make.txt", "other", "ours/below/0", "run.sqlite", "run.sqlite-wal"],
+                                ["make.txt", "other", "ours/below/1", "run.sqlite", "run.sqlite-wal"], ["other", "ours/mine"]])
+
+    def test_says_that_an_earlier_check_was_killed(self):
+        _, _, processes = self.interrupt(signal.SIGKILL, "--stage", "1")
+        for process in processes:
+            os.kill(int(process), signal.SIGKILL)
+        self.assertEqual(self.stages()["1"]["status"], "running")
+        self.assertIn("engine on cpu", (self.folder / "results" / "summary.txt").read_text().splitlines()[-1])
+        self.check("--device", "cpu", "--stage", "5")
+        self.assertEqual(self.stages()["1"]["status"], "interrupted")
+
+    def test_refuses_a_summary_of_something_else(self):
+        (self.folder / "results").mkdir()
+        for name in ("summary.json", "summary.txt"):
+            path = self.folder / "results" / name
+            path.write_text("[]")
+            result = self.check("--device", "cpu", "--stage", "1")
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (2, 1), result.stderr)
+            self.assertIn("holds a summary that is not the check's", result.stderr)
+            self.assertEqual(path.read_text(), "[]")
+            path.unlink()
 
     def test_reads_what_a_run_on_a_gpu_leaves(self):
         self.have_torch(devices=1)
@@ -324,6 +422,29 @@ class Check(unittest.TestCase):
 
 
 class KernelRates(unittest.TestCase):
+    def test_refuse_what_cannot_be_written_or_measured_on(self):
+        python, _ = PYTHON_AND_BIN
+        # One process, since torch is slow to import.
+        script = """
+import json, sys, kernel_rates
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    try:
+        kernel_rates.main()
+    except SystemExit as end:
+        print(f"exits with {end.code}", file=sys.stderr)
+"""
+        cases = {"--csv is '/proc/x.csv', which cannot be written": ["--csv", "/proc/x.csv"],
+                 "--entry is '/proc/x/y', which cannot be written": ["--csv", os.devnull, "--entry", "/proc/x/y"],
+                 "--device is 'nonsense', which torch refuses": ["--csv", os.devnull, "--device", "nonsense"]}
+        said = subprocess.run([python, "-B", "-c", script, json.dumps(list(cases.values()))], capture_output=True, text=True,
+                              timeout=200, check=False, env={**os.environ, "PYTHONPATH": str(SCRIPTS)})
+        if "No module named" in said.stderr:
+            self.skipTest(f"{python} cannot import torch")
+        for text in cases:
+            self.assertIn(text, said.stderr)
+        self.assertEqual(said.stderr.count("exits with 2"), len(cases), said.stderr)
+
     def test_give_an_entry_that_a_catalogue_takes(self):
         python, programs = PYTHON_AND_BIN
         if subprocess.run([python, "-c", "import torch"], capture_output=True, timeout=100, check=False).returncode:
