@@ -608,8 +608,8 @@ def bundle_of(path):
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):
-        raise Refused(f"{path.parent} is no bundle, since {path.name} cannot be read there; make one with scripts/gpu-bundle, and "
-                      "copy all of it", 2) from None
+        raise Refused(f"{path.parent} is no bundle, since {path.name} cannot be read there; make one with scripts/gpu-bundle, "
+                      "and copy all of it", 2) from None
 
 
 def glibc():

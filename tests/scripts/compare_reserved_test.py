@@ -56,8 +56,8 @@ class CompareReserved(unittest.TestCase):
         self.assertIn("no reserved bytes", result.stdout)
 
     def test_says_what_cannot_be_read(self):
-        result = subprocess.run([sys.executable, str(SCRIPT), self.path("none"), self.path("none")], capture_output=True, text=True,
-                                timeout=60)
+        result = subprocess.run([sys.executable, str(SCRIPT), self.path("none"), self.path("none")], capture_output=True,
+                                text=True, timeout=60)
         self.assertEqual((result.returncode, result.stderr), (1, ""))
         self.assertIn("cannot be compared (OperationalError: unable to open database file)", result.stdout)
 
