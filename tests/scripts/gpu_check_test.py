@@ -292,7 +292,7 @@ class Check(unittest.TestCase):
         """Sends the signal as the engine's step runs; gives the exit code, stderr and the processes that step started."""
         pids = self.folder / "pids"
         pids.unlink(missing_ok=True)
-        self.write_program("tests/accelerator_test", f"setsid sleep 300 & echo $! >>'{pids}'\necho $$ >>'{pids}'; sleep 300")
+        self.write_program("tests/accelerator_test", f"setsid sleep 300 & echo $! >>'{pids}'\necho $$ >>'{pids}'; exec sleep 300")
         words = ["--torch", sys.executable, "-o", str(self.folder / "results"), "--device", "cpu", *words]
         # A shell without job control starts what runs behind it with SIGINT ignored; here it is not.
         check = subprocess.Popen([str(self.bundle / "check"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
