@@ -125,12 +125,13 @@ fs::path viewer_program() {
             "install it into the same folder");
     }
     constexpr int kNotLoaded = 127;  // by the dynamic linker
-    if (run_child(*program, {"--help"}, {}, ChildErrors::hide).exit_code == kNotLoaded) {
+    const ChildResult result = run_child(*program, {"--help"}, {}, ChildErrors::take);
+    if (result.exit_code == kNotLoaded) {
         throw Error(fmt::format(
-            "the viewer cannot be loaded, since libraries of Qt 6 are missing; install libqt6widgets6, "
-            "libqt6printsupport6 and libqt6svg6, or, beside the Python package, PySide6-Essentials; 'ldd {}' "
-            "lists what is missing",
-            program->string()));
+            "the viewer cannot be loaded: {}; install Qt 6 (Debian: libqt6widgets6, libqt6printsupport6, libqt6svg6), "
+            "or PySide6-Essentials beside the Python package, and its libraries (Debian: libegl1, libgl1, "
+            "libxkbcommon0, libfontconfig1, libdbus-1-3); 'ldd {}' lists all that is missing",
+            result.output.substr(0, result.output.find('\n')), program->string()));
     }
     return *program;
 }
@@ -158,7 +159,9 @@ ChildResult run_child(const fs::path& program, const std::vector<std::string>& a
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-    if (errors == ChildErrors::hide) {
+    if (errors == ChildErrors::take) {
+        posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDERR_FILENO);
+    } else if (errors == ChildErrors::hide) {
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     }
     pid_t child = 0;

@@ -31,9 +31,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts);
 
 struct ChildResult {
     int exit_code = 0;   ///< 128 + the signal's number if a signal ended it
-    std::string output;  ///< stdout; stderr is inherited unless quiet
+    std::string output;  ///< stdout; stderr as ChildErrors says
 };
-enum class ChildErrors { show, hide };
+enum class ChildErrors {
+    show,  ///< inherited
+    hide,
+    take  ///< as output
+};
 /// Runs the program to its end. Adds `environment` ("NAME=value") to the current one. Throws Error if it cannot be
 /// started.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,

@@ -31,7 +31,7 @@ def engine_fits(path):
 
 
 def check_libraries():
-    """Every library that the package's files need is there, torch's too if it is installed."""
+    """Every library that the package's files need is there, but for those of Qt; torch's too if it is installed."""
     of_torch = ("libtorch", "libc10", "libcu", "libnv")
     files = [path for package in PACKAGE.parent.glob("pipescope*") for path in package.rglob("*")]
     if HALF == "engine":  # engines for other versions of torch find other libraries
@@ -39,6 +39,7 @@ def check_libraries():
     for path in sorted(path for path in files if path.is_file() and is_elf(path)):
         lines = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60, check=False).stdout.splitlines()
         missing = [line.split()[0] for line in lines if "not found" in line]
+        missing = [name for name in missing if not name.startswith("libQt6")]  # PySide6 or the system may have it later
         # An extension finds torch's libraries in the process; see pipescope/_torch.py.
         missing = [name for name in missing if HALF == "engine" or not name.startswith(of_torch)]
         check(not missing, f"{path.name} lacks {', '.join(missing)}")

@@ -1,11 +1,18 @@
 #include "cli/child_process.h"
 
 #include "schedule/error.h"
+#include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+
 namespace pipescope {
 namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 TEST(ChildProcess, GivesOutputAndExitCode) {
     const ChildResult result =
         run_child("/bin/sh", {"-c", "echo \"$PIPESCOPE_WORD there\"; exit 3"}, {"PIPESCOPE_WORD=hello"});
@@ -13,8 +20,25 @@ TEST(ChildProcess, GivesOutputAndExitCode) {
     EXPECT_EQ(result.exit_code, 3);
 }
 
+TEST(ChildProcess, GivesErrorsIfTheyAreTaken) {
+    EXPECT_EQ(run_child("/bin/sh", {"-c", "echo lost >&2"}, {}, ChildErrors::hide).output, "");
+    EXPECT_EQ(run_child("/bin/sh", {"-c", "echo kept >&2"}, {}, ChildErrors::take).output, "kept\n");
+}
+
 TEST(ChildProcess, ASignalIsNoSuccess) {
     EXPECT_EQ(run_child("/bin/sh", {"-c", "kill -9 $$"}).exit_code, 128 + 9);
+}
+
+TEST(ViewerProgram, IsRefusedWithTheLibraryThatItLacks) {
+    const TemporaryFolder folder;
+    std::filesystem::copy_file(program_beside("pipescope").value(), folder.path() / "pipescope");
+    const std::filesystem::path viewer = folder.path() / "pipescope-gui";
+    std::ofstream(viewer)
+        << "#!/bin/sh\necho 'while loading shared libraries: libEGL.so.1: no such file' >&2\nexit 127\n";
+    std::filesystem::permissions(viewer, std::filesystem::perms::owner_all);
+    const ChildResult said = run_child(folder.path() / "pipescope", {"view", "run.sqlite"}, {}, ChildErrors::take);
+    EXPECT_EQ(said.exit_code, 1);
+    EXPECT_THAT(said.output, AllOf(HasSubstr("libEGL.so.1"), HasSubstr("PySide6-Essentials"), HasSubstr("libegl1")));
 }
 
 TEST(ChildProcess, RefusesAProgramThatIsNotThere) {
