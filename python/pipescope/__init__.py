@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipescope._cluster import plan_cluster, simulate_layout
 from pipescope._core import __version__
+from pipescope._installed import engine_package
 from pipescope._profile import Layer, Profile
 from pipescope._results import (
     ClusterCandidate,
@@ -98,9 +99,11 @@ __all__ = [
     "__version__",
     "plan_cluster",
     "simulate_layout",
-    *_ENGINE_NAMES,
-    *_ENGINE_MODULES,
 ]
+# Without an engine, help() and `import *` have what there is; using another name says what is missing.
+_WITH_ENGINE = engine_package() is not None
+if _WITH_ENGINE:
+    __all__ += [*_ENGINE_NAMES, *_ENGINE_MODULES]
 
 def __getattr__(name: str) -> Any:
     if name in _ENGINE_MODULES:

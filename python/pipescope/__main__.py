@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import pathlib
+import signal
 import sys
 from typing import NoReturn
+
+from pipescope._installed import engine_package, folder_of
 
 PROGRAM = pathlib.Path(__file__).parent.absolute() / "commands" / "bin" / "pipescope"
 
 
 def _name_torch_program() -> None:
-    """Tells the commands of the engine for the installed torch. It does not import torch, which takes seconds."""
-    try:
-        version = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
+    """Tells the commands of the engine for the installed torch, and of torch's libraries if they are not beside it."""
+    package = engine_package()
+    engine, torch = package and folder_of(package), folder_of("torch")
+    if not engine or not (engine / "bin" / "pipescope-torch").exists():
         return
-    package = f"pipescope_torch_{'_'.join(version.split('.')[:2])}"
-    program = PROGRAM.parents[3] / package / "bin" / "pipescope-torch"
-    if program.exists():
-        os.environ.setdefault("PIPESCOPE_TORCH_PROGRAM", str(program))
+    os.environ.setdefault("PIPESCOPE_TORCH_PROGRAM", str(engine / "bin" / "pipescope-torch"))
+    if torch and torch.parent != engine.parent:
+        libraries = [torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))]
+        before = os.environ.get("LD_LIBRARY_PATH")
+        os.environ["LD_LIBRARY_PATH"] = ":".join([*map(str, libraries), *([before] if before else [])])
 
 
 def main() -> NoReturn:
     _name_torch_program()
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed by the caller
+                stream.flush()
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores, and the program would after it
         os.execv(PROGRAM, ["pipescope", *sys.argv[1:]])
     except OSError as error:
         sys.exit(f"pipescope: {PROGRAM} cannot be started: {error.strerror}; install pipescope again")

@@ -577,12 +577,13 @@ class Comparison:
     simulated_mfu: float | None = None
 
     def __repr__(self) -> str:
-        measured = "unknown" if self.measured_step_mean_ns is None else duration_text(self.measured_step_mean_ns)
+        # Those of step_error: the means if both are known.
+        steps = self.measured_step_mean_ns, self.simulated_step_mean_ns
+        if None in steps:
+            steps = self.measured_step_ns, self.simulated_step_ns
+        measured, simulated = ("unknown" if each is None else duration_text(each) for each in steps)
         error = "" if self.step_error is None else f", error {self.step_error:+.2%}"
-        return (
-            f"Comparison({len(self.steps)} steps: measured {measured}, simulated "
-            f"{duration_text(self.simulated_step_mean_ns or self.simulated_step_ns)}{error})"
-        )
+        return f"Comparison({len(self.steps)} steps: measured {measured}, simulated {simulated}{error})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -271,26 +271,59 @@ print(_torch.engine.minor)
 def test_commands_start_the_engine_of_the_installed_torch(tmp_path):
     package = tmp_path / "pipescope"
     package.mkdir()
-    for file in ("__init__.py", "__main__.py"):
+    for file in ("__init__.py", "__main__.py", "_installed.py"):
         (package / file).write_text("" if file == "__init__.py" else (PACKAGE / "pipescope" / file).read_text())
     (package / "commands" / "bin").mkdir(parents=True)
-    (package / "commands" / "bin" / "pipescope").write_text("#!/bin/sh\necho program $PIPESCOPE_TORCH_PROGRAM\n")
+    (package / "commands" / "bin" / "pipescope").write_text("#!/bin/sh\necho program $PIPESCOPE_TORCH_PROGRAM $LD_LIBRARY_PATH\n")
     (tmp_path / "pipescope_torch_2_7" / "bin").mkdir(parents=True)
     (tmp_path / "pipescope_torch_2_7" / "bin" / "pipescope-torch").write_text("")
     (tmp_path / "torch-2.7.3.dist-info").mkdir()
     (tmp_path / "torch-2.7.3.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.7.3\n")
     (package / "commands" / "bin" / "pipescope").chmod(0o755)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    environment.pop("PIPESCOPE_TORCH_PROGRAM", None)
+    for name in ("PIPESCOPE_TORCH_PROGRAM", "LD_LIBRARY_PATH"):
+        environment.pop(name, None)
     words = [sys.executable, "-m", "pipescope"]
-    said = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert said.stdout == f"program {tmp_path}/pipescope_torch_2_7/bin/pipescope-torch\n", said.stderr
+
+    def said(**more):
+        done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=60, check=False, **more)
+        return done.stdout + done.stderr
+
+    program = f"program {tmp_path}/pipescope_torch_2_7/bin/pipescope-torch"
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("")
+    assert said() == f"{program}\n"
+    # In another folder than the package, such as the system's: its libraries are not where the program looks.
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "torch").rename(elsewhere / "torch")
+    (elsewhere / "nvidia" / "cu13" / "lib").mkdir(parents=True)
+    environment["PYTHONPATH"] += f":{elsewhere}"
+    assert said() == f"{program} {elsewhere}/torch/lib:{elsewhere}/nvidia/cu13/lib\n"
+    # Without stdout.
+    (package / "commands" / "bin" / "pipescope").write_text("#!/bin/sh\necho started >&2\n")
+    assert said(preexec_fn=lambda: os.close(1)) == "started\n"
 
 
 def test_has_no_other_names():
     with pytest.raises(AttributeError, match="no attribute 'gpipe'"):
         pipescope.gpipe  # noqa: B018
-    assert "GPipe" in dir(pipescope)
+
+
+def test_without_an_engine_the_rest_can_be_listed():
+    code = f"""
+import importlib.metadata, inspect, pydoc, sys
+sys.path.insert(0, {str(PACKAGE)!r})
+importlib.metadata.version = lambda name: "1.9.0"  # no engine is for this torch
+import pipescope
+from pipescope import *
+assert Profile and "GPipe" not in pipescope.__all__
+assert inspect.getmembers(pipescope)
+assert "class Profile" in pydoc.render_doc(pipescope)
+assert "GPipe" not in dir(pipescope)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 0, said.stderr
 
 
 def test_leaks_no_memory(noisy):

@@ -36,7 +36,9 @@ TEST(ViewerProgram, IsRefusedWithTheLibraryThatItLacks) {
     std::ofstream(viewer)
         << "#!/bin/sh\necho 'while loading shared libraries: libEGL.so.1: no such file' >&2\nexit 127\n";
     std::filesystem::permissions(viewer, std::filesystem::perms::owner_all);
-    const ChildResult said = run_child(folder.path() / "pipescope", {"view", "run.sqlite"}, {}, ChildErrors::take);
+    const ChildResult said =
+        run_child(folder.path() / "pipescope",
+                  {"view", viewer.string(), "--render", (folder.path() / "t.png").string()}, {}, ChildErrors::take);
     EXPECT_EQ(said.exit_code, 1);
     EXPECT_THAT(said.output, AllOf(HasSubstr("libEGL.so.1"), HasSubstr("PySide6-Essentials"), HasSubstr("libegl1")));
 }
