@@ -178,9 +178,9 @@ def test_a_comparison_prints_the_steps_of_its_error(run):
     comparison = pipescope.Trace.open(str(run)).compare()
     medians = dataclasses.replace(comparison, measured_step_ns=4_000_000, measured_step_mean_ns=9_000_000,
                                   simulated_step_ns=3_000_000, simulated_step_mean_ns=None, step_error=-0.25)
-    assert "measured 4.000 ms, simulated 3.000 ms, error -25.00%" in repr(medians)
+    assert "measured 4 ms, simulated 3 ms, error -25.00%" in repr(medians)
     means = dataclasses.replace(medians, simulated_step_mean_ns=9_000_000, step_error=0.0)
-    assert "measured 9.000 ms, simulated 9.000 ms, error +0.00%" in repr(means)
+    assert "measured 9 ms, simulated 9 ms, error +0.00%" in repr(means)
 
 
 def test_compares_a_run_with_its_simulation(run):

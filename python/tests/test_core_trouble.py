@@ -319,7 +319,7 @@ import pipescope
 from pipescope import *
 assert Profile and "GPipe" not in pipescope.__all__
 assert inspect.getmembers(pipescope)
-assert "class Profile" in pydoc.render_doc(pipescope)
+assert "class Profile" in pydoc.render_doc(pipescope, renderer=pydoc.plaintext)
 assert "GPipe" not in dir(pipescope)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
