@@ -1,4 +1,5 @@
 """Network namespaces of this machine as the hosts of a group of processes. Needs root."""
+import contextlib
 import os
 import subprocess
 import sys
@@ -68,10 +69,11 @@ class Network:
         command("ip", "link", "set", self.outside(rank), "up")
 
     def __exit__(self, *_):
-        for rank in range(self.size):
-            subprocess.run(["ip", "link", "del", self.outside(rank)], capture_output=True, check=False)
-            subprocess.run(["ip", "netns", "del", self.name(rank)], capture_output=True, check=False)
-        subprocess.run(["ip", "link", "del", f"{self.tag}b"], capture_output=True, check=False)
+        with contextlib.suppress(FileNotFoundError):  # no `ip`, so nothing was made
+            for rank in range(self.size):
+                subprocess.run(["ip", "link", "del", self.outside(rank)], capture_output=True, check=False)
+                subprocess.run(["ip", "netns", "del", self.name(rank)], capture_output=True, check=False)
+            subprocess.run(["ip", "link", "del", f"{self.tag}b"], capture_output=True, check=False)
 
     def start(self, rank, words, **options):
         return subprocess.Popen(["ip", "netns", "exec", self.name(rank), *map(str, words)], text=True, **options)
