@@ -94,6 +94,9 @@ Infeasible: a lane needs more than its memory limit. The answer is still printed
 .TP
 .BR 130 ", " 143
 Stopped by SIGINT or SIGTERM.
+.TP
+.B 141
+The reader of stdout ended first (SIGPIPE).
 .SH SEE ALSO
 .BR nsys (1)
 )";

@@ -8,6 +8,8 @@
 #include "schedule/printable.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
@@ -204,7 +206,17 @@ std::string out_of_memory(const std::exception& error) {
                        is_of_torch ? "" : "a smaller file, ");
 }
 
+/// True if output is lost because its reader ended, as `head` does. Only then SIGPIPE is ignored, as under Python:
+/// otherwise it has ended this process.
+bool lost_its_reader() {
+    pollfd output{STDOUT_FILENO, POLLOUT, 0};
+    return !std::cout && poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 int report(ExitCode code, std::string_view what) {
+    if (lost_its_reader()) {
+        return to_int(ExitCode::broken_pipe);
+    }
     std::cerr << error_line(what) << std::endl;
     return to_int(code);
 }

@@ -12,7 +12,15 @@
 #include <vector>
 
 namespace pipescope {
-enum class ExitCode { success = 0, failure = 1, usage = 2, infeasible = 3, interrupted = 130, terminated = 143 };
+enum class ExitCode {
+    success = 0,
+    failure = 1,
+    usage = 2,
+    infeasible = 3,
+    interrupted = 130,
+    broken_pipe = 141,
+    terminated = 143
+};
 
 /// A command line of the form `program command arguments`. A command's callback selects an action, which runs after
 /// parsing.
@@ -32,7 +40,7 @@ public:
     std::vector<CommandDefinition> definitions() const { return definitions_of(app_); }
     /// Parses and runs the action. Turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
     /// UsageError and parser errors, 130 or 143 for Interrupted, 1 for all other exceptions and for output that cannot
-    /// be written.
+    /// be written. A reader that closed stdout ends the program without a word, as SIGPIPE does: 141.
     int run(int argc, const char* const* argv);
 
 private:

@@ -364,6 +364,25 @@ TEST_F(Commands, AClosedOutputIsAFailure) {
     }
 }
 
+// Python starts programs with SIGPIPE ignored.
+TEST_F(Commands, AReaderThatEndsFirstEndsThemWithoutAWord) {
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite");
+    for (const std::string disposition : {"--ignore-signal=PIPE", "--default-signal=PIPE"}) {
+        for (const std::string line : {"schedule gpipe -n 3 -m 6", "export t.sqlite --format csv -o -",
+                                       "export t.sqlite --format chrome -o -", "--help"}) {
+            const CommandResult result =
+                user.types_to_shell("rm -f none; mkfifo none; exec 3<>none 4>none 3<&-\nenv " + disposition +
+                                    " '" PIPESCOPE_BIN_FOLDER "/pipescope' " + line + " >&4 2>.stderr");
+            EXPECT_EQ(result.code, 128 + SIGPIPE) << disposition << " " << line;
+            EXPECT_EQ(result.err, "") << disposition << " " << line;
+        }
+    }
+    const CommandResult full = user.types_to_shell(
+        "'" PIPESCOPE_BIN_FOLDER "/pipescope' export t.sqlite --format csv -o - >/dev/full 2>.stderr");
+    EXPECT_EQ(full.code, 1);
+    EXPECT_THAT(full.err, HasSubstr("check the disk's free space"));
+}
+
 TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {
     user.writes("damaged.json",
                 std::string(kProfile).replace(std::string(kProfile).find("[20000000]"), 10, "[-2000000]"));
@@ -524,7 +543,7 @@ TEST_F(Commands, WithoutTorchTheForwardedCommandsSayWhatIsMissing) {
         GTEST_SKIP() << "this build has pipescope-torch";
     }
     EXPECT_THAT(refused(1, "run mlp --balance 1,1 -m 1 --batch 1"),
-                AllOf(HasSubstr("pipescope-torch"), HasSubstr("PIPESCOPE_TORCH=ON")));
+                testing::ContainsRegex("pip install dist/pipescope_torch.*PIPESCOPE_TORCH=ON"));
 }
 }  // namespace
 }  // namespace pipescope
