@@ -4,7 +4,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 extern char** environ;
 
@@ -108,10 +110,8 @@ fs::path torch_program_for(const std::string& command) {
     const auto program = torch_program();
     if (!program) {
         throw Error(
-            fmt::format("'{}' needs pipescope-torch, which is not in this program's folder; it holds all that needs "
-                        "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder; of Python's "
-                        "packages, pipescope-torch has it, for the minor versions of torch in its summary",
-                        command));
+            fmt::format("'{}' needs pipescope-torch, which holds all that needs LibTorch and is not installed; {}",
+                        command, kTorchRemedy));
     }
     refuse_too_few_addresses(command);
     return *program;
@@ -142,6 +142,65 @@ void execute(const fs::path& program, const std::vector<std::string>& arguments)
     refuse_start(program, errno);
 }
 
+namespace {
+class Pipe {
+public:
+    explicit Pipe(const fs::path& program) {
+        if (pipe2(ends_.data(), O_CLOEXEC) != 0) {
+            refuse_start(program, errno);
+        }
+    }
+    ~Pipe() {
+        close_end(0);
+        close_end(1);
+    }
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+
+    /// 0 is read, 1 is written.
+    int end(std::size_t which) const { return ends_.at(which); }
+    void close_end(std::size_t which) {
+        if (const int descriptor = std::exchange(ends_.at(which), -1); descriptor >= 0) {
+            close(descriptor);
+        }
+    }
+
+private:
+    std::array<int, 2> ends_{-1, -1};
+};
+
+struct ChildImage {
+    const char* program;
+    char* const* argv;
+    char* const* envp;
+    int output;
+    ChildErrors errors;
+};
+
+/// In the child: becomes the program, or writes errno and ends. Other threads of the parent may hold locks, so it is
+/// async-signal-safe. The child ends with its parent, whose temporary files it may read.
+[[noreturn]] void become(const ChildImage& image, pid_t parent, int failure) {
+    constexpr int kNotStarted = 127;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {  // which ended before
+        _exit(kNotStarted);
+    }
+    int errors = STDERR_FILENO;
+    if (image.errors == ChildErrors::take) {
+        errors = image.output;
+    } else if (image.errors == ChildErrors::hide) {
+        errors = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    }
+    const bool is_set = errors == STDERR_FILENO || dup2(errors, STDERR_FILENO) >= 0;
+    if (is_set && dup2(image.output, STDOUT_FILENO) >= 0) {
+        execve(image.program, image.argv, image.envp);
+    }
+    const int error = errno;
+    [[maybe_unused]] const ssize_t written = write(failure, &error, sizeof error);
+    _exit(kNotStarted);
+}
+}  // namespace
+
 ChildResult run_child(const fs::path& program, const std::vector<std::string>& arguments,
                       const std::vector<std::string>& environment, ChildErrors errors) {
     std::vector<std::string> command = command_of(program, arguments);
@@ -152,30 +211,28 @@ ChildResult run_child(const fs::path& program, const std::vector<std::string>& a
     // getenv returns the first of two equal names, so ours come first.
     variables.insert(variables.begin(), environment.begin(), environment.end());
 
-    std::array<int, 2> pipe_ends{};
-    if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
+    const std::vector<char*> argv = pointers_to(command);
+    const std::vector<char*> envp = pointers_to(variables);
+    Pipe output(program);
+    Pipe failure(program);  // closed by a successful exec
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child < 0) {
         refuse_start(program, errno);
     }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-    if (errors == ChildErrors::take) {
-        posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDERR_FILENO);
-    } else if (errors == ChildErrors::hide) {
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    if (child == 0) {
+        become({program.c_str(), argv.data(), envp.data(), output.end(1), errors}, parent, failure.end(1));
     }
-    pid_t child = 0;
-    const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, pointers_to(command).data(),
-                                  pointers_to(variables).data());
-    posix_spawn_file_actions_destroy(&actions);
-    close(pipe_ends[1]);
-    if (error != 0) {
-        close(pipe_ends[0]);
-        refuse_start(program, error);
+    output.close_end(1);
+    failure.close_end(1);
+    if (const std::string error = read_to_end(failure.end(0)); error.size() == sizeof(int)) {
+        wait_for(child);
+        int number = 0;
+        std::memcpy(&number, error.data(), sizeof number);
+        refuse_start(program, number);
     }
     ChildResult result;
-    result.output = read_to_end(pipe_ends[0]);
-    close(pipe_ends[0]);
+    result.output = read_to_end(output.end(0));
     result.exit_code = wait_for(child);
     return result;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipescope {
@@ -11,6 +12,11 @@ bool is_executable(const std::filesystem::path& path);
 
 /// The program of that name in the folder of this executable; empty if it does not exist.
 std::optional<std::filesystem::path> program_beside(const std::string& name);
+
+/// Where a missing pipescope-torch comes from, for messages.
+inline constexpr std::string_view kTorchRemedy =
+    "with pip, 'pip install dist/pipescope_torch-*.whl', beside a torch whose minor version is in its summary; with "
+    "CMake, build with -DPIPESCOPE_TORCH=ON, or install it into this program's folder";
 
 /// pipescope-torch: beside this executable, else the one that the environment's PIPESCOPE_TORCH_PROGRAM names, which
 /// Python's package sets; empty if there is none.
@@ -38,8 +44,8 @@ enum class ChildErrors {
     hide,
     take  ///< as output
 };
-/// Runs the program to its end. Adds `environment` ("NAME=value") to the current one. Throws Error if it cannot be
-/// started.
+/// Runs the program to its end; it ends too if this thread does, by SIGTERM. Adds `environment` ("NAME=value") to the
+/// current one. Throws Error if it cannot be started.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       const std::vector<std::string>& environment = {}, ChildErrors errors = ChildErrors::show);
 }  // namespace pipescope

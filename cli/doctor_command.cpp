@@ -55,9 +55,8 @@ std::string first_line(const std::string& text) {
 DoctorCheck check_torch() {
     const auto program = torch_program();
     if (!program) {
-        return {
-            "pipescope-torch", false,
-            "not in this program's folder: models, profile, run and demo are missing; build with -DPIPESCOPE_TORCH=ON"};
+        return {"pipescope-torch", false,
+                fmt::format("not installed: models, profile, run and demo are missing; {}", kTorchRemedy)};
     }
     const ChildResult result = run_child(*program, {"--version"});
     if (result.exit_code != 0) {

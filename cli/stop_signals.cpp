@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace pipescope {
 namespace {
@@ -28,20 +27,29 @@ std::array<struct sigaction, kSignals.size()> before;
 
 constexpr std::array kKillingSignals = {SIGINT, SIGTERM, SIGHUP};
 
-// Accessible in a signal handler. An empty name is no file.
-std::array<std::array<char, PATH_MAX>, 4> files_to_remove{};
+/// The files of one RemovedWhenKilled. Accessible in a signal handler. An empty name is no file.
+struct RemovableFiles {
+    std::array<std::array<char, PATH_MAX>, 4> names{};
+    bool is_taken = false;
+    std::atomic<bool> are_named = false;  ///< all names are complete
+};
+std::array<RemovableFiles, 4> files_to_remove;
 std::array<struct sigaction, kKillingSignals.size()> before_removal;
-bool removes_files = false;
-std::atomic<bool> are_named = false;  // all names are complete
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
 
 /// Async-signal-safe: calls unlink() and rmdir().
 void remove_files() {
-    for (const auto& file : files_to_remove) {
-        if (are_named && file.front() != '\0' && unlink(file.data()) != 0) {
-            rmdir(file.data());
+    for (const RemovableFiles& files : files_to_remove) {
+        for (const auto& name : files.names) {
+            if (files.are_named && name.front() != '\0' && unlink(name.data()) != 0) {
+                rmdir(name.data());
+            }
         }
     }
+}
+
+bool removes_files() {
+    return std::ranges::any_of(files_to_remove, &RemovableFiles::is_taken);
 }
 
 /// The signal is blocked until this returns, and then ends the process, since the handler is reset on entry.
@@ -74,19 +82,25 @@ void note(int signal_number) {
 }
 }  // namespace
 
-RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> files)
-    : is_first_(!std::exchange(removes_files, true)) {
-    if (!is_first_) {
+RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> files) {
+    const bool is_first = !removes_files();
+    const auto free = std::ranges::find(files_to_remove, false, &RemovableFiles::is_taken);
+    if (free == files_to_remove.end()) {
         return;
     }
-    for (std::size_t k = 0; k < files_to_remove.size(); ++k) {
+    place_ = static_cast<std::size_t>(free - files_to_remove.begin());
+    free->is_taken = true;
+    for (std::size_t k = 0; k < free->names.size(); ++k) {
         const std::string name = k < files.size() ? files[k].string() : "";
-        files_to_remove[k].fill('\0');
-        if (name.size() < files_to_remove[k].size()) {
-            std::copy(name.begin(), name.end(), files_to_remove[k].begin());
+        free->names[k].fill('\0');
+        if (name.size() < free->names[k].size()) {
+            std::copy(name.begin(), name.end(), free->names[k].begin());
         }
     }
-    are_named = true;
+    free->are_named = true;
+    if (!is_first) {
+        return;
+    }
     [[maybe_unused]] static const int registered = std::at_quick_exit(remove_files);
     struct sigaction action {};
     action.sa_handler = remove_files_and_end;
@@ -100,16 +114,19 @@ RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> file
 }
 
 RemovedWhenKilled::~RemovedWhenKilled() {
-    if (!is_first_) {
+    if (!place_) {
         return;
     }
-    are_named = false;
+    files_to_remove[*place_].are_named = false;
+    files_to_remove[*place_].is_taken = false;
+    if (removes_files()) {
+        return;
+    }
     for (std::size_t k = 0; k < kKillingSignals.size(); ++k) {
         if (before_removal[k].sa_handler == SIG_DFL) {
             sigaction(kKillingSignals[k], &before_removal[k], nullptr);
         }
     }
-    removes_files = false;
 }
 
 StopSignals::StopSignals(std::string_view effect) {

@@ -3,7 +3,9 @@
 #include "cli/program.h"
 #include "schedule/error.h"
 
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -21,8 +23,8 @@ public:
 };
 
 /// During its lifetime, SIGINT, SIGTERM, SIGHUP and std::quick_exit() remove these files, and then empty folders,
-/// before they end the process. Signals that are ignored or handled otherwise stay so. One may exist at a time; a
-/// second one has no effect.
+/// before they end the process. Signals that are ignored or handled otherwise stay so. Four may exist at a time; a
+/// fifth one has no effect. Threading: those of a process are made and destroyed in one thread at a time.
 class RemovedWhenKilled {
 public:
     /// Four at most, in the order of removal. A name that is too long for the system is not removed.
@@ -32,7 +34,7 @@ public:
     RemovedWhenKilled& operator=(const RemovedWhenKilled&) = delete;
 
 private:
-    bool is_first_;
+    std::optional<std::size_t> place_;
 };
 
 /// The signal that requested a stop, or 0. Threading: any thread.

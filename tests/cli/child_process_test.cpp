@@ -4,9 +4,15 @@
 #include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
 
 namespace pipescope {
 namespace {
@@ -41,6 +47,34 @@ TEST(ViewerProgram, IsRefusedWithTheLibraryThatItLacks) {
                   {"view", viewer.string(), "--render", (folder.path() / "t.png").string()}, {}, ChildErrors::take);
     EXPECT_EQ(said.exit_code, 1);
     EXPECT_THAT(said.output, AllOf(HasSubstr("libEGL.so.1"), HasSubstr("PySide6-Essentials"), HasSubstr("libegl1")));
+}
+
+TEST(ChildProcess, EndsWithItsParent) {
+    const TemporaryFolder folder;
+    const std::string file = (folder / "child").string();
+    const pid_t parent = fork();
+    if (parent == 0) {
+        run_child("/bin/sh", {"-c", "echo $$ > " + file + ".new; mv " + file + ".new " + file + "; exec sleep 60"});
+        _exit(0);
+    }
+    const auto waits_for = [](const auto& condition) {
+        for (int k = 0; k < 1000 && !condition(); ++k) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        return condition();
+    };
+    ASSERT_TRUE(waits_for([&] { return std::filesystem::exists(file); }));
+    pid_t child = 0;
+    std::ifstream(file) >> child;
+    ASSERT_GT(child, 0);
+    kill(parent, SIGKILL);
+    waitpid(parent, nullptr, 0);
+    EXPECT_TRUE(waits_for([&] {  // it is gone, or waits for init
+        std::ifstream status("/proc/" + std::to_string(child) + "/stat");
+        std::string text;
+        std::getline(status, text);
+        return text.empty() || text.find(") Z ") != std::string::npos;
+    }));
 }
 
 TEST(ChildProcess, RefusesAProgramThatIsNotThere) {

@@ -7,6 +7,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -80,6 +82,26 @@ TEST(StopSignals, TheSecondRemovesTheFileThatIsBeingWritten) {
     make();
     EXPECT_EXIT(kill_after_writing(), testing::KilledBySignal(SIGINT), "");
     EXPECT_TRUE(std::filesystem::exists(files[0])) << "it was renamed to what was asked for";
+}
+
+TEST(StopSignals, TheFilesOfSeveralAreRemoved) {
+    const TemporaryFolder folder;
+    const std::vector<std::filesystem::path> files{folder / "a", folder / "b", folder / "c"};
+    const auto only = [&](std::size_t k) { return std::vector{files[k]}; };
+    const auto kill_with_two_left = [&] {
+        const RemovedWhenKilled first(only(0));
+        std::optional<RemovedWhenKilled> second(std::in_place, only(1));
+        const RemovedWhenKilled third(only(2));
+        second.reset();
+        raise(SIGTERM);
+    };
+    for (const auto& file : files) {
+        std::ofstream(file) << "half";
+    }
+    EXPECT_EXIT(kill_with_two_left(), testing::KilledBySignal(SIGTERM), "");
+    EXPECT_FALSE(std::filesystem::exists(files[0]));
+    EXPECT_TRUE(std::filesystem::exists(files[1]));
+    EXPECT_FALSE(std::filesystem::exists(files[2]));
 }
 
 TEST(StopSignals, WhatWasIgnoredStaysIgnored) {
