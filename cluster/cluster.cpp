@@ -3,6 +3,7 @@
 #include "balance/json_path.h"
 #include "cluster/named_clusters.h"
 #include "schedule/error.h"
+#include "schedule/nearest_name.h"
 #include "schedule/printable.h"
 #include "schedule/text_file.h"
 #include "simulator/links_file.h"
@@ -11,9 +12,12 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -251,15 +255,20 @@ std::string text_of_cluster(const std::filesystem::path& path) {
     if (std::filesystem::status(path, fault).type() != std::filesystem::file_type::not_found) {
         return read_text_as<ProfileError>(path, {"a cluster file", kRemedy});
     }
-    std::string names;
+    std::vector<std::string> names;
+    std::string list;
     for (const NamedCluster& known : named_clusters()) {
         if (known.name == path.string()) {
             return std::string(known.json);
         }
-        names += (names.empty() ? "" : ", ") + std::string(known.name);
+        names.emplace_back(known.name);
+        list += (list.empty() ? "" : ", ") + names.back();
     }
-    throw ProfileError("there is no cluster file " + path.string() +
-                       "; name a file (docs/cluster-format.md), or one of the " + "built-in clusters: " + names);
+    const bool is_json = path.extension() == ".json";  // as the files of the built-in ones end
+    const std::optional<std::string> nearest = nearest_name(is_json ? path.stem().string() : path.string(), names);
+    throw UsageError("there is no cluster file " + path.string() +
+                     "; name a file (docs/cluster-format.md), or one of the built-in clusters: " + list +
+                     (nearest ? "; the nearest one is " + *nearest : ""));
 }
 }  // namespace
 

@@ -105,9 +105,15 @@ TEST(ClusterFile, AnExampleIsKnownByItsNameUnlessAFileHasThatName) {
 }
 
 TEST(ClusterFile, ThatIsMissingIsRefusedWithTheNamesThatAreBuiltIn) {
-    const std::string said = thrown<ProfileError>([] { load_cluster("dgx-a1000", device_catalogue()); });
-    EXPECT_THAT(said, HasSubstr("dgx-a1000"));
+    const std::string said = thrown<UsageError>([] { load_cluster("my-cluster", device_catalogue()); });
+    EXPECT_THAT(said, HasSubstr("my-cluster"));
     EXPECT_THAT(said, HasSubstr("dgx-a100, dgx-h100"));
+    EXPECT_THAT(said, Not(HasSubstr("nearest")));
+    for (const char* mistyped : {"dgx-h10", "DGX-H100", "dgx-h100.json"}) {
+        EXPECT_THAT(thrown<UsageError>([&] { load_cluster(mistyped, device_catalogue()); }),
+                    HasSubstr("the nearest one is dgx-h100"))
+            << mistyped;
+    }
 }
 
 // Three of a node's four hops stay inside. A link that gets faster slows no ring down.

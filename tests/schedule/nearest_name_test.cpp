@@ -12,6 +12,7 @@ TEST(NearestName, IsTheOneWithTheFewestWrongLetters) {
     EXPECT_EQ(nearest_name("memory_bytes_per_secnd", known), "memory_bytes_per_second");
     EXPECT_EQ(nearest_name("lanch_ns", known), "launch_ns");
     EXPECT_EQ(nearest_name("name", known), "name");
+    EXPECT_EQ(nearest_name("NAME", known), "name");
     EXPECT_EQ(nearest_name("nmae", known), std::nullopt) << "two letters of four";
     EXPECT_EQ(nearest_name("colour", known), std::nullopt);
     EXPECT_EQ(nearest_name("", known), std::nullopt);
