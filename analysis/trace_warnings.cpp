@@ -92,6 +92,11 @@ TraceWarning warning_of_one_rank(const OpenedTrace& trace, const ProcessFacts& p
 }
 }  // namespace
 
+std::optional<TraceWarning> one_rank_warning(const OpenedTrace& trace) {
+    const std::optional<ProcessFacts> process = one_of_several(trace);
+    return process ? std::optional(warning_of_one_rank(trace, *process)) : std::nullopt;
+}
+
 bool is_of_another_program(const OpenedTrace& trace) {
     return trace.run.contains("source") || is_of_another_program(trace.origin);
 }
@@ -191,8 +196,8 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.push_back({Severity::caution, std::string(kNotClosed)});
     }
-    if (const auto process = one_of_several(trace)) {
-        warnings.push_back(warning_of_one_rank(trace, *process));
+    if (auto alone = one_rank_warning(trace)) {
+        warnings.push_back(*std::move(alone));
     } else if (std::string warning = missing_ranks_warning(trace.run); !warning.empty()) {
         warnings.push_back(refusal("ranks of the pipeline are missing", std::move(warning)));
         warnings.back().of_steps = true;

@@ -55,6 +55,8 @@ std::optional<MissingRanks> missing_ranks(const OpenedTrace& trace);
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);
 /// loss_warnings(), joined in one line.
 std::string loss_warning(const std::vector<DropRecord>& drops);
+/// A refusal for the trace of one process that ran a part of the lanes. Needs only OpenedTrace::run and `origin`.
+std::optional<TraceWarning> one_rank_warning(const OpenedTrace& trace);
 /// Losses, then a recording that was not closed or tells no times of tasks, then diagnostic_warnings(). Empty for a
 /// trace that can be trusted.
 std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace);

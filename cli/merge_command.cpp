@@ -1,3 +1,4 @@
+#include "analysis/trace_warnings.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
 #include "cli/output_file.h"
@@ -17,11 +18,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -118,6 +123,15 @@ std::string configuration_with(const MergeFlags& flags, const std::vector<std::f
     return to_json(options);
 }
 
+/// What commands say of the written trace if it is that of one rank of several.
+std::vector<std::string> one_rank_warnings(const std::string& output) {
+    const std::optional<TraceReader> reader = TraceReader::open(output);
+    OpenedTrace trace;
+    trace.run = reader ? reader->run() : std::map<std::string, std::string>();
+    const std::optional<TraceWarning> warning = one_rank_warning(trace);
+    return warning ? std::vector{warning->text} : std::vector<std::string>();
+}
+
 ExitCode merge_command(const MergeFlags& flags) {
     std::vector<std::filesystem::path> inputs;
     for (const std::string& trace : with_files_of_folders(flags.traces)) {
@@ -134,6 +148,7 @@ ExitCode merge_command(const MergeFlags& flags) {
             "among "
             "ranges (docs/task-rules.md)");
     }
+    std::ranges::move(one_rank_warnings(flags.output), std::back_inserter(merged.warnings));
     print_warnings(merged.warnings);
     std::cout << (flags.json ? dump(merge_json(merged, flags.output)) : merge_text(merged, flags.output));
     return ExitCode::success;

@@ -68,6 +68,15 @@ TEST_F(RankFiles, WithoutTasksAreMergedWithAWarning) {
     EXPECT_THAT(user.succeeds("merge traces -o out.sqlite").err, Not(HasSubstr("hold no task")));
 }
 
+TEST_F(RankFiles, OfOneRankAreImportedWithTheWarningOfTheirReaders) {
+    const std::string warning = "this is the trace of rank 1 of 2 alone";
+    const CommandResult imported = user.succeeds("import traces/rank1.json -o one.sqlite --json");
+    EXPECT_THAT(imported.err, HasSubstr("warning: " + warning));
+    EXPECT_THAT(imported.json().at("warnings").dump(), HasSubstr(warning));
+    EXPECT_THAT(user.succeeds("export one.sqlite --format csv -o -").err, HasSubstr(warning));
+    EXPECT_THAT(user.succeeds("import traces -o two.sqlite").err, Not(HasSubstr("alone")));
+}
+
 TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
     const auto merged = user.succeeds("merge traces -o out.sqlite --json").json();
     EXPECT_EQ(merged.at("tasks"), 4);
