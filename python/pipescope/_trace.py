@@ -64,7 +64,8 @@ class Trace:
     Immutable; use it from any thread."""
 
     name: str
-    origin: str  #: what made the file, such as "a PipeScope trace"
+    #: What recorded the run, also if it was imported: such as "a PipeScope trace" or "a trace of PyTorch's profiler".
+    origin: str
     model: str  #: empty if the trace does not say
     files: tuple[str, ...]
     steps: tuple[Step, ...]  #: measured, by number

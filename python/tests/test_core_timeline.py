@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import json
 import pickle
 import sqlite3
 import xml.etree.ElementTree
@@ -162,6 +163,24 @@ def test_opens_a_trace(run, profile):
     assert trace.measured.step(1) != trace.measured.step(2)
     assert trace._repr_html_().startswith("<svg")
     assert pickle.loads(pickle.dumps(trace)).measured == trace.measured
+
+
+def test_says_what_recorded_the_run(tmp_path, run):
+    assert pipescope.Trace.open(run).origin == "a PipeScope trace"
+    files = []
+    for rank in range(2):
+        ranges = [("ProfilerStep#5", 0, 200), ("Forward 0", 10, 25), ("Backward 0", 100, 60)]
+        events = [
+            {"ph": "X", "cat": "user_annotation", "name": name, "pid": 7, "tid": 7, "ts": start, "dur": length}
+            for name, start, length in ranges
+        ]
+        head = {"schemaVersion": 1, "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps({**head, "baseTimeNanoseconds": 10**18, "traceEvents": events}))
+    trace = pipescope.Trace.open(files)
+    assert trace.origin == "a trace of PyTorch's profiler"
+    assert "PyTorch's profiler" in repr(trace)
+    assert pipescope.Trace.open(files[0]).origin == trace.origin
 
 
 def test_says_which_steps_are_whole(tmp_path, profile):

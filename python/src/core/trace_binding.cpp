@@ -100,7 +100,7 @@ ReadTrace read_trace(const Paths& paths, const std::string& rules) {
         facts["name"] = joined.name();
     }
     const RecordedRun run = recorded_run(trace);
-    facts["origin"] = to_string(trace.origin);
+    facts["origin"] = run.source;
     facts["model"] = run.model;
     facts["steps"] = steps_json(run, trace);
     facts["options"] = run.options ? arguments_json(*run.options) : Json(nullptr);
