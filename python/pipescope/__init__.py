@@ -101,8 +101,7 @@ __all__ = [
     "simulate_layout",
 ]
 # Without an engine, help() and `import *` have what there is; using another name says what is missing.
-_WITH_ENGINE = engine_package() is not None
-if _WITH_ENGINE:
+if engine_package() is not None:
     __all__ += [*_ENGINE_NAMES, *_ENGINE_MODULES]
 
 def __getattr__(name: str) -> Any:

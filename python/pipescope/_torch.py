@@ -7,7 +7,7 @@ import pkgutil
 import re
 from typing import Any
 
-PACKAGE = "pipescope_torch_"  # and the minor version, 2_15: the engine uses autograd's internals, which change with it
+from pipescope._installed import PACKAGE, package_for
 
 
 def supported() -> list[str]:
@@ -36,7 +36,7 @@ def _load_engine() -> Any:
     minor = ".".join(version.split(".")[:2])
     if minor not in versions:
         raise ImportError(f"torch is {version}; the engine is installed for torch {' and '.join(versions)}; {remedy}")
-    return importlib.import_module(f"{PACKAGE}{minor.replace('.', '_')}._engine")
+    return importlib.import_module(f"{package_for(version)}._engine")
 
 
 engine: Any = _load_engine()

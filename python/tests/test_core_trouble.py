@@ -13,6 +13,7 @@ import time
 import pipescope
 import pytest
 from conftest import fields_of
+from pipescope._installed import engine_package
 
 OPTIONS = {"balance": [8, 8], "chunks": 8, "batch": 32}
 PACKAGE = pathlib.Path(pipescope.__file__).parents[1]
@@ -308,6 +309,8 @@ def test_commands_start_the_engine_of_the_installed_torch(tmp_path):
 def test_has_no_other_names():
     with pytest.raises(AttributeError, match="no attribute 'gpipe'"):
         pipescope.gpipe  # noqa: B018
+    if engine_package() is not None:
+        assert "GPipe" in dir(pipescope)
 
 
 def test_without_an_engine_the_rest_can_be_listed():
