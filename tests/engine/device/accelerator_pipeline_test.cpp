@@ -195,22 +195,7 @@ TEST_F(AcceleratorPipelineTest, IsDoneWithAPinnedInputWhenItReturns) {
 }
 
 TEST_F(AcceleratorPipelineTest, DrawsTheSameRandomNumbersInEveryMode) {
-    const at::Tensor input = samples(62);
-    const at::Tensor target = samples(62, 4);
-    NamedTensors first;
-    for (const Names& lanes : {Names{name_}, Names{name_, name_}}) {
-        for (const Checkpoint mode : kModes) {
-            const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
-            GPipe pipe = pipeline(dropout_mlp(), on_lanes(lanes, 6, mode));
-            pipe.step({input}, {target}, first_mean_square);
-            NamedTensors gradients = on_cpu(gradients_of(pipe.named_parameters()));
-            if (first.empty()) {
-                first = std::move(gradients);
-            } else {
-                expect_equal_norm_wise(gradients, first);
-            }
-        }
-    }
+    expect_the_same_random_numbers({{name_}, {name_, name_}}, 62);
 }
 
 TEST_F(AcceleratorPipelineTest, KeepsNoMemoryFromStepToStep) {

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <utility>
 
 namespace pipescope::testing_support {
 namespace {
@@ -90,5 +91,26 @@ void expect_plain_gradients_of_the_callers_loss(GPipe& pipe, const Plain& plain)
     expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
     EXPECT_TRUE(input.grad().is_cpu()) << "a gradient belongs where its tensor is";
     expect_equal_norm_wise({{"input", input.grad()}}, {{"input", plain.input_gradient}});
+}
+
+void expect_the_same_random_numbers(const std::vector<Names>& every_lanes, std::int64_t num_samples) {
+    const at::Tensor input = samples(num_samples);
+    const at::Tensor target = samples(num_samples, 4);
+    const std::vector<LayerSpec> layers = dropout_mlp();
+    NamedTensors first;
+    for (const Names& lanes : every_lanes) {
+        for (const Checkpoint mode : kModes) {
+            const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
+            torch::manual_seed(1);
+            GPipe pipe(layers, on_lanes(lanes, layers.size(), mode));
+            pipe.step({input}, {target}, first_mean_square);
+            NamedTensors gradients = on_cpu(gradients_of(pipe.named_parameters()));
+            if (first.empty()) {
+                first = std::move(gradients);
+            } else {
+                expect_equal_norm_wise(gradients, first);
+            }
+        }
+    }
 }
 }  // namespace pipescope::testing_support

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-// What tests of the fake accelerator and those of a real one share: a model with a skip, and the CPU's results.
+// Shared by the tests of the fake accelerator and those of a real one: a model with a skip, and its results on the CPU.
 namespace pipescope::testing_support {
 using Names = std::vector<std::string>;
 inline constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
@@ -15,7 +15,7 @@ inline constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_las
 /// Eight layers, 6 inputs and 4 outputs, with a skip over four of them. No random numbers, so that the CPU's results
 /// are comparable.
 std::vector<LayerSpec> skip_chain();
-/// The same number of layers on each lane, the rest on the last one. Four micro-batches.
+/// Four micro-batches. Each lane has the same number of layers, and the last one also what is left over.
 GPipeOptions on_lanes(const Names& lanes, std::size_t num_layers, Checkpoint mode);
 /// "always fake:0 cpu"
 std::string name_of(const Names& lanes, Checkpoint mode);
@@ -38,4 +38,6 @@ Plain plain_steps();
 void expect_plain_steps(GPipe& pipe, const Plain& plain);
 /// Two forwards with a backward of the caller's own loss do too, including the input's gradient.
 void expect_plain_gradients_of_the_callers_loss(GPipe& pipe, const Plain& plain);
+/// A step of dropout_mlp() draws the same random numbers on all these lanes, with every checkpoint mode.
+void expect_the_same_random_numbers(const std::vector<Names>& every_lanes, std::int64_t num_samples);
 }  // namespace pipescope::testing_support
