@@ -219,6 +219,11 @@ def remove_files(folder, names):
                 break
 
 
+def fault_of(error):
+    """Judges raise ValueError with a sentence; other errors need their type to be understood."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
 class Stage:
     """Runs the steps of one stage until its time is over."""
 
@@ -309,7 +314,7 @@ class Stage:
             try:
                 note = judge(output) or ""
             except Exception as error:  # whatever the output lacks
-                status, note = FAILED, f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
+                status, note = FAILED, fault_of(error)
         return self.note(name, status, took, note, ran_on, words, killed=code is None)
 
     def judge(self, name, judge, *arguments):
@@ -317,7 +322,7 @@ class Stage:
         try:
             return self.note(name, OK, note=judge(*arguments) or "")
         except Exception as error:
-            return self.note(name, FAILED, note=f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error))
+            return self.note(name, FAILED, note=fault_of(error))
 
     def end(self):
         states = [step["status"] for step in self.record["steps"]]
