@@ -131,7 +131,7 @@ fs::path viewer_program() {
             "the viewer cannot be loaded: {}; install Qt 6 (Debian: libqt6widgets6, libqt6printsupport6, libqt6svg6), "
             "or PySide6-Essentials beside the Python package, and its libraries (Debian: libegl1, libgl1, "
             "libxkbcommon0, libfontconfig1, libdbus-1-3); 'ldd {}' lists all that is missing",
-            result.output.substr(0, result.output.find('\n')), program->string()));
+            result.first_line(), program->string()));
     }
     return *program;
 }

@@ -13,7 +13,7 @@ bool is_executable(const std::filesystem::path& path);
 /// The program of that name in the folder of this executable; empty if it does not exist.
 std::optional<std::filesystem::path> program_beside(const std::string& name);
 
-/// Where a missing pipescope-torch comes from, for messages.
+/// For messages: how to get a missing pipescope-torch.
 inline constexpr std::string_view kTorchRemedy =
     "with pip, 'pip install dist/pipescope_torch-*.whl', beside a torch whose minor version is in its summary; with "
     "CMake, build with -DPIPESCOPE_TORCH=ON, or install it into this program's folder";
@@ -38,6 +38,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts);
 struct ChildResult {
     int exit_code = 0;   ///< 128 + the signal's number if a signal ended it
     std::string output;  ///< stdout; stderr as ChildErrors says
+
+    std::string first_line() const { return output.substr(0, output.find('\n')); }
 };
 enum class ChildErrors {
     show,  ///< inherited

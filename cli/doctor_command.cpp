@@ -48,10 +48,6 @@ struct DoctorCheck {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const std::string& text) {
-    return text.substr(0, text.find('\n'));
-}
-
 DoctorCheck check_torch() {
     const auto program = torch_program();
     if (!program) {
@@ -64,7 +60,7 @@ DoctorCheck check_torch() {
                 fmt::format("does not start (exit code {}); LibTorch's libraries may have moved; build again",
                             result.exit_code)};
     }
-    return {"pipescope-torch", true, first_line(result.output)};
+    return {"pipescope-torch", true, result.first_line()};
 }
 
 /// Checks of pipescope-torch: the devices that LibTorch finds, and reasons for missing ones.

@@ -55,9 +55,7 @@ bool names_a_layout(const CLI::App& command) {
 
 void check_explain_options(const CLI::App& command, const ExplainFlags& flags) {
     if (!flags.layout.given()) {
-        throw UsageError(
-            "--cluster is required; it says what a layout runs on; name a cluster file, or a built-in one such as "
-            "dgx-h100");
+        throw UsageError(std::string("--cluster is required; it says what a layout runs on; ") + kClusterRemedy);
     }
     if (!names_a_layout(command)) {
         check_options_with_cluster(

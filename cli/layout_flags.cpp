@@ -111,9 +111,8 @@ void check_options_with_cluster(const CLI::App& command, bool has_cluster, const
         }
         const std::string name = option->get_name(false, true);
         if (!has_cluster && is_among(*option, own)) {
-            throw UsageError(name +
-                             " is given without --cluster; it describes a layout on a cluster; name a cluster file, or "
-                             "a built-in one such as dgx-h100");
+            throw UsageError(name + " is given without --cluster; it describes a layout on a cluster; " +
+                             kClusterRemedy);
         }
         if (has_cluster && !is_among(*option, own) && !is_among(*option, others)) {
             const std::string instead = is_among(*option, {"chunks"})     ? "--micro-batch-size"
@@ -141,8 +140,7 @@ void check_model_options(const CLI::App& command, const ModelOrProfile& what, bo
     const bool is_model = what.is_model();
     if (is_model && !with_cluster) {
         throw UsageError("'" + what.name +
-                         "' is a model without --cluster; a model runs on the devices of a cluster; name a cluster "
-                         "file, or a built-in one such as dgx-h100");
+                         "' is a model without --cluster; a model runs on the devices of a cluster; " + kClusterRemedy);
     }
     if (!is_model && with_cluster && command.get_option("--token-dispatch")->count() > 0) {
         throw UsageError("--token-dispatch is given with a profile, whose layers are whole; leave it out");

@@ -11,6 +11,9 @@
 #include <vector>
 
 namespace pipescope {
+/// For messages: what to do where --cluster is missing.
+inline constexpr const char* kClusterRemedy = "name a cluster file, or a built-in one such as dgx-h100";
+
 /// The layout of a model on a cluster, as on the command line. Shared by simulate and explain.
 struct LayoutFlags {
     std::string cluster;  ///< file; empty: no layout

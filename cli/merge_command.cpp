@@ -123,7 +123,7 @@ std::string configuration_with(const MergeFlags& flags, const std::vector<std::f
     return to_json(options);
 }
 
-/// What commands say of the written trace if it is that of one rank of several.
+/// A warning if the written trace holds one rank of several; otherwise none.
 std::vector<std::string> one_rank_warnings(const std::string& output) {
     const std::optional<TraceReader> reader = TraceReader::open(output);
     OpenedTrace trace;

@@ -635,7 +635,7 @@ void add_peaks(std::size_t lane, const Comparison& comparison, TextTable& figure
     };
     const ComparedLane& each = comparison.lanes[lane];
     add("peak memory", each.measured_peak_bytes, each.simulated_peak_bytes);
-    // What waits on a lane depends on which lane gets ahead: the error is then one of times, not of the memory model.
+    // Which lane runs ahead decides how many tensors wait on a lane. The times are then wrong, not the memory model.
     const bool is_replayed = comparison.replay && lane < comparison.replay->peak_bytes.size();
     if (is_replayed && each.measured_peak_bytes && comparison.replay->peak_bytes[lane] != each.simulated_peak_bytes) {
         add("peak at the measured instants", each.measured_peak_bytes, comparison.replay->peak_bytes[lane]);

@@ -256,18 +256,17 @@ std::string text_of_cluster(const std::filesystem::path& path) {
         return read_text_as<ProfileError>(path, {"a cluster file", kRemedy});
     }
     std::vector<std::string> names;
-    std::string list;
     for (const NamedCluster& known : named_clusters()) {
         if (known.name == path.string()) {
             return std::string(known.json);
         }
         names.emplace_back(known.name);
-        list += (list.empty() ? "" : ", ") + names.back();
     }
     const bool is_json = path.extension() == ".json";  // as the files of the built-in ones end
     const std::optional<std::string> nearest = nearest_name(is_json ? path.stem().string() : path.string(), names);
     throw UsageError("there is no cluster file " + path.string() +
-                     "; name a file (docs/cluster-format.md), or one of the built-in clusters: " + list +
+                     "; name a file (docs/cluster-format.md), or one of the built-in clusters: " +
+                     joined_text(named_clusters(), ", ", &NamedCluster::name) +
                      (nearest ? "; the nearest one is " + *nearest : ""));
 }
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -53,12 +54,10 @@ std::map<std::string, std::string> values_of(std::string_view text) {
         const std::string key(entry.substr(0, equals));
         if (std::find(known.begin(), known.end(), key) == known.end()) {
             const std::optional<std::string> nearest = nearest_name(key, known);
-            std::string all;
-            for (const std::string& each : known) {
-                all += (all.empty() ? "" : ", ") + each;
-            }
-            throw UsageError("model key '" + printable(key) + "' is unknown; " +
-                             (nearest ? "the nearest is " + *nearest : "the keys are " + all) + "; " + kExample);
+            throw UsageError(
+                "model key '" + printable(key) + "' is unknown; " +
+                (nearest ? "the nearest is " + *nearest : "the keys are " + joined_text(known, ", ", std::identity())) +
+                "; " + kExample);
         }
         if (!values.emplace(key, entry.substr(equals + 1)).second) {
             throw UsageError("model key " + key + " appears twice; a key has one value; leave one out");

@@ -29,7 +29,7 @@ namespace pipescope {
 /// Errors: what a node throws, unchanged.
 bool walk_backward(const std::vector<torch::autograd::Edge>& ends, Tensors& gradients);
 
-/// Who runs a graph backward.
+/// What runs the backward of a graph.
 enum class Runner {
     walk_if_possible,  ///< walk_backward(), or torch's engine if that returns false
     torch_engine,
