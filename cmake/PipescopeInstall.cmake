@@ -54,9 +54,7 @@ function(pipescope_install_component name)
   cmake_parse_arguments(ARG "" "" "HEADERS;LIBRARIES" ${ARGN})
   foreach(library IN LISTS ARG_LIBRARIES)
     set_target_properties(pipescope_${library} PROPERTIES EXPORT_NAME ${library})
-    # For one release the paths without pipescope/ work too: #include "engine/gpipe.h".
-    target_include_directories(pipescope_${library}
-      INTERFACE "$<INSTALL_INTERFACE:include;include/pipescope>")
+    target_include_directories(pipescope_${library} INTERFACE "$<INSTALL_INTERFACE:include>")
     target_compile_features(pipescope_${library} INTERFACE cxx_std_20)
     install(TARGETS pipescope_${library} EXPORT pipescope-${name} ARCHIVE COMPONENT development)
   endforeach()

@@ -12,7 +12,7 @@
 /// The library exports one function, `pipescope_model`, which PIPESCOPE_USER_MODEL defines:
 ///
 ///     #include <torch/torch.h>
-///     #include "models/user_model.h"
+///     #include <pipescope/models/user_model.h>
 ///
 ///     pipescope::ModelSpec make(const std::string& options) { .. }   // "width=64", or "" where none were given
 ///     PIPESCOPE_USER_MODEL(make)

@@ -1,7 +1,7 @@
 // A model of your own for PipeScope: tells two intertwined spirals apart. Built as a shared library, it is a MODEL for
 // every command: pipescope run ./libspirals.so:width=64,blocks=6 ..
 
-#include "models/user_model.h"
+#include <pipescope/models/user_model.h>
 
 #include <torch/torch.h>
 
