@@ -1,7 +1,6 @@
 #include "trace/sql_query.h"
 
 #include "trace/foreign_database.h"
-#include "trace/shared_disk.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 
@@ -29,6 +28,9 @@ using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
     if (sqlite3_errcode(db) == SQLITE_INTERRUPT) {
         throw SqlError("the query was cancelled; run it again, or ask for less", std::nullopt);
     }
+    if (is_locking_trouble(sqlite3_extended_errcode(db))) {
+        throw SqlError(std::string(sqlite3_errmsg(db)) + std::string(kCopyToLocalDisk), std::nullopt);
+    }
     const std::string_view message = sqlite3_errmsg(db);
     if (message.find("attached databases") != std::string_view::npos) {
         throw SqlError(
@@ -44,9 +46,8 @@ using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
 Connection open_for_reading(const std::filesystem::path& path) {
     require_sqlite_file(path);
     sqlite3* handle = nullptr;
-    const OpenablePath openable(path);
-    const int result = sqlite3_open_v2(sqlite_name(openable.path()).c_str(), &handle,
-                                       SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
+    const int result =
+        sqlite3_open_v2(sqlite_name(path).c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
     Connection db(handle);
     if (result != SQLITE_OK) {
         throw TraceError("cannot read trace " + quoted(path) + ": " + sqlite3_errstr(result) +

@@ -20,6 +20,14 @@ public:
     explicit DamagedValue(std::string_view what) : std::runtime_error(printable(what)) {}
 };
 
+/// True if SQLite's extended result code says that it could not lock the file, or share its log with other processes,
+/// as on some network disks.
+bool is_locking_trouble(int extended_code);
+/// What a reader does about it: a rule and a remedy for the end of a message.
+inline constexpr std::string_view kCopyToLocalDisk =
+    "; its disk cannot lock files, as some network disks cannot; copy the file to a local disk, and the file of its "
+    "name with -wal at the end, if there is one";
+
 /// Translates an SQLite error about `path` into one with a remedy: TraceFormatError if the file is damaged, otherwise
 /// TraceError. `doing` is the verb of the message, such as "write" in "cannot write trace 'x'".
 [[noreturn]] void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing,

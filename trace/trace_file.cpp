@@ -3,7 +3,6 @@
 #include "schedule/printable.h"
 #include "trace/json_nesting.h"
 #include "trace/nsys_tables.h"
-#include "trace/shared_disk.h"
 #include "trace/sqlite_guard.h"
 #include "trace/sqlite_insert.h"
 #include "trace/trace_parts.h"
@@ -237,10 +236,8 @@ void require_plain_log(const fs::path& trace) {
 
 ForeignDatabase open_to_read(const fs::path& path) {
     require_plain_log(path);
-    const OpenablePath openable(path);
     ForeignDatabase db = guard_sqlite("open", path, [&] {
-        return ForeignDatabase(openable.path(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX,
-                               kMigrationBusyMilliseconds);
+        return ForeignDatabase(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kMigrationBusyMilliseconds);
     });
     guard_sqlite("read", path, [&] { require_plain_tables(db); });
     return db;

@@ -21,8 +21,8 @@ void require_not_being_written(const std::filesystem::path& path);
 /// reader has the file open, it stays in WAL mode, but is complete.
 void make_plain_file(SQLite::Database& db);
 
-/// Opens a trace for reading in one thread; of one that grows on a shared disk, what is there now. Waits some seconds
-/// for a lock. Throws TraceError, also for a file whose tables are not plain ones (require_plain_tables()).
+/// Opens a trace for reading in one thread. Waits some seconds for a lock. Throws TraceError, also for a file whose
+/// tables are not plain ones (require_plain_tables()).
 ForeignDatabase open_to_read(const std::filesystem::path& path);
 /// From now on this connection reads the file as it is now, although it may grow. Throws SQLite::Exception.
 void keep_snapshot(SQLite::Database& db);

@@ -2,10 +2,8 @@
 
 #include "gui/style/work_pool.h"
 
-#include "trace/shared_disk.h"
 #include "trace/sql_query.h"
 
-#include <QDateTime>
 #include <QFileInfo>
 #include <QTimer>
 
@@ -17,10 +15,9 @@ namespace {
 constexpr int kPeriodMilliseconds = 500;
 constexpr qint64 kRestFactor = 4;  // so that reading takes at most a fifth of a core
 constexpr qint64 kLongestRest = 30'000;
-}  // namespace
 
-namespace {
-std::optional<TraceStamp> stampByRows(const QString& path) {
+/// Empty if the file is not a PipeScope trace, or cannot be read at the moment.
+std::optional<TraceStamp> stampOf(const QString& path) {
     try {
         const SqlResult result = query_sql(path.toStdString(),
                                            "SELECT (SELECT max(rowid) FROM PIPESCOPE_TASK), "
@@ -36,24 +33,14 @@ std::optional<TraceStamp> stampByRows(const QString& path) {
         return std::nullopt;
     }
 }
-
 }  // namespace
-
-std::optional<TraceStamp> stampOf(const QString& path) {
-    if (!grows_on_shared_disk(path.toStdString())) {
-        return stampByRows(path);
-    }
-    const QFileInfo log(path + QStringLiteral("-wal"));  // asking the rows would copy the whole file
-    return TraceStamp{log.size(), log.lastModified().toMSecsSinceEpoch(),
-                      QFileInfo(path).lastModified().toMSecsSinceEpoch(), false};
-}
 
 bool isBeingWritten(const QStringList& paths) {
     return std::any_of(paths.begin(), paths.end(), [](const QString& path) {
         if (!QFileInfo::exists(path + QStringLiteral("-wal"))) {
             return false;
         }
-        const std::optional<TraceStamp> stamp = stampByRows(path);
+        const std::optional<TraceStamp> stamp = stampOf(path);
         return stamp && !stamp->closed;
     });
 }

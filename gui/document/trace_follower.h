@@ -20,9 +20,6 @@ struct TraceStamp {
 
     friend bool operator==(const TraceStamp&, const TraceStamp&) = default;
 };
-/// Empty if the file is not a PipeScope trace, or cannot be read at the moment. For a trace that grows on a shared
-/// disk, only a change counts: its numbers are not those of rows.
-std::optional<TraceStamp> stampOf(const QString& path);
 /// True if any of the traces was not closed and its write-ahead log exists: a recorder has it open, or was killed.
 bool isBeingWritten(const QStringList& paths);
 

@@ -3,11 +3,9 @@
 #include "gui/style/file_name.h"
 #include "schedule/error.h"
 #include "trace/run_files.h"
-#include "trace/shared_disk.h"
 #include "trace/trace_parts.h"
 
 #include <QDir>
-#include <QFile>
 #include <QFileInfo>
 
 #include <sys/stat.h>
@@ -77,47 +75,19 @@ QString ViewedFiles::fileToRead() {
     std::ranges::for_each(files_, pathOf);  // refuses names that look like another one
     const std::lock_guard lock(mutex_);
     imported_.clear();
-    if (!areCopied()) {
-        joined_.clear();
+    if (!areSeveral()) {
         read_ = identityOf(files_.front());
         return files_.front();
     }
     const QString place = newPlace();
-    if (!areSeveral()) {
-        copy_growing_trace(files_.front().toStdString(), place.toStdString());
-    } else {
-        QStringList readable;
-        for (qsizetype k = 0; k < files_.size(); ++k) {
-            readable << (grows_on_shared_disk(files_[k].toStdString()) ? copyAt(place, k) : files_[k]);
-        }
-        merge_any(pathsOf(readable), place.toStdString(), IfExists::refuse, {}, {});  // its warnings are in the trace
-        for (qsizetype k = 0; k < files_.size(); ++k) {
-            if (readable[k] != files_[k]) {
-                QFile::remove(readable[k]);
-            }
-        }
-    }
+    merge_any(pathsOf(files_), place.toStdString(), IfExists::refuse, {}, {});  // its warnings are in the trace
     joined_ = place;
     return joined_;
 }
 
-bool ViewedFiles::areCopied() const {
-    return areSeveral() || grows_on_shared_disk(files_.front().toStdString());
-}
-
-/// Copies the file to a folder of its own beside `place`, under its name, which messages give.
-QString ViewedFiles::copyAt(const QString& place, qsizetype file) const {
-    const QDir beside = QFileInfo(place).absoluteDir();
-    const QString folder = QString::number(file);
-    beside.mkpath(folder);
-    QString copy = QDir(beside.filePath(folder)).filePath(QFileInfo(files_[file]).fileName());
-    copy_growing_trace(files_[file].toStdString(), copy.toStdString());
-    return copy;
-}
-
 QString ViewedFiles::database() {
     const std::lock_guard lock(mutex_);
-    if (areSeveral() || !joined_.isEmpty()) {
+    if (areSeveral()) {
         return joined_;
     }
     if (const auto now = identityOf(files_.front()); read_.second != 0 && now != read_) {

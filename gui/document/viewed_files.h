@@ -28,18 +28,15 @@ public:
     static QString nameOf(const QStringList& files);
 
     const QStringList& files() const { return files_; }
+    /// True if fileToRead() makes the file anew each time, so that none can be read further.
     bool areSeveral() const { return files_.size() > 1; }
-    /// True if fileToRead() makes the file anew each time, so that none can be read further: several, or one that grows
-    /// on a shared disk.
-    bool areCopied() const;
     /// The files' absolute paths, one a line.
     QString entry() const;
     /// The file, or a place beside the first of several, under their joined name. There need not be such a file; notes
     /// are kept beside it.
     QString path() const { return path_; }
 
-    /// The file to read now. Joins several files anew, and copies those that grow on a shared disk. Throws the errors
-    /// of pathOf(), merge_any() and copy_growing_trace().
+    /// The file to read now. Joins several files anew. Throws the errors of pathOf() and merge_any().
     QString fileToRead();
     /// The SQLite file to query: the trace itself, the joined one, or one that is imported at the first call. Throws
     /// the errors of merge_any(), and Error if another file took the place of the one that fileToRead() gave.
@@ -47,7 +44,6 @@ public:
 
 private:
     QString newPlace();
-    QString copyAt(const QString& place, qsizetype file) const;
 
     const QStringList files_;
     const QString path_;
@@ -56,7 +52,7 @@ private:
     std::unique_ptr<ScratchFolder> folder_;  // made when it is needed
     int places_ = 0;
     std::pair<std::uint64_t, std::uint64_t> read_;  // device and inode of the file that was read; 0: none
-    QString joined_;                                // the last joined or copied trace; empty: the file itself was read
+    QString joined_;                                // the last joined trace of several
     QString imported_;                              // empty: not yet, or the file was read again since
 };
 }  // namespace pipescope

@@ -44,7 +44,7 @@ void tryLoad(QPromise<Loaded>& promise, const std::shared_ptr<ViewedFiles>& file
             promise.addResult(Loaded{growing->next(stop), {}});
             return;
         }
-        if (files->areCopied()) {  // which takes longer than reading
+        if (files->areSeveral()) {  // which takes longer than reading
             promise.addResult(Loaded{loadTrace(files->fileToRead()), {}});
             return;
         }
@@ -335,8 +335,8 @@ void FileTabs::followIfLive(DocumentPage& page) {
     }
     page.setLive(LiveBadge::State::following);
     auto* follower = new TraceFollower(page.files()->files(), &page);
-    // Several files are joined anew each time, and those on a shared disk copied.
-    const auto growing = page.files()->areCopied() ? nullptr : std::make_shared<GrowingTrace>(page.path());
+    // Several files are joined anew each time.
+    const auto growing = page.files()->areSeveral() ? nullptr : std::make_shared<GrowingTrace>(page.path());
     connect(follower, &TraceFollower::grown, this, [this, follower, growing, of = QPointer(&page)] {
         if (of) {
             read(*of, follower->ended() ? nullptr : growing);  // resumes the follower once it is shown

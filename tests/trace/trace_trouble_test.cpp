@@ -1,11 +1,13 @@
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
 #include "trace/open_trace.h"
+#include "trace/sql_query.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -89,6 +91,39 @@ TEST(TraceTrouble, OfEachKindHasARemedyOfItsOwn) {
     EXPECT_THAT(remedy_for(SQLITE_CANTOPEN, "open"), HasSubstr("check that the file and its folder may be written"));
     errno = EMFILE;
     EXPECT_THAT(remedy_for(SQLITE_CANTOPEN, "open"), HasSubstr("too many files are open"));
+}
+
+int refuse_locks(int /*file*/, int command, ...) {
+    errno = EOPNOTSUPP;
+    return command == F_GETLK || command == F_SETLK ? -1 : 0;
+}
+
+/// What SQLite meets on a network disk without locks.
+class DiskWithoutLocks {
+public:
+    DiskWithoutLocks() { set(reinterpret_cast<sqlite3_syscall_ptr>(&refuse_locks)); }
+    DiskWithoutLocks(const DiskWithoutLocks&) = delete;
+    DiskWithoutLocks& operator=(const DiskWithoutLocks&) = delete;
+    ~DiskWithoutLocks() { set(nullptr); }
+
+private:
+    static void set(sqlite3_syscall_ptr call) {
+        sqlite3_vfs* vfs = sqlite3_vfs_find(nullptr);
+        vfs->xSetSystemCall(vfs, "fcntl", call);
+    }
+};
+
+TEST(TraceTrouble, OfADiskThatCannotLockFilesIsNamed) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    const DiskWithoutLocks network;
+    EXPECT_THAT(
+        thrown<TraceError>([&] { open_trace(folder / "t.sqlite"); }),
+        AllOf(HasSubstr("t.sqlite"), HasSubstr("cannot lock files"), HasSubstr("copy the file to a local disk")));
+    EXPECT_THAT(thrown<SqlError>([&] { query_sql(folder / "t.sqlite", "SELECT * FROM PIPESCOPE_RUN"); }),
+                HasSubstr("copy the file to a local disk"));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "new.sqlite", IfExists::refuse); }),
+                HasSubstr("write to a local disk"));
 }
 
 TEST(TraceTrouble, AFileThatAnotherWriterHoldsIsAnErrorAndNoHang) {

@@ -178,37 +178,8 @@ TEST_F(LiveTrace, WaitsForTheFirstTask) {
     EXPECT_EQ(failed.count(), 0);
 }
 
-/// Names the folder as one that other hosts write to.
-class SharedFolder {
-public:
-    explicit SharedFolder(const std::filesystem::path& folder) {
-        qputenv("PIPESCOPE_SHARED_DISKS", folder.string().c_str());
-    }
-    SharedFolder(const SharedFolder&) = delete;
-    SharedFolder& operator=(const SharedFolder&) = delete;
-    ~SharedFolder() { qunsetenv("PIPESCOPE_SHARED_DISKS"); }
-};
-
-TEST_F(LiveTrace, OnASharedDiskIsFollowedByCopies) {
-    const SharedFolder shared(path_.parent_path());
-    configure();
-    record(0);
-    open();
-    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
-    ASSERT_TRUE(
-        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
-    EXPECT_NE(window_.files().document()->path, QString::fromStdString(path_.string())) << "it is read from a copy";
-    EXPECT_EQ(window_.page()->path(), QString::fromStdString(path_.string()));
-    record(1);
-    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(2); }, kPatience));
-    record(2);
-    writer_->close();
-    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::ended; }, kPatience));
-    EXPECT_EQ(shown(), tasksOf(3));
-}
-
-/// The ranks of one run, each with half of the lanes, on a local disk and on a shared one.
-class LiveRanks : public LiveTrace, public testing::WithParamInterface<bool> {
+/// The ranks of one run, each with half of the lanes.
+class LiveRanks : public LiveTrace {
 protected:
     void SetUp() override {
         LiveTrace::SetUp();
@@ -254,11 +225,7 @@ protected:
     std::vector<TraceWriter> writers_;
 };
 
-TEST_P(LiveRanks, GrowTogether) {
-    std::optional<SharedFolder> shared;
-    if (GetParam()) {
-        shared.emplace(path_.parent_path());
-    }
+TEST_F(LiveRanks, GrowTogether) {
     recordOn(0, 0);
     recordOn(1, 0);
     window_.files().open(files_);
@@ -278,7 +245,7 @@ TEST_P(LiveRanks, GrowTogether) {
     ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::ended; }, kPatience));
 }
 
-TEST_P(LiveRanks, ShareATabBesideAnotherRun) {
+TEST_F(LiveRanks, ShareATabBesideAnotherRun) {
     recordOn(0, 0);
     recordOn(1, 0);
     const auto other = temporaryPath("another_run.sqlite");
@@ -288,8 +255,5 @@ TEST_P(LiveRanks, ShareATabBesideAnotherRun) {
     EXPECT_EQ(window_.files().pages().front()->files()->files(), files_);
     EXPECT_EQ(window_.page()->path().toStdString(), other.string());
 }
-
-INSTANTIATE_TEST_SUITE_P(Disks, LiveRanks, testing::Bool(),
-                         [](const auto& disk) { return disk.param ? "Shared" : "Local"; });
 }  // namespace
 }  // namespace pipescope
