@@ -145,11 +145,6 @@ std::int64_t TraceWriter::add_range(const NvtxRecord& range) {
     return impl_->db.getLastInsertRowid();
 }
 
-void TraceWriter::set_range_json(std::int64_t row, std::string_view json) {
-    impl_->write(
-        [&] { impl_->statements->run("UPDATE NVTX_EVENTS SET jsonText = ? WHERE rowid = ?", std::string(json), row); });
-}
-
 void TraceWriter::add_thread_name(std::int64_t global_tid, std::string_view name) {
     impl_->write([&] {
         if (!impl_->named_threads.insert(global_tid).second) {  // the table has no index, and may have many threads

@@ -46,8 +46,6 @@ public:
     /// Adds all slices, and the lanes unless at least as many were set.
     void add_timeline(const Timeline& timeline);
     std::int64_t add_range(const NvtxRecord& range);
-    /// Sets a range's structured payload: its column jsonText.
-    void set_range_json(std::int64_t row, std::string_view json);
     /// Replaces the thread's name. A global tid is pid << 24 | tid, as in nsys.
     void add_thread_name(std::int64_t global_tid, std::string_view name);
     void add_process(std::int64_t global_pid, std::int64_t pid, std::string_view name);

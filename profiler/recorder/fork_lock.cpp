@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <array>
 #include <memory>
 #include <vector>
 
@@ -11,7 +10,7 @@ namespace {
 /// Its own lock is taken first, so that the lists do not change during a fork.
 struct Held {
     std::mutex mutex;
-    std::array<std::vector<std::mutex*>, 2> by_rank;
+    std::vector<std::mutex*> mutexes;
 };
 
 /// Global, since a fork has no context; never destroyed.
@@ -22,27 +21,23 @@ Held& held() {
 
 void take_all() {
     held().mutex.lock();
-    for (const auto& rank : held().by_rank) {
-        for (std::mutex* mutex : rank) {
-            mutex->lock();
-        }
+    for (std::mutex* mutex : held().mutexes) {
+        mutex->lock();
     }
 }
 
 void give_all_back() {
-    for (const auto& rank : held().by_rank) {
-        for (std::mutex* mutex : rank) {
-            mutex->unlock();
-        }
+    for (std::mutex* mutex : held().mutexes) {
+        mutex->unlock();
     }
     held().mutex.unlock();
 }
 }  // namespace
 
-void hold_across_forks(std::mutex& mutex, LockRank rank) {
+void hold_across_forks(std::mutex& mutex) {
     static const int registered = pthread_atfork(take_all, give_all_back, give_all_back);
     static_cast<void>(registered);
     const std::scoped_lock lock(held().mutex);
-    held().by_rank[static_cast<std::size_t>(rank)].push_back(&mutex);
+    held().mutexes.push_back(&mutex);
 }
 }  // namespace pipescope

@@ -44,7 +44,7 @@ std::string valid_text(std::string_view text) {
 NameRegistry::NameRegistry() {
     list<std::string>().emplace_back("(omitted: the program uses too many different texts)");
     text_numbers_.emplace(list<std::string>().back(), kTooManyTexts);
-    hold_across_forks(mutex_, LockRank::inner);
+    hold_across_forks(mutex_);
 }
 
 NameRegistry& NameRegistry::of_process() {

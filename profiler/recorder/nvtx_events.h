@@ -9,22 +9,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 
 namespace pipescope {
-/// Data attached to an event.
+/// Data attached to an event. The first one's schema names an event that has no other name.
 struct PayloadSpan {
     const nvtxPayloadData_t* data = nullptr;
     std::size_t count = 0;
 };
-
-/// A PayloadSpan as text, on its way to the drain thread.
-struct EventPayload {
-    std::optional<std::uint64_t> number;  ///< number in PayloadSchemas; empty: there was no space
-    std::string name;                     ///< the schema's; may be empty
-};
-EventPayload payload_of(const nvtxPayloadData_t* data, std::size_t count);
+/// The number of that name in the registry.
+std::uint32_t name_of(PayloadSpan payload);
 
 /// A named number, such as a counter's value.
 struct NamedNumber {
@@ -32,14 +25,8 @@ struct NamedNumber {
     PayloadType type = PayloadType::none;
     std::uint64_t bits = 0;
 };
-/// Bytes with a name from the registry instead of the schema's name.
-struct NamedPayload {
-    std::uint32_t text = 0;
-    PayloadSpan payload;
-};
 
-// No effect without a recording. `source` says what the event holds: a PayloadSpan, whose schema names it, or the
-// number of a text in the registry; for marks also one of the two above.
+// No effect without a recording. `source` names the event: a PayloadSpan, for marks also a NamedNumber.
 
 template <class Source>
 int emit_push(std::uint32_t domain, Source source);
@@ -63,7 +50,4 @@ void set_slot(const nvtxExtModuleSegment_t& slots, std::size_t id, Function* fun
 
 /// Attaches counters (nvToolsExtCounters.h); nvtx_counters.cpp. Returns 1, or 0 for another module.
 int attach_nvtx_counters(nvtxExtModuleInfo_t& module);
-
-/// Attaches functions for synchronization objects of the program; nvtx_sync.cpp.
-void attach_nvtx_sync(const NvtxExportTableCallbacks& callbacks);
 }  // namespace pipescope

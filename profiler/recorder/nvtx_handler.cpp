@@ -74,40 +74,17 @@ void set_message(RangeEvent& event, ThreadLog& log, const nvtxEventAttributes_t&
     }
 }
 
-/// Only for events with a payload: costs a few µs.
-[[gnu::noinline]] void set_payload(RangeEvent& event, ThreadLog& log, PayloadSpan span, bool name_it) {
-    const EventPayload payload = payload_of(span.data, span.count);
-    event.payload_type = payload.number ? PayloadType::schema : PayloadType::none;
-    event.payload = payload.number.value_or(0);
-    if (name_it) {
-        set_text(event, log, payload.name);
-    }
-    event.truncated = event.truncated || !payload.number;
-}
-
 RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, PayloadSpan payload) {
     RangeEvent event = make_event(type, domain, log);
-    set_payload(event, log, payload, true);
-    return event;
-}
-
-/// For a text of the registry, by its number.
-RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, std::uint32_t text) {
-    RangeEvent event = make_event(type, domain, log);
-    event.text = text;
+    event.text = name_of(payload);
     return event;
 }
 
 RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, NamedNumber number) {
-    RangeEvent event = make_event(type, domain, log, number.text);
+    RangeEvent event = make_event(type, domain, log);
+    event.text = number.text;
     event.payload_type = number.type;
     event.payload = number.bits;
-    return event;
-}
-
-RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, NamedPayload payload) {
-    RangeEvent event = make_event(type, domain, log, payload.text);
-    set_payload(event, log, payload.payload, false);
     return event;
 }
 
@@ -126,10 +103,9 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, cons
         event.payload = payload_bits(*attributes, event.payload_type);
     }
     set_message(event, log, *attributes);
-    if (attributes->payloadType == NVTX_PAYLOAD_TYPE_EXT) {
+    if (attributes->payloadType == NVTX_PAYLOAD_TYPE_EXT && attributes->messageType == NVTX_MESSAGE_UNKNOWN) {
         const auto* const data = reinterpret_cast<const nvtxPayloadData_t*>(attributes->payload.ullValue);
-        const bool is_nameless = attributes->messageType == NVTX_MESSAGE_UNKNOWN;
-        set_payload(event, log, {data, static_cast<std::size_t>(attributes->reserved0)}, is_nameless);
+        event.text = name_of({data, static_cast<std::size_t>(attributes->reserved0)});
     }
     return event;
 }
@@ -221,10 +197,7 @@ void emit_end(std::uint64_t range) {
 template int emit_push(std::uint32_t, PayloadSpan);
 template void emit_mark(std::uint32_t, PayloadSpan);
 template void emit_mark(std::uint32_t, NamedNumber);
-template void emit_mark(std::uint32_t, NamedPayload);
-template void emit_mark(std::uint32_t, std::uint32_t);
 template std::uint64_t emit_start(std::uint32_t, PayloadSpan);
-template std::uint64_t emit_start(std::uint32_t, std::uint32_t);
 
 namespace {
 // One function per callback, in the order of NVTX's tables.
@@ -349,7 +322,6 @@ int attach_nvtx_handler(NvtxGetExportTableFunc_t get_export_table) {
     attach_core(*callbacks);
     attach_core2(*callbacks);
     attach_nvtx_resources(*callbacks);
-    attach_nvtx_sync(*callbacks);
     attached.store(true, std::memory_order_relaxed);  // informative only, without ordering
     return 1;
 }

@@ -1,55 +1,40 @@
-// The payload extension of NVTX (nvToolsExtPayload.h): schemas and enums registered by a program, and events with data
-// of these types. It attaches separately from NVTX itself, through its own symbol.
+// The payload extension of NVTX (nvToolsExtPayload.h). An event is named after the schema of its payload, whose bytes
+// are not recorded. The extension attaches separately from NVTX itself, through its own symbol.
 
 #include "profiler/recorder/nvtx_events.h"
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/nvtx_table.h"
-#include "profiler/recorder/payload_schemas.h"
+#include "profiler/recorder/registered_names.h"
 
 #include <nvtx3/nvToolsExtPayload.h>
 
-#include <string>
+#include <memory>
 
 namespace pipescope {
 namespace {
-std::string text_of(const char* text) {
-    return text == nullptr ? std::string{} : std::string(text);
+constexpr const char* kNameless = "";
+
+RegisteredNames& schemas() {
+    static RegisteredNames& one = *std::make_unique<RegisteredNames>(kNameless).release();
+    return one;
 }
 
 std::uint64_t register_schema(nvtxDomainHandle_t, const nvtxPayloadSchemaAttr_t* attributes) {
-    if (attributes == nullptr || attributes->entries == nullptr) {
+    if (attributes == nullptr) {
         return 0;
     }
     const auto has = [&](std::uint64_t field) { return (attributes->fieldMask & field) != 0; };
-    PayloadSchema schema;
-    schema.name = has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME) ? text_of(attributes->name) : std::string{};
-    schema.size = has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE) ? attributes->payloadStaticSize : 0;
-    schema.align = has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT) ? attributes->packAlign : 0;
-    schema.is_union = attributes->type == NVTX_PAYLOAD_SCHEMA_TYPE_UNION ||
-                      attributes->type == NVTX_PAYLOAD_SCHEMA_TYPE_UNION_WITH_INTERNAL_SELECTOR;
-    for (std::size_t k = 0; k < attributes->numEntries; ++k) {
-        const nvtxPayloadSchemaEntry_t& entry = attributes->entries[k];
-        schema.entries.push_back(
-            {entry.type, entry.flags, text_of(entry.name), entry.arrayOrUnionDetail, entry.offset});
-    }
-    const bool has_id = has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID);
-    return PayloadSchemas::of_process().add(std::move(schema), has_id ? attributes->schemaId : 0);
+    return schemas().add(utf8(has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME) ? attributes->name : kNameless),
+                         has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID) ? attributes->schemaId : 0);
 }
 
+/// An enum needs a number as a schema does, since entries refer to both.
 std::uint64_t register_enum(nvtxDomainHandle_t, const nvtxPayloadEnumAttr_t* attributes) {
-    if (attributes == nullptr || attributes->entries == nullptr) {
+    if (attributes == nullptr) {
         return 0;
     }
-    PayloadEnum values;
-    values.name = text_of(attributes->name);
-    values.size = attributes->sizeOfEnum;
-    for (std::size_t k = 0; k < attributes->numEntries; ++k) {
-        const nvtxPayloadEnum_t& entry = attributes->entries[k];
-        values.values.emplace_back(text_of(entry.name), entry.value);
-        values.are_flags = values.are_flags || entry.isFlag != 0;
-    }
     const bool has_id = (attributes->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID) != 0;
-    return PayloadSchemas::of_process().add(std::move(values), has_id ? attributes->schemaId : 0);
+    return schemas().add(kNameless, has_id ? attributes->schemaId : 0);
 }
 
 std::uint64_t register_scope(nvtxDomainHandle_t, const nvtxScopeAttr_t* attributes) {
@@ -65,13 +50,10 @@ int push_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::
 nvtxRangeId_t start_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
     return emit_start(from_handle(domain), PayloadSpan{data, count});
 }
-// A payload given at a range's end becomes a mark there: a row has one payload, that of the start.
-int pop_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
-    emit_mark(from_handle(domain), PayloadSpan{data, count});
+int pop_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t*, std::size_t) {
     return emit_pop(from_handle(domain));
 }
-void end_payload(nvtxDomainHandle_t domain, nvtxRangeId_t id, const nvtxPayloadData_t* data, std::size_t count) {
-    emit_mark(from_handle(domain), PayloadSpan{data, count});
+void end_payload(nvtxDomainHandle_t, nvtxRangeId_t id, const nvtxPayloadData_t*, std::size_t) {
     emit_end(id);
 }
 void submit_event(nvtxDomainHandle_t, const nvtxPayloadData_t*, std::size_t) {
@@ -85,18 +67,8 @@ std::uint8_t domain_is_enabled(nvtxDomainHandle_t) {
 }
 }  // namespace
 
-EventPayload payload_of(const nvtxPayloadData_t* data, std::size_t count) {
-    PayloadSchemas& schemas = PayloadSchemas::of_process();
-    EventPayload payload;
-    std::string json;
-    for (std::size_t k = 0; data != nullptr && k < count; ++k) {
-        json += (k == 0 ? "" : ",") + schemas.to_json(data[k].schemaId, data[k].payload, data[k].size);
-        if (payload.name.empty()) {
-            payload.name = schemas.name_of(data[k].schemaId);
-        }
-    }
-    payload.number = schemas.keep(count == 1 ? std::move(json) : "[" + json + "]");
-    return payload;
+std::uint32_t name_of(PayloadSpan payload) {
+    return schemas().text_of(payload.data == nullptr || payload.count == 0 ? 0 : payload.data->schemaId);
 }
 
 int attach_nvtx_extension(nvtxExtModuleInfo_t* module) {

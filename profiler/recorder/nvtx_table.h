@@ -47,9 +47,8 @@ std::string_view utf8(const char* text);
 std::string utf8(const wchar_t* wide);
 /// A text that the registry holds, by NVTX's handle. Empty if there is none.
 std::string registered_text(const void* handle);
-/// The message of nvtxResourceAttributes_t or nvtxSyncUserAttributes_t. Empty if there is none.
-template <class Attributes>
-std::string message_of(const Attributes& attributes) {
+/// The message of a resource. Empty if there is none.
+inline std::string message_of(const nvtxResourceAttributes_t& attributes) {
     switch (attributes.messageType) {
         case NVTX_MESSAGE_TYPE_ASCII: return std::string(utf8(attributes.message.ascii));
         case NVTX_MESSAGE_TYPE_UNICODE: return utf8(attributes.message.unicode);

@@ -8,9 +8,8 @@ namespace pipescope {
 /// Event types, with the numbers of nsys.
 enum class RangeType : std::uint8_t { mark = 34, push_pop = 59, start_end = 60 };
 
-/// NVTX's payload types, with the numbers of nvtxPayloadType_t. `schema`: the payload is the number of a text in
-/// PayloadSchemas.
-enum class PayloadType : std::uint8_t { none = 0, u64 = 1, i64 = 2, f64 = 3, u32 = 4, i32 = 5, f32 = 6, schema = 7 };
+/// NVTX's payload types, with the numbers of nvtxPayloadType_t.
+enum class PayloadType : std::uint8_t { none = 0, u64 = 1, i64 = 2, f64 = 3, u32 = 4, i32 = 5, f32 = 6 };
 
 /// A range or mark on its way from the emitting thread to the drain thread. Texts and domains are numbers of the
 /// NameRegistry. Times: recording_clock_ns().

@@ -1,6 +1,5 @@
 #include "profiler/recorder/range_sink.h"
 
-#include "profiler/recorder/payload_schemas.h"
 #include "trace/cupti_rows.h"
 
 #include <algorithm>
@@ -16,8 +15,7 @@ constexpr int kDomainDestroyEvent = 76;
 void set_payload(NvtxRecord& record, const RangeEvent& range) {
     const auto low = static_cast<std::uint32_t>(range.payload);
     switch (range.payload_type) {
-        case PayloadType::none:
-        case PayloadType::schema: break;
+        case PayloadType::none: break;
         case PayloadType::u64: record.uint64_value = range.payload; break;
         case PayloadType::i64: record.int64_value = std::bit_cast<std::int64_t>(range.payload); break;
         case PayloadType::f64: record.double_value = std::bit_cast<double>(range.payload); break;
@@ -110,9 +108,6 @@ void RangeSink::write(const RangeEvent& range, std::uint32_t end_tid) {
     set_payload(record_, range);
     const std::int64_t row = writer_.add_range(record_);
     ++rows_;
-    if (range.payload_type == PayloadType::schema) {
-        writer_.set_range_json(row, PayloadSchemas::of_process().take(range.payload));
-    }
     if (range.domain == engine_domain_ && engine_domain_ != 0 && record_.end &&
         range.payload_type == PayloadType::u64) {
         write_task(range, row);

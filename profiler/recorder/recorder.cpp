@@ -2,7 +2,6 @@
 
 #include "profiler/recorder/device_recording.h"
 #include "profiler/recorder/nvtx_handler.h"
-#include "profiler/recorder/payload_schemas.h"
 #include "profiler/recorder/range_sink.h"
 #include "profiler/recorder/recording.h"
 #include "profiler/recorder/recording_clock.h"
@@ -316,7 +315,6 @@ void Recorder::Impl::finish() {
              fmt::format("the program submitted {} with times of its own clocks, which are not recorded",
                          counted(deferred, "event or batch", "events or batches"))});
     }
-    PayloadSchemas::of_process().forget_waiting();  // of lost ranges
     if (devices) {
         devices->finish();
     }

@@ -19,7 +19,7 @@ constinit std::atomic<std::uint64_t> running_recording{0};
 namespace {
 /// State shared by the running recording and the program's threads. Outlives every recording and thread.
 struct Shared {
-    Shared() { hold_across_forks(mutex, LockRank::inner); }
+    Shared() { hold_across_forks(mutex); }
 
     std::mutex mutex;
     bool claimed = false;

@@ -82,7 +82,7 @@ TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
         NvtxRecord range;
         range.text = "r";
         range.end = 5;
-        writer.set_range_json(writer.add_range(range), R"({"bytes": 4096})");
+        writer.add_range(range);
         writer.add_overhead({"drain thread", "cpu_ns", 5});
         writer.add_overhead({"drain thread", "rows", 1});
         add_device_sample(writer);

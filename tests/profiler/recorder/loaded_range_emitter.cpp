@@ -38,8 +38,10 @@ extern "C" __attribute__((visibility("default"))) void emit_from_loaded_library(
     event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
     event.message.registered = nvtxDomainRegisterStringA(domain, "all-reduce");
     const Transfer transfer{4096};
-    NVTX_PAYLOAD_EVTATTR_SET(&event, register_transfer(domain), &transfer, sizeof transfer);
+    const nvtxPayloadData_t data{register_transfer(domain), sizeof transfer, &transfer};
+    NVTX_PAYLOAD_EVTATTR_SET(&event, data.schemaId, &transfer, sizeof transfer);
     nvtxDomainRangePushEx(domain, &event);
+    nvtxMarkPayload(domain, &data, 1);
     nvtxDomainRangePop(domain);
     const nvtxRangeId_t across = nvtxRangeStartA("across threads");
     std::thread([across] { nvtxRangeEnd(across); }).join();

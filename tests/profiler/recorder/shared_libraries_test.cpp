@@ -76,10 +76,11 @@ TEST_F(SharedLibraries, AreHeardByTheProgramsOwnRecorder) {
     ASSERT_EQ(run(LIBRARY_PROGRAM), 0);
     EXPECT_EQ(ranges(), kAll);
     EXPECT_EQ(
-        one("SELECT d.text || '/' || c.text || ' ' || r.jsonText FROM NVTX_EVENTS r JOIN NVTX_EVENTS d ON "
-            "d.eventType = 75 AND d.domainId = r.domainId JOIN NVTX_EVENTS c ON c.eventType = 33 AND c.domainId = "
-            "r.domainId AND c.category = r.category WHERE r.text = 'all-reduce'"),
-        "loaded library/collective {\"bytes\":4096}");
+        one("SELECT d.text || '/' || c.text FROM NVTX_EVENTS r JOIN NVTX_EVENTS d ON d.eventType = 75 AND d.domainId = "
+            "r.domainId JOIN NVTX_EVENTS c ON c.eventType = 33 AND c.domainId = r.domainId AND c.category = r.category "
+            "WHERE r.text = 'all-reduce'"),
+        "loaded library/collective");
+    EXPECT_EQ(one("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'transfer'"), "1") << "by NVTX's extension";
     EXPECT_THAT(TraceReader(trace()).diagnostics(), IsEmpty());
 }
 
