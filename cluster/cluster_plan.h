@@ -45,7 +45,7 @@ struct ClusterCandidate {
     int missing_nodes = 0;       ///< spares that the cluster does not have
     CheckpointPlan checkpoints;  ///< its effective share counts waits for repairs too
     double run_hours = 0;        ///< of all steps, with failures, checkpoints and waits for repairs
-    double wait_hours = 0;       ///< of these, those in which all spare nodes are in repair: repair_wait_hours()
+    double wait_hours = 0;       ///< of these, those in which all spare nodes are in repair: repair_waits_by_spares()
     double cost = 0;             ///< of the run's nodes and spares: price, or device-hours if the price is not known
     bool pareto = false;  ///< no other has as short a run, as low a cost and as few devices, and is better in one
     std::string reason;   ///< what its step consists of

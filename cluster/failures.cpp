@@ -91,9 +91,4 @@ std::vector<double> repair_waits_by_spares(double hours, double hours_between, d
     }
     return waits;
 }
-
-double repair_wait_hours(double hours, double hours_between, double repair_hours, int spares) {
-    const std::vector<double> waits = repair_waits_by_spares(hours, hours_between, repair_hours, spares);
-    return waits.size() > static_cast<std::size_t>(spares) ? waits.back() : 0;
-}
 }  // namespace pipescope

@@ -30,13 +30,12 @@ CheckpointPlan best_checkpoints(const Failures& failures);
 int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_hours, double most_risk = 0.01);
 
 /// Mean time in which a run stands still, because a node fails while all spares are in repair and the first one is not
-/// back yet. All nodes are good when it starts; none fails while it stands still. `hours`: of the run without these
-/// waits, with restarts; `hours_between`: mean between failures of the nodes that run, together. Waits follow Erlang's
-/// loss formula, with spares as servers, for any distribution of repair times. So they are exact without spares and in
-/// the long run. Until the first repair could end, the formula takes the failures so far for those in repair, and no
-/// more waiting than in the long run. Error of the run's whole time, against sampled runs with repairs of equal length:
-/// below 1 % up to two nodes in repair in the mean or from 20 repair times on; up to 7 % with ten in repair.
-double repair_wait_hours(double hours, double hours_between, double repair_hours, int spares);
-/// Likewise with 0 spares, 1 and so on, up to `most_spares`; shorter if more would save nothing.
+/// back yet: with 0 spares, 1 and so on, up to `most_spares`; shorter if more would save nothing. All nodes are good
+/// when it starts; none fails while it stands still. `hours`: of the run without these waits, with restarts;
+/// `hours_between`: mean between failures of the nodes that run, together. Waits follow Erlang's loss formula, with
+/// spares as servers, for any distribution of repair times. So they are exact without spares and in the long run. Until
+/// the first repair could end, the formula takes the failures so far for those in repair, and no more waiting than in
+/// the long run. Error of the run's whole time, against sampled runs with repairs of equal length: below 1 % up to two
+/// nodes in repair in the mean or from 20 repair times on; up to 7 % with ten in repair.
 std::vector<double> repair_waits_by_spares(double hours, double hours_between, double repair_hours, int most_spares);
 }  // namespace pipescope

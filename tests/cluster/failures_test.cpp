@@ -111,7 +111,8 @@ TEST(Failures, RunsWaitForRepairsAsSampledRunsDo) {
         const double hours = each.repairs * kRepair;
         const int runs = static_cast<int>(100'000 / std::max(1.0, each.in_repair * each.repairs));
         const double sampled = hours + sampled_wait(hours, between, kRepair, each.spares, runs);
-        EXPECT_NEAR((hours + repair_wait_hours(hours, between, kRepair, each.spares)) / sampled, 1, each.error)
+        EXPECT_NEAR((hours + repair_waits_by_spares(hours, between, kRepair, each.spares).back()) / sampled, 1,
+                    each.error)
             << each.in_repair << " in repair, " << each.spares << " spares, " << each.repairs << " repair times";
     }
     // Of a cluster of a hundred thousand nodes, one in ten in repair: each further spare saves time.
@@ -121,9 +122,9 @@ TEST(Failures, RunsWaitForRepairsAsSampledRunsDo) {
         ASSERT_LE(waits[k], waits[k - 1]) << k;
     }
     EXPECT_LT(waits.back(), 1e-9);
-    EXPECT_EQ(repair_wait_hours(1000, 0.0024, 24, 5000), waits[5000]);
-    EXPECT_EQ(repair_wait_hours(100, 0, 24, 0), 0);
-    EXPECT_EQ(repair_wait_hours(100, 10, 0, 0), 0);
+    EXPECT_EQ(repair_waits_by_spares(1000, 0.0024, 24, 5000).back(), waits[5000]);
+    EXPECT_EQ(repair_waits_by_spares(100, 0, 24, 0), std::vector<double>{0});
+    EXPECT_EQ(repair_waits_by_spares(100, 10, 0, 0), std::vector<double>{0});
 }
 }  // namespace
 }  // namespace pipescope
