@@ -179,20 +179,18 @@ void add_kinds(const Timeline& before, const Timeline& after, bool joins_backwar
         group.kind = kind;
         return group;
     };
-    const SplitBackwards split_before(before.slices);
-    for (const Slice& slice : before.slices) {
-        TaskGroup& group = group_of(slice.key.kind);
-        note_half(group, split_before.half_of(slice.key));
-        group.before += slice.duration();
-        ++group.tasks_before;
-    }
-    const SplitBackwards split_after(after.slices);
-    for (const Slice& slice : after.slices) {
-        TaskGroup& group = group_of(slice.key.kind);
-        note_half(group, split_after.half_of(slice.key));
-        group.after += slice.duration();
-        ++group.tasks_after;
-    }
+    const auto sum = [&](const std::vector<Slice>& slices, Nanoseconds TaskGroup::*time,
+                         std::int64_t TaskGroup::*tasks) {
+        const SplitBackwards split(slices);
+        for (const Slice& slice : slices) {
+            TaskGroup& group = group_of(slice.key.kind);
+            note_half(group, split.half_of(slice.key));
+            group.*time += slice.duration();
+            ++(group.*tasks);
+        }
+    };
+    sum(before.slices, &TaskGroup::before, &TaskGroup::tasks_before);
+    sum(after.slices, &TaskGroup::after, &TaskGroup::tasks_after);
     for (const auto& [kind, group] : kinds) {
         runs.kinds.push_back(group);
     }

@@ -6,7 +6,6 @@
 #include "engine/gpipe.h"
 #include "profiler/memory/lane_memory.h"
 #include "schedule/micro_batches.h"
-#include "schedule/placement.h"
 #include "schedule/schedules.h"
 #include "simulator/memory_model.h"
 #include "simulator/pipeline_graph.h"
@@ -176,32 +175,11 @@ std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uin
     });
     const std::int64_t samples = needs_two ? 3 : between(1, 4);
     std::vector<PipelineOptions> pipelines;
-    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b,
+                                    Schedule::zero_bubble_h1, Schedule::zero_bubble_v}) {
+        const bool any_number = schedule == Schedule::gpipe || schedule == Schedule::one_f_one_b;
         for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
-            const bool interleaved = schedule == Schedule::interleaved_1f1b;
-            const std::int64_t lanes = interleaved ? 2 : between(2, 3);
-            const std::int64_t partitions = interleaved ? 4 : lanes;
-            if (partitions > layers) {
-                continue;
-            }
-            PipelineOptions options;
-            options.balance = random_balance(layers, partitions, between);
-            options.schedule = schedule;
-            options.checkpoint = mode;
-            options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
-            options.chunks = interleaved ? 2 * between(1, 3) : between(1, 6);
-            const bool uneven = samples > 1 && options.chunks > 1 && between(0, 3) == 0;
-            options.batch = options.chunks * samples - (uneven ? 1 : 0);
-            if (interleaved) {
-                options.placement =
-                    placement_in_turn(static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
-            }
-            pipelines.push_back(std::move(options));
-        }
-    }
-    for (const Schedule schedule : {Schedule::zero_bubble_h1, Schedule::zero_bubble_v}) {
-        for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
-            const std::int64_t lanes = between(2, 3);
+            const std::int64_t lanes = schedule == Schedule::interleaved_1f1b ? 2 : between(2, 3);
             const auto partitions =
                 static_cast<std::int64_t>(usual_partitions(schedule, static_cast<std::size_t>(lanes)));
             if (partitions > layers) {
@@ -212,8 +190,8 @@ std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uin
             options.schedule = schedule;
             options.checkpoint = mode;
             options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
-            options.chunks = between(1, 3) * 2;
-            const bool uneven = samples > 1 && between(0, 3) == 0;
+            options.chunks = any_number ? between(1, 6) : 2 * between(1, 3);
+            const bool uneven = samples > 1 && options.chunks > 1 && between(0, 3) == 0;
             options.batch = options.chunks * samples - (uneven ? 1 : 0);
             options.placement =
                 placement_of(schedule, static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
