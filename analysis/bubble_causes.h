@@ -1,7 +1,7 @@
 #pragma once
 
 #include "analysis/step_graph.h"
-#include "simulator/hardware.h"
+#include "hardware/hardware.h"
 
 #include <array>
 #include <cstdint>

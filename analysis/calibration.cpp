@@ -2,14 +2,14 @@
 
 #include "analysis/measured_steps.h"
 #include "analysis/replay.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 #include "schedule/checkpoint.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/contention.h"
-#include "simulator/pipeline_graph.h"
-#include "simulator/task_costs.h"
+#include "simulator/clock/contention.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_costs.h"
 
 #include <fmt/format.h>
 

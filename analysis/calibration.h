@@ -1,8 +1,8 @@
 #pragma once
 
 #include "analysis/recorded_run.h"
-#include "balance/profile.h"
-#include "schedule/machine_load.h"
+#include "base/machine_load.h"
+#include "profiler/profile/profile.h"
 #include "schedule/timeline.h"
 #include "simulator/pipeline_options.h"
 

@@ -1,7 +1,7 @@
 #include "analysis/compared_bubbles.h"
 
 #include "analysis/stored_simulation.h"
-#include "schedule/sample_statistics.h"
+#include "base/sample_statistics.h"
 
 #include <algorithm>
 #include <map>

@@ -2,8 +2,8 @@
 
 #include "analysis/step_peaks.h"
 #include "analysis/task_join.h"
-#include "schedule/error.h"
-#include "schedule/sample_statistics.h"
+#include "base/error.h"
+#include "base/sample_statistics.h"
 
 #include <algorithm>
 #include <cmath>

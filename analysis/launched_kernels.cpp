@@ -1,7 +1,7 @@
 #include "analysis/launched_kernels.h"
 
-#include "trace/device_launches.h"
-#include "trace/launch_attribution.h"
+#include "trace/store/device_launches.h"
+#include "trace/store/launch_attribution.h"
 
 #include <algorithm>
 #include <cstddef>

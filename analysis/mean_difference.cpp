@@ -1,6 +1,6 @@
 #include "analysis/mean_difference.h"
 
-#include "schedule/sample_statistics.h"
+#include "base/sample_statistics.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "analysis/measured_steps.h"
 
-#include "schedule/quantities.h"
+#include "base/quantities.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

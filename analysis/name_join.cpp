@@ -1,6 +1,6 @@
 #include "analysis/name_join.h"
 
-#include "trace/range_tracks.h"
+#include "trace/store/range_tracks.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,14 +1,14 @@
 #include "analysis/recorded_run.h"
 
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/quantities.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/checkpoint.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/pipeline_graph.h"
-#include "simulator/task_costs.h"
-#include "trace/pipeline_json.h"
-#include "trace/process_json.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_costs.h"
+#include "trace/store/pipeline_json.h"
+#include "trace/store/process_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -2,12 +2,12 @@
 
 #include "analysis/step_on_cluster.h"
 #include "analysis/trace_warnings.h"
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 #include "schedule/process_facts.h"
 #include "schedule/task_graph.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/simulation.h"
-#include "trace/opened_trace.h"
+#include "trace/store/opened_trace.h"
 
 #include <cstdint>
 #include <map>

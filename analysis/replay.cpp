@@ -1,11 +1,11 @@
 #include "analysis/replay.h"
 
-#include "schedule/sample_statistics.h"
+#include "base/sample_statistics.h"
 #include "schedule/schedules.h"
-#include "simulator/memory_model.h"
-#include "simulator/pipeline_graph.h"
-#include "simulator/task_clock.h"
-#include "simulator/task_costs.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_clock.h"
+#include "simulator/clock/task_costs.h"
+#include "simulator/memory/memory_model.h"
 
 #include <algorithm>
 #include <limits>

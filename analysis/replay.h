@@ -1,7 +1,7 @@
 #pragma once
 
 #include "analysis/comparison.h"
-#include "simulator/contention.h"
+#include "simulator/clock/contention.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "balance/profile.h"
-#include "schedule/ids.h"
-#include "simulator/advice.h"
+#include "base/ids.h"
+#include "profiler/profile/profile.h"
 #include "simulator/model_flops.h"
 #include "simulator/pipeline_options.h"
+#include "simulator/plan/advice.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>

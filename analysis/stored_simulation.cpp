@@ -1,10 +1,10 @@
 #include "analysis/stored_simulation.h"
 
 #include "analysis/step_peaks.h"
-#include "balance/profile_file.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/schedules.h"
-#include "trace/pipeline_json.h"
-#include "trace/trace_writer.h"
+#include "trace/store/pipeline_json.h"
+#include "trace/store/trace_writer.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

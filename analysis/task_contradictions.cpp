@@ -1,7 +1,7 @@
 #include "analysis/task_contradictions.h"
 
-#include "schedule/quantities.h"
-#include "trace/process_json.h"
+#include "base/quantities.h"
+#include "trace/store/process_json.h"
 
 #include <fmt/format.h>
 

@@ -3,10 +3,10 @@
 #include "analysis/replay.h"
 #include "analysis/task_contradictions.h"
 #include "analysis/trace_profile.h"
-#include "schedule/quantities.h"
+#include "base/quantities.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/open_trace.h"
-#include "trace/process_json.h"
+#include "trace/store/process_json.h"
 
 #include <fmt/format.h>
 

@@ -3,9 +3,9 @@
 #include "analysis/compared_bubbles.h"
 #include "analysis/measured_steps.h"
 #include "analysis/recorded_run.h"
-#include "schedule/machine_load.h"
+#include "base/machine_load.h"
 #include "simulator/simulation.h"
-#include "trace/trace_records.h"
+#include "trace/store/trace_records.h"
 
 #include <cstddef>
 #include <cstdint>

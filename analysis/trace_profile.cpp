@@ -1,8 +1,8 @@
 #include "analysis/trace_profile.h"
 
 #include "analysis/calibration.h"
-#include "schedule/quantities.h"
-#include "schedule/sample_statistics.h"
+#include "base/quantities.h"
+#include "base/sample_statistics.h"
 #include "schedule/schedules.h"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 
 #include "analysis/measured_steps.h"
 #include "analysis/recorded_run.h"
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 #include "schedule/timeline.h"
 #include "simulator/pipeline_options.h"
 

@@ -1,9 +1,9 @@
 #include "analysis/trace_warnings.h"
 
-#include "schedule/quantities.h"
+#include "base/quantities.h"
 #include "simulator/pipeline_options.h"
-#include "trace/process_json.h"
-#include "trace/task_recognition.h"
+#include "trace/foreign/task_recognition.h"
+#include "trace/store/process_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "schedule/machine_load.h"
+#include "base/machine_load.h"
 #include "simulator/pipeline_options.h"
-#include "trace/opened_trace.h"
-#include "trace/process_json.h"
+#include "trace/store/opened_trace.h"
+#include "trace/store/process_json.h"
 
 #include <optional>
 #include <span>

@@ -5,10 +5,10 @@
 #include "analysis/task_join.h"
 #include "analysis/trace_comparison.h"
 #include "analysis/trace_profile.h"
-#include "schedule/quantities.h"
-#include "schedule/sample_statistics.h"
+#include "base/quantities.h"
+#include "base/sample_statistics.h"
 #include "trace/open_trace.h"
-#include "trace/process_json.h"
+#include "trace/store/process_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 #include "balance/automatic_balance.h"
 
 #include "balance/contiguous_partition.h"
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <cmath>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 #include "schedule/balance.h"
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace pipescope {
 // torchgpipe's automatic balancing (torchgpipe.balance), with a profile instead of its own measurements. It feeds the
 // same costs into the same method, block_partition(). A partition that it leaves empty gets a layer, because GPipe
-// would refuse it. For the fastest balance, use find_balance() (simulator/balance_search.h).
+// would refuse it. For the fastest balance, use find_balance() (simulator/search/balance_search.h).
 
 /// Balances forward plus backward time per layer at micro-batches of `samples` samples. Ignores recompute, copies and
 /// memory. Throws BalanceError unless 1 <= partitions <= layers, UsageError unless samples is positive.

@@ -6,7 +6,7 @@
 // squares. Equal layers then spread evenly instead of leaving light parts at the end.
 
 #include "balance/contiguous_partition.h"
-#include "schedule/quantities.h"
+#include "base/quantities.h"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 
 #include "balance/contiguous_partition.h"
 #include "balance/partition_table.h"
-#include "schedule/stop_check.h"
+#include "base/stop_check.h"
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 
 #include "balance/contiguous_partition.h"
 #include "balance/partition_time.h"
-#include "schedule/quantities.h"
+#include "base/quantities.h"
 
 #include <algorithm>
 #include <stdexcept>

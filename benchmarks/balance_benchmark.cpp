@@ -2,8 +2,8 @@
 
 #include "balance/optimal_partition.h"
 #include "benchmarks/random_profile.h"
-#include "simulator/balance_search.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
+#include "simulator/search/balance_search.h"
 
 #include <benchmark/benchmark.h>
 

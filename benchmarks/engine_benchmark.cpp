@@ -2,6 +2,7 @@
 // lanes do not hide the overhead:
 //     taskset -c 0 build/release/bin/engine_benchmark --benchmark_repetitions=5
 
+#include "base/sample_statistics.h"
 #include "engine/gpipe.h"
 #include "engine/gradients/micro_batch_graph.h"
 #include "engine/lanes/task_ranges.h"
@@ -10,7 +11,6 @@
 #include "engine/plain_model.h"
 #include "engine/skips/skip_layout.h"
 #include "models/zoo.h"
-#include "schedule/sample_statistics.h"
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>

@@ -2,7 +2,7 @@
 // --benchmark_repetitions=9 --benchmark_enable_random_interleaving=true and quote the median.
 
 #include "profiler/recorder/recorder.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <benchmark/benchmark.h>
 #include <nvtx3/nvToolsExt.h>

@@ -2,10 +2,10 @@
 // overload, and usable traces of killed processes. Prints a line for each; exits with 1 if a guarantee is broken.
 //   recorder_gates [KILLS]     (50)
 
+#include "base/sample_statistics.h"
 #include "profiler/recorder/recorder.h"
-#include "schedule/sample_statistics.h"
 #include "tests/profiler/recorder/killed_recording.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <fmt/format.h>
 #include <nvtx3/nvToolsExt.h>

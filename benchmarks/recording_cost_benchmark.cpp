@@ -9,6 +9,7 @@
 //
 //     recording_cost_benchmark [MODEL [PAIRS]]
 
+#include "base/sample_statistics.h"
 #include "engine/gpipe.h"
 #include "engine/task_observer.h"
 #include "models/zoo.h"
@@ -16,7 +17,6 @@
 #include "profiler/memory/tracking_allocator.h"
 #include "profiler/recorder/recorder.h"
 #include "profiler/recorder/recording.h"
-#include "schedule/sample_statistics.h"
 
 #include <c10/core/CPUAllocator.h>
 

@@ -2,11 +2,11 @@
 #include "balance/optimal_partition.h"
 #include "benchmarks/random_profile.h"
 #include "schedule/schedules.h"
-#include "simulator/advice.h"
-#include "simulator/balance_search.h"
-#include "simulator/event_engine.h"
-#include "simulator/gpipe_recurrence.h"
-#include "simulator/schedule_search.h"
+#include "simulator/clock/event_engine.h"
+#include "simulator/clock/gpipe_recurrence.h"
+#include "simulator/plan/advice.h"
+#include "simulator/search/balance_search.h"
+#include "simulator/search/schedule_search.h"
 #include "simulator/simulation.h"
 
 #include <benchmark/benchmark.h>

@@ -2,8 +2,8 @@
 // rows/s for "ranges and tasks", including commits every 20,000 rows. Run with --benchmark_repetitions=9 and quote the
 // median.
 
-#include "trace/trace_reader.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_reader.h"
+#include "trace/store/trace_writer.h"
 
 #include <benchmark/benchmark.h>
 #include <unistd.h>

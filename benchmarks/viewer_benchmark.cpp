@@ -18,7 +18,6 @@
 // header.
 //
 // matching: keyed tasks of the trace's steps with a twin in the simulated step. The label lists the others by reason.
-#include "balance/profile_file.h"
 #include "gui/document/step_analysis.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/task_table.h"
@@ -27,8 +26,9 @@
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "gui/window/table_docks.h"
+#include "profiler/profile/profile_file.h"
 #include "simulator/simulation.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <benchmark/benchmark.h>
 

@@ -3,7 +3,7 @@
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
-#include "simulator/memory_fit.h"
+#include "simulator/memory/memory_fit.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simulator/advice.h"
+#include "simulator/plan/advice.h"
 
 #include <nlohmann/json_fwd.hpp>
 

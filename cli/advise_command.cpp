@@ -3,7 +3,7 @@
 #include "analysis/task_contradictions.h"
 #include "analysis/trace_comparison.h"
 #include "analysis/trace_profile.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
 #include "cli/advice_report.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
@@ -11,7 +11,7 @@
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "cli/simulated_pipeline.h"
-#include "schedule/error.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/placement.h"
 #include "trace/open_trace.h"
 

@@ -1,15 +1,15 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "base/number_ranges.h"
 #include "cli/layout_flags.h"
 #include "cli/pipeline_flags.h"
 #include "cli/simulated_pipeline.h"
+#include "profiler/profile/profile.h"
 #include "schedule/schedule_table.h"
 #include "schedule/task_graph.h"
-#include "simulator/balance_search.h"
-#include "simulator/number_ranges.h"
-#include "simulator/planner.h"
-#include "simulator/schedule_comparison.h"
+#include "simulator/plan/planner.h"
+#include "simulator/plan/schedule_comparison.h"
+#include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 
 #include <CLI/App.hpp>

@@ -1,14 +1,14 @@
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/quantities.h"
 #include "cli/answers.h"
 #include "cli/commands.h"
 #include "cli/program.h"
 #include "cli/reports.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/schedules.h"
 #include "schedule/task_key.h"
-#include "simulator/balance_search.h"
-#include "simulator/balanced_pipeline.h"
+#include "simulator/search/balance_search.h"
+#include "simulator/search/balanced_pipeline.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "cli/child_process.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

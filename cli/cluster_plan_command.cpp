@@ -1,15 +1,15 @@
 #include "cli/cluster_plan_command.h"
 
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/number_ranges.h"
 #include "cli/layout_flags.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "cli/stop_signals.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
-#include "schedule/error.h"
-#include "simulator/number_ranges.h"
-#include "simulator/planner.h"
+#include "profiler/profile/profile_file.h"
+#include "simulator/plan/planner.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 #include "cli/demo_report.h"
 
+#include "base/printable.h"
 #include "cli/or_null.h"
 #include "cli/units.h"
-#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "base/machine_load.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
-#include "schedule/machine_load.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,3 +1,5 @@
+#include "base/error.h"
+#include "base/quantities.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/inject_library.h"
@@ -7,14 +9,12 @@
 #include "cli/temporary_trace.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
-#include "cluster/cluster.h"
+#include "hardware/cluster.h"
 #include "profiler/recorder/device_capture.h"
 #include "save/save_error.h"
 #include "save/saved_step.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
-#include "trace/trace_reader.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_reader.h"
+#include "trace/store/trace_writer.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+#include "base/error.h"
+#include "base/number_ranges.h"
 #include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
 #include "cli/layout_flags.h"
@@ -6,9 +8,7 @@
 #include "cli/reports.h"
 #include "cli/stop_signals.h"
 #include "cluster/language_model.h"
-#include "schedule/error.h"
 #include "schedule/schedules.h"
-#include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

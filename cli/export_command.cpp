@@ -1,17 +1,17 @@
 #include "analysis/recorded_run.h"
 #include "analysis/stored_simulation.h"
 #include "analysis/trace_warnings.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
-#include "trace/chrome_export.h"
-#include "trace/csv_export.h"
+#include "trace/foreign/chrome_export.h"
+#include "trace/foreign/task_rules.h"
 #include "trace/open_trace.h"
-#include "trace/task_rules.h"
+#include "trace/store/csv_export.h"
 
 #include <fmt/format.h>
 

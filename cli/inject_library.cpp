@@ -1,6 +1,6 @@
 #include "cli/inject_library.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 namespace pipescope {
 namespace fs = std::filesystem;

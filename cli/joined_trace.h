@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cli/temporary_trace.h"
-#include "trace/run_files.h"
+#include "trace/merge/run_files.h"
 
 #include <CLI/App.hpp>
 
@@ -29,7 +29,7 @@ private:
     std::filesystem::path path_;
 };
 
-// As in trace/run_files.h, of arguments.
+// As in trace/merge/run_files.h, of arguments.
 bool are_of_one_run(const std::vector<std::string>& files);
 std::vector<std::string> without_notes(const std::vector<std::string>& files);
 std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments);

@@ -1,13 +1,13 @@
+#include "base/error.h"
+#include "base/quantities.h"
+#include "base/scratch_folder.h"
+#include "base/thread_start.h"
 #include "cli/child_process.h"
 #include "cli/command_definition.h"
 #include "cli/commands.h"
 #include "cli/program.h"
 #include "cli/stop_signals.h"
 #include "cli/temporary_trace.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
-#include "schedule/scratch_folder.h"
-#include "schedule/thread_start.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -2,17 +2,17 @@
 
 #include "analysis/bubble_causes.h"
 #include "analysis/recorded_run.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/printable.h"
 #include "cli/or_null.h"
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
-#include "schedule/number_text.h"
-#include "schedule/printable.h"
-#include "simulator/memory_fit.h"
+#include "profiler/profile/profile_file.h"
+#include "simulator/memory/memory_fit.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
 #include "analysis/trace_warnings.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
 #include "cli/output_file.h"
@@ -7,13 +8,12 @@
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
+#include "hardware/links_file.h"
 #include "schedule/placement.h"
-#include "schedule/printable.h"
-#include "simulator/links_file.h"
 #include "simulator/pipeline_options.h"
-#include "trace/merge_traces.h"
-#include "trace/process_json.h"
-#include "trace/trace_reader.h"
+#include "trace/merge/merge_traces.h"
+#include "trace/store/process_json.h"
+#include "trace/store/trace_reader.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

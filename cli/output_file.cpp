@@ -1,12 +1,12 @@
 #include "cli/output_file.h"
 
+#include "base/error.h"
 #include "cli/stop_signals.h"
 #include "save/durable_file.h"
 #include "save/save_folder.h"
-#include "schedule/error.h"
 #include "simulator/schedule_file.h"
-#include "trace/trace_file.h"
-#include "trace/trace_parts.h"
+#include "trace/store/trace_file.h"
+#include "trace/store/trace_parts.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

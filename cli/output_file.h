@@ -23,12 +23,12 @@ void check_schedule_output(const std::filesystem::path& path, bool force);
 void check_output_name(const std::filesystem::path& path, bool force);
 
 /// Like check_output() and check_output_name(), for a trace. Without `force`, parts of a former trace of that name
-/// (trace/trace_parts.h) are refused, too: they are all that is left of what a killed run wrote last.
+/// (trace/store/trace_parts.h) are refused, too: they are all that is left of what a killed run wrote last.
 void check_trace_output(const std::filesystem::path& path, bool force);
 void check_trace_name(const std::filesystem::path& path, bool force);
 
-/// Throws Error if an output, file or folder, would get the name of a part of an existing trace (trace/trace_parts.h)
-/// or of a saved step, whether such a part exists or not.
+/// Throws Error if an output, file or folder, would get the name of a part of an existing trace
+/// (trace/store/trace_parts.h) or of a saved step, whether such a part exists or not.
 void check_no_part(const std::filesystem::path& output);
 
 /// Throws Error if `output` names the file `input`, which a command reads, by whatever name, or what belongs to such a

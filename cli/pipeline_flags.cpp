@@ -1,13 +1,13 @@
 #include "cli/pipeline_flags.h"
 
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/number_text.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 #include "cli/program.h"
-#include "schedule/error.h"
+#include "hardware/links_file.h"
 #include "schedule/micro_batches.h"
-#include "schedule/number_text.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
-#include "simulator/links_file.h"
-#include "simulator/number_ranges.h"
 #include "simulator/schedule_file.h"
 
 #include <fmt/format.h>

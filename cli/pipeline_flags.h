@@ -1,10 +1,10 @@
 #pragma once
 
-#include "balance/device_catalogue.h"
-#include "balance/profile.h"
-#include "simulator/balance_algorithm.h"
+#include "hardware/device_catalogue.h"
+#include "profiler/profile/profile.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/pipeline_options.h"
+#include "simulator/search/balance_algorithm.h"
 
 #include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,6 @@
 #include "cli/pipescope_program.h"
 
+#include "base/error.h"
 #include "cli/child_process.h"
 #include "cli/command_definition.h"
 #include "cli/commands.h"
@@ -7,7 +8,6 @@
 #include "cli/profile_from_trace.h"
 #include "cli/program.h"
 #include "cli/shell_completion.h"
-#include "schedule/error.h"
 
 #include <fmt/format.h>
 

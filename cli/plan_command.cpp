@@ -1,4 +1,7 @@
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/number_text.h"
+#include "base/printable.h"
 #include "cli/answers.h"
 #include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
@@ -8,12 +11,9 @@
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
-#include "schedule/error.h"
-#include "schedule/number_text.h"
-#include "schedule/printable.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/task_key.h"
-#include "simulator/number_ranges.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 #include "simulator/schedule_file.h"
 
 #include <fmt/format.h>

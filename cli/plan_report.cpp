@@ -4,7 +4,7 @@
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
-#include "simulator/plan_ranking.h"
+#include "simulator/plan/plan_ranking.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

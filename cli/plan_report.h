@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <nlohmann/json_fwd.hpp>
 

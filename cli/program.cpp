@@ -1,11 +1,11 @@
 #include "cli/program.h"
 
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/number_text.h"
+#include "base/printable.h"
 #include "cli/output_file.h"
 #include "cli/stop_signals.h"
-#include "schedule/error.h"
-#include "schedule/nearest_name.h"
-#include "schedule/number_text.h"
-#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 #include "cli/progress_bar.h"
 
-#include "schedule/printable.h"
+#include "base/printable.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,14 +1,14 @@
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/inject_library.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
-#include "trace/trace_parts.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_parts.h"
+#include "trace/store/trace_reader.h"
 
 #include <fmt/format.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/units.h"
-#include "schedule/printable.h"
-#include "trace/trace_reader.h"
-#include "trace/trace_schema.h"
+#include "trace/store/trace_reader.h"
+#include "trace/store/trace_schema.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

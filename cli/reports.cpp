@@ -1,10 +1,10 @@
 #include "cli/reports.h"
 
+#include "base/printable.h"
 #include "cli/or_null.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
-#include "schedule/printable.h"
-#include "simulator/memory_fit.h"
+#include "simulator/memory/memory_fit.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

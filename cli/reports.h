@@ -2,8 +2,8 @@
 
 #include "analysis/trace_comparison.h"
 #include "schedule/backward_half.h"
-#include "simulator/balance_search.h"
-#include "simulator/schedule_comparison.h"
+#include "simulator/plan/schedule_comparison.h"
+#include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 
 #include <nlohmann/json_fwd.hpp>

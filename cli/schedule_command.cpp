@@ -1,16 +1,16 @@
+#include "base/error.h"
+#include "base/printable.h"
 #include "cli/answers.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/units.h"
-#include "schedule/error.h"
 #include "schedule/placement.h"
-#include "schedule/printable.h"
 #include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
 #include "simulator/schedule_file.h"
-#include "simulator/schedule_search.h"
+#include "simulator/search/schedule_search.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

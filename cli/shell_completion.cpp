@@ -1,6 +1,6 @@
 #include "cli/shell_completion.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <fmt/format.h>
 

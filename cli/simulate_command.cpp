@@ -1,15 +1,15 @@
 #include "analysis/stored_simulation.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
 #include "cli/answers.h"
 #include "cli/commands.h"
 #include "cli/layout_flags.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/reports.h"
-#include "schedule/error.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/placement.h"
 #include "schedule/schedule_table.h"
-#include "simulator/schedule_comparison.h"
+#include "simulator/plan/schedule_comparison.h"
 #include "simulator/simulation.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "cli/simulated_pipeline.h"
 
+#include "base/error.h"
 #include "cli/program.h"
-#include "schedule/error.h"
 
 #include <fmt/format.h>
 

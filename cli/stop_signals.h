@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/error.h"
 #include "cli/program.h"
-#include "schedule/error.h"
 
 #include <cstddef>
 #include <filesystem>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/scratch_folder.h"
 #include "cli/stop_signals.h"
-#include "schedule/scratch_folder.h"
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 #include "cli/text_table.h"
 
-#include "schedule/error.h"
-#include "schedule/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,12 @@
 #include "cli/two_runs_report.h"
 
+#include "base/printable.h"
+#include "base/quantities.h"
 #include "cli/or_null.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
-#include "trace/process_json.h"
+#include "trace/store/process_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "schedule/ids.h"
-#include "schedule/quantities.h"
+#include "base/ids.h"
+#include "base/quantities.h"
 #include "schedule/timeline.h"
 
 #include <optional>

@@ -1,10 +1,10 @@
+#include "base/error.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/view/view_options.h"
-#include "schedule/error.h"
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>

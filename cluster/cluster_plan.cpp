@@ -1,19 +1,19 @@
 #include "cluster/cluster_plan.h"
 
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/parse_name.h"
+#include "base/quantities.h"
+#include "base/stop_check.h"
 #include "cluster/fewest_devices.h"
 #include "cluster/layout_numbers.h"
 #include "cluster/planned_run.h"
 #include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
-#include "schedule/parse_name.h"
-#include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "schedule/stop_check.h"
-#include "simulator/number_ranges.h"
-#include "simulator/pareto_front.h"
-#include "simulator/plan_threads.h"
-#include "simulator/planner.h"
+#include "simulator/plan/pareto_front.h"
+#include "simulator/plan/plan_threads.h"
+#include "simulator/plan/planner.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "base/number_ranges.h"
 #include "cluster/failures.h"
 #include "cluster/layout.h"
-#include "simulator/number_ranges.h"
 
 #include <cstdint>
 #include <functional>

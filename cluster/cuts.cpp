@@ -1,8 +1,8 @@
 #include "cluster/cuts.h"
 
 #include "balance/contiguous_partition.h"
+#include "hardware/hardware.h"
 #include "schedule/schedules.h"
-#include "simulator/hardware.h"
 #include "simulator/sized_profile.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "base/sparse_table.h"
 #include "cluster/layout.h"
+#include "profiler/profile/profile.h"
 #include "schedule/balance.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/simulation.h"
-#include "simulator/sparse_table.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #include "cluster/fewest_devices.h"
 
+#include "base/error.h"
+#include "base/stop_check.h"
 #include "cluster/layout_numbers.h"
 #include "cluster/step_bounds.h"
-#include "schedule/error.h"
-#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,10 +1,10 @@
 #include "cluster/language_model.h"
 
-#include "schedule/error.h"
-#include "schedule/nearest_name.h"
-#include "schedule/number_text.h"
-#include "schedule/parse_name.h"
-#include "schedule/printable.h"
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/number_text.h"
+#include "base/parse_name.h"
+#include "base/printable.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,10 +1,10 @@
 #include "cluster/layout.h"
 
-#include "schedule/error.h"
-#include "schedule/parse_name.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
-#include "simulator/number_ranges.h"
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/parse_name.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 
 #include <algorithm>
 #include <cctype>

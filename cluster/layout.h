@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cluster/cluster.h"
 #include "cluster/language_model.h"
+#include "hardware/cluster.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "cluster/layout_links.h"
 
-#include "cluster/cluster.h"
+#include "hardware/cluster.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cluster/layout.h"
-#include "simulator/hardware.h"
+#include "hardware/hardware.h"
 #include "simulator/pipeline_options.h"
 
 #include <vector>

@@ -1,15 +1,15 @@
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 #include "cluster/cuts.h"
 #include "cluster/layout.h"
 #include "cluster/layout_links.h"
 #include "cluster/step_bounds.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/automatic_schedule.h"
-#include "simulator/contention.h"
+#include "simulator/clock/contention.h"
+#include "simulator/clock/task_costs.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/sized_profile.h"
-#include "simulator/task_costs.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cluster/layout.h"
-#include "simulator/memory_fit.h"
+#include "simulator/memory/memory_fit.h"
 
 #include <cstdint>
 #include <map>

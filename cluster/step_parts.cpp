@@ -1,8 +1,8 @@
 #include "cluster/step_parts.h"
 
-#include "schedule/quantities.h"
-#include "simulator/memory_fit.h"
-#include "simulator/planner.h"
+#include "base/quantities.h"
+#include "simulator/memory/memory_fit.h"
+#include "simulator/plan/planner.h"
 
 #include <algorithm>
 #include <cmath>

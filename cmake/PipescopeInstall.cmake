@@ -67,7 +67,7 @@ add_library(pipescope_core INTERFACE)
 target_link_libraries(pipescope_core INTERFACE pipescope_simulator pipescope_trace)
 pipescope_install_component(core
   HEADERS ${PIPESCOPE_CORE_HEADERS}
-  LIBRARIES schedule balance simulator trace core)
+  LIBRARIES base schedule profile hardware balance simulator trace core)
 if(PIPESCOPE_TORCH)
   pipescope_install_component(engine
     HEADERS ${PIPESCOPE_ENGINE_HEADERS}

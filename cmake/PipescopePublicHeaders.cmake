@@ -3,15 +3,15 @@
 
 set(PIPESCOPE_CORE_HEADERS
   balance/automatic_balance.h
-  balance/device_catalogue.h
-  balance/layer_tape.h
-  balance/profile.h
-  balance/profile_file.h
+  hardware/device_catalogue.h
+  profiler/profile/layer_tape.h
+  profiler/profile/profile.h
+  profiler/profile/profile_file.h
   schedule/balance.h
   schedule/checkpoint.h
-  schedule/error.h
-  schedule/ids.h
-  schedule/machine_load.h
+  base/error.h
+  base/ids.h
+  base/machine_load.h
   schedule/memory_category.h
   schedule/schedule_table.h
   schedule/schedules.h
@@ -19,17 +19,17 @@ set(PIPESCOPE_CORE_HEADERS
   schedule/task_key.h
   schedule/timeline.h
   schedule/update.h
-  simulator/balance_algorithm.h
-  simulator/balance_search.h
-  simulator/hardware.h
-  simulator/memory_fit.h
+  simulator/search/balance_algorithm.h
+  simulator/search/balance_search.h
+  hardware/hardware.h
+  simulator/memory/memory_fit.h
   simulator/model_flops.h
   simulator/pipeline_options.h
-  simulator/planner.h
+  simulator/plan/planner.h
   simulator/simulation.h
   trace/open_trace.h
-  trace/opened_trace.h
-  trace/trace_records.h)
+  trace/store/opened_trace.h
+  trace/store/trace_records.h)
 
 set(PIPESCOPE_ENGINE_HEADERS
   engine/cuda_runtime.h

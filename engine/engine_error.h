@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 namespace pipescope {
 /// A pipeline is set up or used wrongly: a device that does not exist, a batch that cannot be cut, a layer that returns

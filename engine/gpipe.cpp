@@ -1,5 +1,6 @@
 #include "engine/gpipe.h"
 
+#include "base/quantities.h"
 #include "engine/autograd_bridge.h"
 #include "engine/autograd_driver/autograd_run.h"
 #include "engine/current_task.h"
@@ -13,7 +14,6 @@
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
-#include "schedule/quantities.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/driver.h"
 #include "engine/engine_error.h"
 #include "engine/layer.h"
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
-#include "schedule/ids.h"
 #include "schedule/schedules.h"
 #include "schedule/task_key.h"
 

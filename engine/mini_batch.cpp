@@ -1,8 +1,8 @@
 #include "engine/mini_batch.h"
 
+#include "base/quantities.h"
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
-#include "schedule/quantities.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>

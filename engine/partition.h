@@ -1,11 +1,11 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/deferred_batch_norm.h"
 #include "engine/gradients/graph_walk.h"
 #include "engine/kept_buffers.h"
 #include "engine/layer.h"
 #include "engine/skips/skip_layout.h"
-#include "schedule/ids.h"
 
 #include <cstdint>
 #include <memory>

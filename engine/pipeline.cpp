@@ -1,5 +1,6 @@
 #include "engine/pipeline.h"
 
+#include "base/quantities.h"
 #include "engine/current_task.h"
 #include "engine/lanes/task_ranges.h"
 #include "engine/model_layers.h"
@@ -7,7 +8,6 @@
 #include "engine/random.h"
 #include "engine/task_observer.h"
 #include "schedule/placement.h"
-#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 
 #include <ATen/Parallel.h>

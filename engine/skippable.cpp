@@ -1,6 +1,6 @@
 #include "engine/skippable.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <torch/nn/module.h>
 

@@ -1,12 +1,12 @@
 #include "engine/step_loss.h"
 
+#include "base/quantities.h"
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/gradients/micro_batch_graph.h"
 #include "engine/mini_batch.h"
 #include "engine/torch_internals.h"
-#include "schedule/quantities.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

@@ -2,12 +2,12 @@
 // and holds the bytes of the real layer: parameters, gradients, output, tensors saved by autograd, and the transient
 // peak. Memory is allocated but never touched, so a CPU machine needs no 100 GB for a 100 GB model.
 
-#include "balance/profile.h"
 #include "engine/current_task.h"
 #include "engine/gradients/graph_walk.h"
 #include "models/emulated_device_wait.h"
 #include "models/emulated_wait.h"
 #include "models/zoo.h"
+#include "profiler/profile/profile.h"
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 #include "models/emulated_device_wait.h"
 
+#include "base/error.h"
 #include "engine/library_places.h"
-#include "schedule/error.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>

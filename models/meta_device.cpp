@@ -1,8 +1,8 @@
 #include "models/meta_device.h"
 
+#include "base/error.h"
 #include "models/meta_kernels.h"
 #include "models/zoo.h"
-#include "schedule/error.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>

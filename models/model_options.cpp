@@ -1,8 +1,8 @@
 #include "models/model_options.h"
 
-#include "schedule/error.h"
-#include "schedule/number_text.h"
-#include "schedule/printable.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/printable.h"
 
 #include <algorithm>
 #include <array>

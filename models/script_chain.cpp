@@ -1,7 +1,7 @@
 #include "models/script_chain.h"
 
+#include "base/quantities.h"
 #include "models/user_model.h"
-#include "schedule/quantities.h"
 
 #include <torch/script.h>
 

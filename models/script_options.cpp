@@ -1,7 +1,7 @@
 #include "models/script_options.h"
 
-#include "schedule/error.h"
-#include "schedule/number_text.h"
+#include "base/error.h"
+#include "base/number_text.h"
 
 #include <algorithm>
 #include <array>

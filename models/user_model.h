@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/error.h"
 #include "engine/layer.h"
-#include "schedule/error.h"
 
 #include <cstdint>
 #include <string>

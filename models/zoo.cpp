@@ -1,11 +1,11 @@
 #include "models/zoo.h"
 
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "models/model_files.h"
 #include "models/model_options.h"
 #include "models/zoo_models.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
+#include "profiler/profile/profile_file.h"
 
 #include <algorithm>
 #include <string_view>

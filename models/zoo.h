@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "engine/layer.h"
+#include "profiler/profile/profile.h"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 namespace pipescope {
 /// A training's state cannot be saved, or what was saved is damaged or belongs to another training.

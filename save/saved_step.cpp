@@ -1,9 +1,9 @@
 #include "save/saved_step.h"
 
+#include "base/number_text.h"
+#include "base/text_file.h"
 #include "save/save_error.h"
 #include "save/strict_json.h"
-#include "schedule/number_text.h"
-#include "schedule/text_file.h"
 
 #include <algorithm>
 #include <array>

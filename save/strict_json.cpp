@@ -1,8 +1,8 @@
 #include "save/strict_json.h"
 
+#include "base/library_message.h"
+#include "base/printable.h"
 #include "save/save_error.h"
-#include "schedule/library_message.h"
-#include "schedule/printable.h"
 
 #include <set>
 #include <vector>

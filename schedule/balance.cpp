@@ -1,8 +1,8 @@
 #include "schedule/balance.h"
 
-#include "schedule/number_text.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
+#include "base/number_text.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "schedule/error.h"
-#include "schedule/ids.h"
+#include "base/error.h"
+#include "base/ids.h"
 
 #include <cstddef>
 #include <string>

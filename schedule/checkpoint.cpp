@@ -1,6 +1,6 @@
 #include "schedule/checkpoint.h"
 
-#include "schedule/parse_name.h"
+#include "base/parse_name.h"
 
 namespace pipescope {
 std::string to_string(Checkpoint mode) {

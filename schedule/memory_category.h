@@ -1,14 +1,14 @@
 #pragma once
 
-#include "schedule/ids.h"
+#include "base/ids.h"
 
 #include <array>
 #include <cstddef>
 #include <string_view>
 
 namespace pipescope {
-/// The use of a lane's bytes, measured or simulated. simulator/memory_model.h defines each category. The names are
-/// columns of every trace and keys of the reports: never rename them.
+/// The use of a lane's bytes, measured or simulated. simulator/memory/memory_model.h defines each category. The names
+/// are columns of every trace and keys of the reports: never rename them.
 enum class MemoryCategory { parameters, gradients, optimizer, boundary, saved, skip, transient, copy, output };
 inline constexpr std::size_t kNumMemoryCategories = 9;
 std::string_view to_string(MemoryCategory category);

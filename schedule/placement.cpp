@@ -1,7 +1,7 @@
 #include "schedule/placement.h"
 
-#include "schedule/error.h"
-#include "schedule/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 
 #include <algorithm>
 

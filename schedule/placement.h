@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/ids.h"
+#include "base/ids.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,11 @@
 #include "schedule/schedule_table.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 #include "schedule/lane_plan.h"
-#include "schedule/number_text.h"
 #include "schedule/placement.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
 #include "schedule/schedule_programs.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #include "schedule/schedules.h"
 
-#include "schedule/error.h"
-#include "schedule/parse_name.h"
+#include "base/error.h"
+#include "base/parse_name.h"
+#include "base/quantities.h"
 #include "schedule/placement.h"
-#include "schedule/quantities.h"
 #include "schedule/schedule_programs.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #include "schedule/task_graph.h"
 
-#include "schedule/error.h"
-#include "schedule/parse_name.h"
+#include "base/error.h"
+#include "base/parse_name.h"
+#include "base/quantities.h"
+#include "base/stop_check.h"
 #include "schedule/placement.h"
-#include "schedule/quantities.h"
-#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/ids.h"
 #include "schedule/checkpoint.h"
-#include "schedule/ids.h"
 #include "schedule/task_key.h"
 
 #include <array>

@@ -1,7 +1,7 @@
 #include "simulator/model_error.h"
 
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 
 #include <cmath>
 

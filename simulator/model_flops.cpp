@@ -1,8 +1,8 @@
 #include "simulator/model_flops.h"
 
-#include "balance/device_catalogue.h"
+#include "base/number_text.h"
+#include "hardware/device_catalogue.h"
 #include "schedule/micro_batches.h"
-#include "schedule/number_text.h"
 
 #include <algorithm>
 #include <cctype>

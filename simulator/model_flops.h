@@ -1,6 +1,6 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 #include "simulator/pipeline_options.h"
 
 #include <optional>

@@ -1,7 +1,7 @@
 #include "simulator/noise_band.h"
 
-#include "schedule/sample_statistics.h"
-#include "schedule/stop_check.h"
+#include "base/sample_statistics.h"
+#include "base/stop_check.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simulator/virtual_clock.h"
+#include "simulator/clock/virtual_clock.h"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 #include "simulator/option_texts.h"
 
+#include "base/printable.h"
 #include "schedule/placement.h"
-#include "schedule/printable.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "simulator/pipeline_defaults.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <algorithm>
 

@@ -1,13 +1,13 @@
 #include "simulator/pipeline_options.h"
 
-#include "balance/profile.h"
-#include "schedule/error.h"
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/number_text.h"
+#include "base/printable.h"
+#include "base/quantities.h"
+#include "profiler/profile/profile.h"
 #include "schedule/micro_batches.h"
-#include "schedule/number_text.h"
 #include "schedule/placement.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
-#include "simulator/number_ranges.h"
 
 #include <algorithm>
 #include <array>

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "base/ids.h"
+#include "hardware/hardware.h"
+#include "profiler/profile/profile.h"
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
-#include "schedule/ids.h"
 #include "schedule/schedules.h"
 #include "schedule/task_graph.h"
 #include "schedule/update.h"
-#include "simulator/hardware.h"
 
 #include <cstdint>
 #include <optional>

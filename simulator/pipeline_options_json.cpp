@@ -1,4 +1,4 @@
-#include "schedule/error.h"
+#include "base/error.h"
 #include "simulator/pipeline_options.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "simulator/schedule_file.h"
 
-#include "schedule/text_file.h"
+#include "base/text_file.h"
 
 #include <algorithm>
 #include <filesystem>

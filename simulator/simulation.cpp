@@ -1,17 +1,17 @@
 #include "simulator/simulation.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
+#include "base/time_sort.h"
 #include "schedule/schedules.h"
-#include "simulator/automatic_schedule.h"
-#include "simulator/contention.h"
-#include "simulator/gradient_buckets.h"
-#include "simulator/memory_model.h"
+#include "simulator/clock/contention.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_costs.h"
+#include "simulator/clock/virtual_clock.h"
+#include "simulator/memory/gradient_buckets.h"
+#include "simulator/memory/memory_model.h"
 #include "simulator/noise_band.h"
-#include "simulator/pipeline_graph.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/steady_state.h"
-#include "simulator/task_costs.h"
-#include "simulator/time_sort.h"
-#include "simulator/virtual_clock.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/profile.h"
-#include "schedule/ids.h"
+#include "base/ids.h"
+#include "profiler/profile/profile.h"
 #include "schedule/timeline.h"
 #include "simulator/model_flops.h"
 #include "simulator/pipeline_options.h"

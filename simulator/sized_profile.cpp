@@ -1,6 +1,6 @@
 #include "simulator/sized_profile.h"
 
-#include "simulator/contention.h"
+#include "simulator/clock/contention.h"
 
 #include <algorithm>
 #include <cmath>

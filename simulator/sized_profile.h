@@ -1,6 +1,6 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
 #include "schedule/task_graph.h"

@@ -2,7 +2,7 @@
 
 #include "schedule/task_graph.h"
 #include "schedule/timeline.h"
-#include "simulator/memory_model.h"
+#include "simulator/memory/memory_model.h"
 
 #include <cstdint>
 #include <span>

@@ -1,12 +1,12 @@
 #include "trace/open_trace.h"
 
-#include "schedule/quantities.h"
-#include "trace/chrome_import.h"
-#include "trace/nsys_tables.h"
-#include "trace/sqlite_guard.h"
-#include "trace/task_recognition.h"
-#include "trace/trace_file.h"
-#include "trace/trace_reader.h"
+#include "base/quantities.h"
+#include "trace/foreign/chrome_import.h"
+#include "trace/foreign/task_recognition.h"
+#include "trace/store/nsys_tables.h"
+#include "trace/store/sqlite_guard.h"
+#include "trace/store/trace_file.h"
+#include "trace/store/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trace/opened_trace.h"
+#include "trace/store/opened_trace.h"
 
 #include <filesystem>
 #include <functional>

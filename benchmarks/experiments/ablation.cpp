@@ -1,11 +1,11 @@
 #include "benchmarks/experiments/ablation.h"
 
+#include "base/error.h"
+#include "base/sample_statistics.h"
 #include "cli/stop_signals.h"
 #include "cli/text_table.h"
 #include "cli/torch/training.h"
 #include "cli/units.h"
-#include "schedule/error.h"
-#include "schedule/sample_statistics.h"
 
 #include <fmt/format.h>
 

@@ -1,3 +1,6 @@
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/quantities.h"
 #include "benchmarks/experiments/ablation.h"
 #include "benchmarks/experiments/experiment_commands.h"
 #include "cli/pipeline_flags.h"
@@ -8,11 +11,8 @@
 #include "cli/torch/self_profile.h"
 #include "cli/torch/training.h"
 #include "models/zoo.h"
-#include "schedule/error.h"
 #include "schedule/micro_batches.h"
-#include "schedule/quantities.h"
-#include "simulator/balance_search.h"
-#include "simulator/number_ranges.h"
+#include "simulator/search/balance_search.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
 #include "analysis/trace_warnings.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/quantities.h"
 #include "benchmarks/experiments/experiment_commands.h"
 #include "benchmarks/experiments/validation_report.h"
 #include "benchmarks/experiments/validation_runs.h"
@@ -13,9 +14,8 @@
 #include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
 #include "profiler/layers/layer_profiler.h"
-#include "schedule/error.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/micro_batches.h"
-#include "schedule/quantities.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "benchmarks/experiments/validation.h"
 
-#include "schedule/error.h"
-#include "schedule/quantities.h"
-#include "schedule/sample_statistics.h"
+#include "base/error.h"
+#include "base/quantities.h"
+#include "base/sample_statistics.h"
 
 #include <algorithm>
 #include <cmath>

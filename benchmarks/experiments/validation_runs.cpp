@@ -2,13 +2,13 @@
 
 #include "analysis/calibration.h"
 #include "analysis/trace_comparison.h"
+#include "base/error.h"
 #include "cli/stop_signals.h"
 #include "cli/temporary_trace.h"
 #include "cli/torch/training.h"
 #include "engine/cores/usable_cores.h"
-#include "schedule/error.h"
-#include "simulator/balance_search.h"
 #include "simulator/pipeline_defaults.h"
+#include "simulator/search/balance_search.h"
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "benchmarks/experiments/validation.h"
 #include "engine/layer.h"
+#include "profiler/profile/profile.h"
 
 #include <cstdint>
 #include <functional>

@@ -7,9 +7,9 @@
 #include "profiler/memory/lane_memory.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
-#include "simulator/memory_model.h"
-#include "simulator/pipeline_graph.h"
-#include "simulator/task_costs.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_costs.h"
+#include "simulator/memory/memory_model.h"
 
 #include <torch/torch.h>
 

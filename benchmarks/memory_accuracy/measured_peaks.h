@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "benchmarks/memory_accuracy/random_models.h"
+#include "profiler/profile/profile.h"
 #include "schedule/memory_category.h"
 #include "schedule/timeline.h"
 #include "simulator/pipeline_options.h"

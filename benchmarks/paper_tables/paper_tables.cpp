@@ -6,12 +6,12 @@
 // benchmarks/paper_tables.sh runs all. A row whose profile is missing says so.
 
 #include "analysis/comparison.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
 #include "benchmarks/paper_tables/explainer.h"
 #include "benchmarks/paper_tables/predicted.h"
 #include "benchmarks/paper_tables/published.h"
-#include "schedule/error.h"
-#include "simulator/planner.h"
+#include "profiler/profile/profile_file.h"
+#include "simulator/plan/planner.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

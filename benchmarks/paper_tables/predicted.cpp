@@ -1,6 +1,6 @@
 #include "benchmarks/paper_tables/predicted.h"
 
-#include "simulator/balance_search.h"
+#include "simulator/search/balance_search.h"
 
 #include <map>
 #include <numeric>

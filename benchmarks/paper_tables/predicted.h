@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/device_catalogue.h"
 #include "benchmarks/paper_tables/published.h"
+#include "hardware/device_catalogue.h"
 #include "simulator/simulation.h"
 
 #include <string>

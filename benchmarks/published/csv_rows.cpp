@@ -1,6 +1,6 @@
 #include "benchmarks/published/csv_rows.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <fstream>
 #include <sstream>

@@ -4,9 +4,9 @@
 //
 // benchmarks/published.sh writes docs/evidence/published-pipelines.md with it.
 
+#include "base/error.h"
 #include "benchmarks/published/published_pipelines.h"
 #include "benchmarks/published/zero_bubble.h"
-#include "schedule/error.h"
 
 #include <fmt/format.h>
 

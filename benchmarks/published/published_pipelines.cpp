@@ -2,7 +2,7 @@
 
 #include "benchmarks/published/csv_rows.h"
 #include "benchmarks/published/zero_bubble.h"
-#include "simulator/memory_fit.h"
+#include "simulator/memory/memory_fit.h"
 
 #include <algorithm>
 #include <cmath>

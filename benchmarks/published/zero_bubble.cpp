@@ -1,7 +1,7 @@
 #include "benchmarks/published/zero_bubble.h"
 
 #include "benchmarks/published/csv_rows.h"
-#include "simulator/memory_fit.h"
+#include "simulator/memory/memory_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,7 @@
 #include "analysis/trace_comparison.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/sample_statistics.h"
 #include "cli/child_process.h"
 #include "cli/demo_report.h"
 #include "cli/output_file.h"
@@ -17,13 +19,11 @@
 #include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
 #include "profiler/layers/repeats.h"
+#include "profiler/profile/profile_file.h"
 #include "profiler/recorder/load_meter.h"
-#include "schedule/error.h"
 #include "schedule/micro_batches.h"
-#include "schedule/printable.h"
-#include "schedule/sample_statistics.h"
-#include "simulator/balance_search.h"
 #include "simulator/pipeline_defaults.h"
+#include "simulator/search/balance_search.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 
 namespace pipescope {
 /// A synthetic chain of uneven layers for the emulated half of the demo. On 8 well-balanced partitions, the forward of

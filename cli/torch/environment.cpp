@@ -1,9 +1,9 @@
 #include "cli/torch/environment.h"
 
+#include "base/error.h"
 #include "engine/cores/usable_cores.h"
 #include "engine/device/lane_device.h"
 #include "engine/engine_error.h"
-#include "schedule/error.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>

@@ -1,12 +1,12 @@
 #include "cli/torch/lane_optimizers.h"
 
-#include "balance/profile.h"
+#include "base/error.h"
 #include "engine/gpipe.h"
 #include "engine/lanes/task_ranges.h"
 #include "engine/saved_training.h"
 #include "models/emulated_wait.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
+#include "profiler/profile/profile.h"
 #include "simulator/pipeline_options.h"
 
 #include <ATen/ops/empty.h>

@@ -1,8 +1,8 @@
 #include "cli/torch/link_profile.h"
 
+#include "base/error.h"
+#include "base/sample_statistics.h"
 #include "engine/processes/transport.h"
-#include "schedule/error.h"
-#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 #include <chrono>

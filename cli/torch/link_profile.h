@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/processes/processes.h"
-#include "simulator/hardware.h"
+#include "hardware/hardware.h"
 
 #include <memory>
 #include <vector>

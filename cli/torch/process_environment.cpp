@@ -1,7 +1,7 @@
 #include "cli/torch/process_environment.h"
 
-#include "schedule/error.h"
-#include "schedule/number_text.h"
+#include "base/error.h"
+#include "base/number_text.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "cli/torch/training.h"
 #include "engine/processes/process_clock.h"
 #include "schedule/process_facts.h"
-#include "trace/clock_alignment.h"
+#include "trace/merge/clock_alignment.h"
 
 #include <filesystem>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "analysis/trace_warnings.h"
-#include "balance/device_catalogue.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/printable.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/profile_from_trace.h"
@@ -14,15 +15,14 @@
 #include "cli/torch/torch_program.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
+#include "hardware/device_catalogue.h"
+#include "hardware/links_file.h"
 #include "models/cast_model.h"
 #include "models/zoo.h"
 #include "profiler/layers/host_device.h"
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/layers/meta_profiler.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
-#include "simulator/links_file.h"
-#include "simulator/number_ranges.h"
+#include "profiler/profile/profile_file.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,8 @@
 #include "analysis/trace_warnings.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/printable.h"
+#include "base/sample_statistics.h"
 #include "cli/or_null.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
@@ -23,14 +26,11 @@
 #include "engine/saved_training.h"
 #include "models/zoo.h"
 #include "profiler/layers/profile_assembly.h"
+#include "profiler/profile/profile_file.h"
 #include "save/save_error.h"
 #include "save/save_folder.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
-#include "schedule/sample_statistics.h"
 #include "schedule/schedules.h"
-#include "simulator/number_ranges.h"
-#include "trace/trace_records.h"
+#include "trace/store/trace_records.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 #include "cli/torch/self_profile.h"
 
+#include "base/thread_start.h"
 #include "cli/stop_signals.h"
 #include "models/model_files.h"
-#include "schedule/thread_start.h"
 
 #include <set>
 #include <string_view>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "engine/layer.h"
 #include "profiler/layers/layer_profiler.h"
+#include "profiler/profile/profile.h"
 #include "simulator/simulation.h"
 
 #include <condition_variable>

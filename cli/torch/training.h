@@ -1,10 +1,10 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "engine/driver.h"
 #include "engine/gpipe.h"
 #include "engine/layer.h"
 #include "engine/processes/processes.h"
+#include "profiler/profile/profile.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>

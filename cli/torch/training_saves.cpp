@@ -1,11 +1,11 @@
 #include "cli/torch/training_saves.h"
 
+#include "base/printable.h"
 #include "cli/program.h"
 #include "cli/torch/lane_optimizers.h"
 #include "engine/gpipe.h"
 #include "engine/saved_training.h"
 #include "save/save_error.h"
-#include "schedule/printable.h"
 
 #include <fmt/format.h>
 

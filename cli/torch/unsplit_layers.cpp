@@ -1,7 +1,7 @@
 #include "cli/torch/unsplit_layers.h"
 
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
+#include "base/printable.h"
+#include "base/quantities.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

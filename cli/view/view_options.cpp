@@ -1,8 +1,8 @@
 #include "cli/view/view_options.h"
 
-#include "schedule/error.h"
-#include "schedule/number_text.h"
-#include "schedule/quantities.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/quantities.h"
 
 #include <fmt/format.h>
 

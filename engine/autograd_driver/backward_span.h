@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/task_observer.h"
-#include "schedule/ids.h"
 #include "schedule/task_key.h"
 
 namespace pipescope {

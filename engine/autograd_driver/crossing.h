@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/autograd_driver/recomputation.h"
 #include "engine/device/stream_event.h"
 #include "engine/layer.h"
-#include "schedule/ids.h"
 #include "schedule/task_key.h"
 
 #include <memory>

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/first_failure.h"
 #include "engine/gradients/micro_batch_graph.h"
 #include "engine/in_place_checks.h"
 #include "engine/input_versions.h"
 #include "engine/layer.h"
 #include "engine/partition.h"
-#include "schedule/ids.h"
 #include "schedule/task_key.h"
 
 #include <c10/core/Device.h>

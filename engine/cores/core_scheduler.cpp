@@ -1,7 +1,7 @@
 #include "engine/cores/core_scheduler.h"
 
+#include "base/error.h"
 #include "engine/cores/usable_cores.h"
-#include "schedule/error.h"
 
 #include <sched.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/ids.h"
 #include "schedule/core_queue.h"
-#include "schedule/ids.h"
 
 #include <pthread.h>
 

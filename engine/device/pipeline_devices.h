@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/device/deferred_release.h"
 #include "engine/device/lane_device.h"
 #include "engine/device/lane_link.h"
-#include "schedule/ids.h"
 
 #include <functional>
 #include <map>

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/gradients/graph_walk.h"
 #include "engine/layer.h"
-#include "schedule/ids.h"
 
 #include <cstdint>
 #include <memory>

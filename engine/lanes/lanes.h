@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/lanes/worker.h"
-#include "schedule/ids.h"
 
 #include <chrono>
 #include <condition_variable>

@@ -1,8 +1,8 @@
 #include "engine/lanes/worker.h"
 
+#include "base/thread_start.h"
 #include "engine/lanes/process_end.h"
 #include "engine/lanes/task_ranges.h"
-#include "schedule/thread_start.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,12 +1,12 @@
 #include "engine/processes/lane_channels.h"
 
+#include "base/quantities.h"
 #include "engine/device/lane_link.h"
 #include "engine/lanes/process_end.h"
 #include "engine/processes/device_plugin.h"
 #include "engine/processes/device_plugins.h"
 #include "engine/processes/ring_sum.h"
 #include "schedule/all_reduce.h"
-#include "schedule/quantities.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>

@@ -11,11 +11,11 @@
 
 #include "engine/processes/processes.h"
 
+#include "base/number_text.h"
+#include "base/quantities.h"
 #include "engine/lanes/worker.h"
 #include "engine/processes/rendezvous.h"
 #include "engine/processes/transport.h"
-#include "schedule/number_text.h"
-#include "schedule/quantities.h"
 
 #include <sys/resource.h>
 #include <torch/version.h>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/engine_error.h"
-#include "schedule/ids.h"
 #include "schedule/task_key.h"
 
 #include <chrono>

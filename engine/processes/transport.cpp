@@ -1,9 +1,9 @@
 #include "engine/processes/transport.h"
 
+#include "base/thread_start.h"
 #include "engine/device/lane_device.h"
 #include "engine/device/stream_event.h"
 #include "engine/processes/device_plugin.h"
-#include "schedule/thread_start.h"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/engine_error.h"
 #include "engine/skips.h"
 #include "schedule/balance.h"
-#include "schedule/ids.h"
 #include "schedule/task_graph.h"
 
 #include <cstddef>

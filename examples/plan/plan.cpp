@@ -1,8 +1,8 @@
 // Balances and simulates a profiled model on two lanes, plans up to two lanes, and counts the tasks of a trace.
 
-#include <pipescope/balance/profile_file.h>
-#include <pipescope/simulator/balance_search.h>
-#include <pipescope/simulator/planner.h>
+#include <pipescope/profiler/profile/profile_file.h>
+#include <pipescope/simulator/plan/planner.h>
+#include <pipescope/simulator/search/balance_search.h>
 #include <pipescope/simulator/simulation.h>
 #include <pipescope/trace/open_trace.h>
 

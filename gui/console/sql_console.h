@@ -4,7 +4,7 @@
 #include "gui/style/work_pool.h"
 #include "schedule/task_key.h"
 #include "schedule/timeline.h"
-#include "trace/sql_query.h"
+#include "trace/store/sql_query.h"
 
 #include <QWidget>
 

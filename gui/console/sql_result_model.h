@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trace/sql_query.h"
+#include "trace/store/sql_query.h"
 
 #include <QAbstractTableModel>
 

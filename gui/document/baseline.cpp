@@ -1,9 +1,9 @@
 #include "gui/document/baseline.h"
 
+#include "base/error.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
-#include "schedule/error.h"
 
 #include <QFileInfo>
 

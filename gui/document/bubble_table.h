@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gui/document/trace_document.h"
-#include "trace/sql_query.h"
+#include "trace/store/sql_query.h"
 
 #include <cstdint>
 #include <functional>

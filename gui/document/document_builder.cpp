@@ -2,10 +2,10 @@
 
 #include "analysis/stored_simulation.h"
 #include "analysis/trace_comparison.h"
+#include "base/error.h"
+#include "base/stop_check.h"
 #include "gui/style/number_format.h"
-#include "schedule/error.h"
-#include "schedule/stop_check.h"
-#include "trace/device_launches.h"
+#include "trace/store/device_launches.h"
 
 #include <QRegularExpression>
 

@@ -2,8 +2,8 @@
 
 #include "analysis/measured_steps.h"
 #include "gui/document/trace_document.h"
-#include "trace/opened_trace.h"
-#include "trace/task_rules.h"
+#include "trace/foreign/task_rules.h"
+#include "trace/store/opened_trace.h"
 
 #include <cstddef>
 #include <cstdint>

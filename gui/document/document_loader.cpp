@@ -1,14 +1,14 @@
 #include "gui/document/document_loader.h"
 
 #include "analysis/trace_profile.h"
-#include "balance/profile_file.h"
+#include "base/stop_check.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
 #include "gui/document/own_trace.h"
 #include "gui/document/scenario.h"
 #include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
-#include "schedule/stop_check.h"
+#include "profiler/profile/profile_file.h"
 #include "trace/open_trace.h"
 
 #include <QFileInfo>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gui/document/trace_document.h"
-#include "trace/gzip_stream.h"
+#include "trace/foreign/gzip_stream.h"
 
 #include <QString>
 

@@ -5,7 +5,7 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "trace/process_json.h"
+#include "trace/store/process_json.h"
 
 #include <QFileInfo>
 

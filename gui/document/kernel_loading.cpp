@@ -1,8 +1,8 @@
 #include "gui/document/kernel_loading.h"
 
 #include "analysis/launched_kernels.h"
-#include "trace/launch_attribution.h"
-#include "trace/sql_query.h"
+#include "trace/store/launch_attribution.h"
+#include "trace/store/sql_query.h"
 
 #include <map>
 #include <string>

@@ -2,7 +2,7 @@
 
 #include "gui/timeline/kernel_store.h"
 #include "schedule/timeline.h"
-#include "trace/opened_trace.h"
+#include "trace/store/opened_trace.h"
 
 #include <QString>
 

@@ -1,10 +1,10 @@
 #include "gui/document/notes_file.h"
 
+#include "base/error.h"
+#include "base/library_message.h"
+#include "base/text_file.h"
 #include "gui/style/save_file.h"
-#include "schedule/error.h"
-#include "schedule/library_message.h"
-#include "schedule/text_file.h"
-#include "trace/json_nesting.h"
+#include "trace/store/json_nesting.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "gui/document/document_loader.h"
 #include "gui/document/task_loading.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,19 +1,19 @@
 #include "gui/document/scenario.h"
 
 #include "balance/contiguous_partition.h"
-#include "balance/device_catalogue.h"
+#include "base/error.h"
+#include "base/quantities.h"
 #include "gui/document/document_builder.h"
 #include "gui/style/number_format.h"
 #include "gui/style/work_pool.h"
-#include "schedule/error.h"
+#include "hardware/device_catalogue.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
-#include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/balanced_pipeline.h"
-#include "simulator/cut_problems.h"
 #include "simulator/pipeline_defaults.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
+#include "simulator/search/balanced_pipeline.h"
+#include "simulator/search/cut_problems.h"
 
 #include <algorithm>
 #include <exception>

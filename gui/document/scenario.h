@@ -1,9 +1,9 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "gui/document/trace_document.h"
-#include "simulator/balance_search.h"
+#include "profiler/profile/profile.h"
 #include "simulator/pipeline_options.h"
+#include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 #include "simulator/sized_profile.h"
 

@@ -1,6 +1,6 @@
 #include "gui/document/schedule_edit.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "schedule/schedule_table.h"
 
 #include <algorithm>

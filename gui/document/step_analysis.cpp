@@ -5,7 +5,7 @@
 #include "gui/style/number_format.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/time_axis_model.h"
-#include "trace/process_json.h"
+#include "trace/store/process_json.h"
 
 #include <algorithm>
 #include <map>

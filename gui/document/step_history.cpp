@@ -1,8 +1,8 @@
 #include "gui/document/step_history.h"
 
 #include "analysis/two_runs.h"
+#include "base/sample_statistics.h"
 #include "gui/style/number_format.h"
-#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 #include <cmath>

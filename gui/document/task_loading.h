@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gui/timeline/timeline_store_builder.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <chrono>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "gui/document/task_statistics.h"
 
-#include "schedule/sample_statistics.h"
+#include "base/sample_statistics.h"
 
 #include <algorithm>
 #include <cmath>

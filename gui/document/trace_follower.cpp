@@ -2,7 +2,7 @@
 
 #include "gui/style/work_pool.h"
 
-#include "trace/sql_query.h"
+#include "trace/store/sql_query.h"
 
 #include <QFileInfo>
 #include <QTimer>

@@ -1,9 +1,9 @@
 #include "gui/document/viewed_files.h"
 
+#include "base/error.h"
 #include "gui/style/file_name.h"
-#include "schedule/error.h"
-#include "trace/run_files.h"
-#include "trace/trace_parts.h"
+#include "trace/merge/run_files.h"
+#include "trace/store/trace_parts.h"
 
 #include <QDir>
 #include <QFileInfo>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/scratch_folder.h"
+#include "base/scratch_folder.h"
 
 #include <QString>
 #include <QStringList>

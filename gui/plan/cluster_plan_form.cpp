@@ -1,13 +1,13 @@
 #include "gui/plan/cluster_plan_form.h"
 
+#include "base/error.h"
+#include "base/number_ranges.h"
+#include "base/quantities.h"
 #include "gui/plan/tick_list.h"
 #include "gui/style/arrange.h"
 #include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/number_ranges.h"
 
 #include <QComboBox>
 #include <QFileDialog>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "cluster/cluster_plan.h"
+#include "profiler/profile/profile.h"
 
 #include <QString>
 #include <QWidget>

@@ -1,12 +1,12 @@
 #include "gui/plan/cluster_plan_view.h"
 
 #include "analysis/stored_simulation.h"
+#include "base/error.h"
 #include "cluster/step_parts.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/filtered_table.h"
-#include "schedule/error.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <QPushButton>
 #include <QStringList>

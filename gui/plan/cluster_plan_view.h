@@ -1,11 +1,11 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "base/scratch_folder.h"
 #include "gui/plan/candidates_view.h"
 #include "gui/plan/cluster_plan_form.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/column_model.h"
-#include "schedule/scratch_folder.h"
+#include "profiler/profile/profile.h"
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cluster/cluster_plan.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <QColor>
 #include <QWidget>

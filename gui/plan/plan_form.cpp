@@ -1,13 +1,13 @@
 #include "gui/plan/plan_form.h"
 
-#include "balance/device_catalogue.h"
+#include "base/number_ranges.h"
 #include "gui/plan/tick_list.h"
 #include "gui/style/arrange.h"
 #include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
+#include "hardware/device_catalogue.h"
 #include "schedule/schedules.h"
-#include "simulator/number_ranges.h"
 #include "simulator/schedule_file.h"
 
 #include <QComboBox>

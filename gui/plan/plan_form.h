@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/profile.h"
-#include "simulator/planner.h"
+#include "profiler/profile/profile.h"
+#include "simulator/plan/planner.h"
 
 #include <QWidget>
 

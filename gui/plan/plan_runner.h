@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gui/style/work_pool.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <QObject>
 #include <QString>

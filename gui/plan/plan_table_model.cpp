@@ -2,7 +2,7 @@
 
 #include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
-#include "simulator/plan_ranking.h"
+#include "simulator/plan/plan_ranking.h"
 
 #include <QLocale>
 

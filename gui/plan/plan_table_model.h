@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gui/tables/filtered_table.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <QAbstractTableModel>
 #include <QString>

@@ -3,7 +3,7 @@
 #include "gui/document/scenario.h"
 #include "gui/plan/candidates_view.h"
 #include "gui/plan/plan_runner.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 #include "gui/plan/tick_list.h"
 
+#include "base/error.h"
 #include "gui/style/arrange.h"
-#include "schedule/error.h"
 
 #include <QListWidget>
 

@@ -6,7 +6,7 @@
 #include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "trace/sql_query.h"
+#include "trace/store/sql_query.h"
 
 #include <nlohmann/json.hpp>
 

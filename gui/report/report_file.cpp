@@ -2,7 +2,7 @@
 #include "gui/style/number_format.h"
 #include "gui/style/save_file.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <QBuffer>
 #include <QFileInfo>

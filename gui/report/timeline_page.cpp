@@ -1,9 +1,9 @@
 #include "gui/report/timeline_page.h"
 
+#include "base/error.h"
 #include "gui/report/report.h"
 #include "gui/style/number_format.h"
 #include "gui/style/save_file.h"
-#include "schedule/error.h"
 
 #include <QCryptographicHash>
 #include <QFile>

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "gui/document/headlines.h"
 #include "gui/document/link_tiers.h"
 #include "gui/document/step_history.h"
@@ -8,7 +9,6 @@
 #include "gui/style/task_style.h"
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_marks.h"
-#include "schedule/error.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 #include "gui/style/file_name.h"
 
-#include "schedule/error.h"
-#include "schedule/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 
 #include <QFile>
 #include <QRegularExpression>

@@ -1,6 +1,6 @@
 #include "gui/style/icons.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <QAction>
 #include <QFile>

@@ -1,8 +1,8 @@
 #include "gui/style/image_export.h"
 
+#include "base/error.h"
 #include "gui/style/save_file.h"
 #include "gui/style/theme.h"
-#include "schedule/error.h"
 
 #include <QBuffer>
 #include <QFileInfo>

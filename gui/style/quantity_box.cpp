@@ -1,8 +1,8 @@
 #include "gui/style/quantity_box.h"
 
+#include "base/error.h"
+#include "base/quantities.h"
 #include "gui/style/number_format.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
 
 #include <QKeyEvent>
 #include <QLineEdit>

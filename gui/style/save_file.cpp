@@ -1,7 +1,7 @@
 #include "gui/style/save_file.h"
 
+#include "base/error.h"
 #include "gui/style/file_name.h"
-#include "schedule/error.h"
 
 #include <QFileInfo>
 #include <QSaveFile>

@@ -1,7 +1,7 @@
 #include "gui/style/theme.h"
 
+#include "base/error.h"
 #include "gui/style/task_style.h"
-#include "schedule/error.h"
 
 #include <QApplication>
 #include <QPalette>

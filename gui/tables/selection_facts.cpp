@@ -7,9 +7,9 @@
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
 #include "schedule/schedules.h"
-#include "simulator/contention.h"
+#include "simulator/clock/contention.h"
 #include "simulator/sized_profile.h"
-#include "trace/range_tracks.h"
+#include "trace/store/range_tracks.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 #include "gui/tables/table_export.h"
 
+#include "base/error.h"
 #include "gui/style/number_format.h"
 #include "gui/style/save_file.h"
-#include "schedule/error.h"
 
 #include <nlohmann/json.hpp>
 

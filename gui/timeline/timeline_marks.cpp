@@ -1,8 +1,8 @@
 #include "gui/timeline/timeline_marks.h"
 
+#include "base/error.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "schedule/error.h"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include "gui/style/task_style.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/what_if/scenario_model.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <QDockWidget>
 #include <QGuiApplication>

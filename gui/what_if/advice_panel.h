@@ -3,7 +3,7 @@
 #include "gui/document/scenario.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/column_model.h"
-#include "simulator/advice.h"
+#include "simulator/plan/advice.h"
 
 #include <QString>
 #include <QWidget>

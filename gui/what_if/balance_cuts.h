@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "gui/document/scenario.h"
+#include "profiler/profile/profile.h"
 #include "schedule/balance.h"
 
 #include <cstddef>

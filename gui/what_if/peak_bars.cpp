@@ -4,7 +4,7 @@
 #include "gui/style/task_style.h"
 #include "gui/style/tool_tip.h"
 #include "gui/what_if/scenario_figures.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <QPainter>
 

@@ -1,9 +1,9 @@
 #include "gui/what_if/placement_editor.h"
 
+#include "base/error.h"
 #include "gui/style/arrange.h"
 #include "gui/style/quantity_box.h"
 #include "gui/style/undo_keys.h"
-#include "schedule/error.h"
 #include "schedule/placement.h"
 
 #include <QComboBox>

@@ -2,7 +2,7 @@
 
 #include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 
 #include <QGridLayout>
 #include <QLabel>

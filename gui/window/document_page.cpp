@@ -1,5 +1,6 @@
 #include "gui/window/document_page.h"
 
+#include "base/printable.h"
 #include "gui/document/headlines.h"
 #include "gui/document/link_tiers.h"
 #include "gui/style/arrange.h"
@@ -16,7 +17,6 @@
 #include "gui/window/memory_pane.h"
 #include "gui/window/step_box.h"
 #include "gui/window/step_strip.h"
-#include "schedule/printable.h"
 
 #include <QFileInfo>
 #include <QInputDialog>

@@ -1,5 +1,6 @@
 #include "gui/window/export_menu.h"
 
+#include "base/error.h"
 #include "gui/console/sql_console.h"
 #include "gui/document/headlines.h"
 #include "gui/plan/cluster_plan_view.h"
@@ -34,7 +35,6 @@
 #include "gui/window/scenario_docks.h"
 #include "gui/window/scenario_tools.h"
 #include "gui/window/table_docks.h"
-#include "schedule/error.h"
 
 #include <QApplication>
 #include <QClipboard>

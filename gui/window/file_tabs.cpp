@@ -1,5 +1,7 @@
 #include "gui/window/file_tabs.h"
 
+#include "base/error.h"
+#include "base/stop_check.h"
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/trace_follower.h"
@@ -7,9 +9,7 @@
 #include "gui/style/work_pool.h"
 #include "gui/window/menu_entries.h"
 #include "gui/window/session_state.h"
-#include "schedule/error.h"
-#include "schedule/stop_check.h"
-#include "trace/run_files.h"
+#include "trace/merge/run_files.h"
 
 #include <QFileInfo>
 #include <QFutureWatcher>

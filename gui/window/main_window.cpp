@@ -1,5 +1,6 @@
 #include "gui/window/main_window.h"
 
+#include "base/error.h"
 #include "gui/document/trace_follower.h"
 #include "gui/plan/cluster_plan_view.h"
 #include "gui/style/arrange.h"
@@ -20,7 +21,6 @@
 #include "gui/window/start_page.h"
 #include "gui/window/step_strip.h"
 #include "gui/window/table_docks.h"
-#include "schedule/error.h"
 
 #include <QActionGroup>
 #include <QApplication>

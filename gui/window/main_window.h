@@ -1,8 +1,8 @@
 #pragma once
 
+#include "base/scratch_folder.h"
 #include "gui/window/dock_set.h"
 #include "gui/window/session_state.h"
-#include "schedule/scratch_folder.h"
 
 #include <QMainWindow>
 

@@ -1,6 +1,6 @@
 #include "gui/window/page_notes.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <algorithm>
 #include <utility>

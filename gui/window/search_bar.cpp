@@ -6,7 +6,7 @@
 #include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/track_view.h"
 #include "gui/window/document_page.h"
-#include "trace/sql_query.h"
+#include "trace/store/sql_query.h"
 
 #include <QHBoxLayout>
 #include <QKeyEvent>

@@ -1,8 +1,8 @@
 #include "gui/window/session_state.h"
 
+#include "base/scratch_folder.h"
 #include "gui/document/viewed_files.h"
 #include "gui/window/document_page.h"
-#include "schedule/scratch_folder.h"
 
 #include <QCryptographicHash>
 #include <QFileInfo>

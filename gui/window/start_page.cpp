@@ -1,7 +1,6 @@
 #include "gui/window/start_page.h"
 
-#include "balance/profile.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
 #include "gui/document/viewed_files.h"
 #include "gui/style/arrange.h"
 #include "gui/style/enter_key.h"
@@ -9,7 +8,8 @@
 #include "gui/style/save_file.h"
 #include "gui/style/task_style.h"
 #include "gui/window/session_state.h"
-#include "schedule/error.h"
+#include "profiler/profile/profile.h"
+#include "profiler/profile/profile_file.h"
 
 #include <QCoreApplication>
 #include <QDir>

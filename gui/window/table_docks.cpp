@@ -1,5 +1,6 @@
 #include "gui/window/table_docks.h"
 
+#include "base/error.h"
 #include "gui/console/sql_console.h"
 #include "gui/document/bubble_table.h"
 #include "gui/style/message_bar.h"
@@ -16,8 +17,7 @@
 #include "gui/window/marks_panel.h"
 #include "gui/window/session_state.h"
 #include "gui/window/timeline_stack.h"
-#include "schedule/error.h"
-#include "trace/chrome_import.h"
+#include "trace/foreign/chrome_import.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,7 @@
 #include "gui/window/viewer_command.h"
 
+#include "base/error.h"
+#include "base/printable.h"
 #include "cli/view/view_options.h"
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
@@ -15,8 +17,6 @@
 #include "gui/window/export_menu.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
-#include "schedule/error.h"
-#include "schedule/printable.h"
 
 #include <CLI/CLI.hpp>
 

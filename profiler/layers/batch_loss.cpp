@@ -1,9 +1,9 @@
 #include "profiler/layers/batch_loss.h"
 
+#include "base/sample_statistics.h"
 #include "profiler/layers/layer_bytes.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/layers/profile_assembly.h"
-#include "schedule/sample_statistics.h"
 
 #include <ATen/Functions.h>
 

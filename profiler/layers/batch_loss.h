@@ -1,8 +1,8 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "engine/layer.h"
 #include "profiler/layers/layer_chain.h"
+#include "profiler/profile/profile.h"
 
 #include <cstdint>
 #include <vector>

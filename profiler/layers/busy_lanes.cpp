@@ -1,7 +1,7 @@
 #include "profiler/layers/busy_lanes.h"
 
+#include "base/thread_start.h"
 #include "profiler/layers/repeats.h"
-#include "schedule/thread_start.h"
 
 #include <algorithm>
 #include <limits>

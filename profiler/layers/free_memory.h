@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/ids.h"
 #include "engine/layer.h"
-#include "schedule/ids.h"
 
 #include <c10/core/Device.h>
 

@@ -1,8 +1,8 @@
 #include "profiler/layers/host_device.h"
 
+#include "base/thread_start.h"
 #include "models/cast_model.h"
 #include "profiler/layers/layer_chain.h"
-#include "schedule/thread_start.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "balance/device_catalogue.h"
+#include "hardware/device_catalogue.h"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #include "profiler/layers/lane_slowdown.h"
 
-#include "schedule/sample_statistics.h"
+#include "base/sample_statistics.h"
 
 #include <algorithm>
 

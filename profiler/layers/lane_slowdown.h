@@ -1,6 +1,6 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 
 #include <cstddef>
 #include <vector>

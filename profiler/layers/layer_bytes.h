@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/ids.h"
 #include "profiler/layers/layer_chain.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/layers/operator_work.h"
-#include "schedule/ids.h"
 
 #include <cstddef>
 #include <map>

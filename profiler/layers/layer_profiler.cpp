@@ -1,5 +1,8 @@
 #include "profiler/layers/layer_profiler.h"
 
+#include "base/error.h"
+#include "base/quantities.h"
+#include "base/thread_start.h"
 #include "engine/cores/usable_cores.h"
 #include "engine/device/lane_device.h"
 #include "profiler/layers/free_memory.h"
@@ -8,9 +11,6 @@
 #include "profiler/layers/profile_assembly.h"
 #include "profiler/layers/task_launch.h"
 #include "profiler/recorder/load_meter.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
-#include "schedule/thread_start.h"
 
 #include <ATen/Parallel.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "engine/layer.h"
+#include "profiler/profile/profile.h"
 
 #include <cstdint>
 #include <functional>
@@ -33,7 +33,7 @@ struct ProfileOptions {
     /// `memory_limit`.
     bool one_layer_at_a_time = false;
     Bytes memory_limit = 0;  ///< 0: the device's free memory
-    bool tapes = true;       ///< record allocation tapes too (balance/layer_tape.h)
+    bool tapes = true;       ///< record allocation tapes too (profiler/profile/layer_tape.h)
     /// Called on the calling thread with 0..1; may be empty. An exception from it ends the profile after the current
     /// pass.
     std::function<void(double done)> progress;

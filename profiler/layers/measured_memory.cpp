@@ -1,7 +1,7 @@
 #include "profiler/layers/measured_memory.h"
 
+#include "base/error.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 

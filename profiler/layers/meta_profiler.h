@@ -1,8 +1,8 @@
 #pragma once
 
-#include "balance/device_catalogue.h"
-#include "balance/profile.h"
 #include "engine/layer.h"
+#include "hardware/device_catalogue.h"
+#include "profiler/profile/profile.h"
 
 #include <cstdint>
 #include <functional>

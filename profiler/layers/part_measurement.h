@@ -1,9 +1,9 @@
 #pragma once
 
-#include "balance/profile.h"
 #include "engine/layer.h"
 #include "profiler/layers/profile_assembly.h"
 #include "profiler/layers/skip_shelf.h"
+#include "profiler/profile/profile.h"
 
 #include <c10/core/Device.h>
 

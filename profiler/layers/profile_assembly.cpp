@@ -1,9 +1,9 @@
 #include "profiler/layers/profile_assembly.h"
 
+#include "base/error.h"
 #include "engine/running_statistics.h"
 #include "models/cast_model.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,6 @@
 #include "profiler/layers/repeats.h"
 
-#include "schedule/sample_statistics.h"
+#include "base/sample_statistics.h"
 
 #include <algorithm>
 #include <cmath>

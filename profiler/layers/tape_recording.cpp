@@ -1,9 +1,9 @@
 #include "profiler/layers/tape_recording.h"
 
-#include "balance/profile.h"
 #include "engine/gradients/gradient_needs.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/memory/allocation_log.h"
+#include "profiler/profile/profile.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "balance/layer_tape.h"
 #include "profiler/layers/layer_chain.h"
+#include "profiler/profile/layer_tape.h"
 
 #include <cstddef>
 #include <vector>

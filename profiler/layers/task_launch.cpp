@@ -1,7 +1,7 @@
 #include "profiler/layers/task_launch.h"
 
+#include "base/sample_statistics.h"
 #include "engine/gpipe.h"
-#include "schedule/sample_statistics.h"
 
 #include <ATen/Functions.h>
 #include <torch/types.h>

@@ -1,9 +1,9 @@
 #include "profiler/memory/allocation_log.h"
 
+#include "base/error.h"
 #include "profiler/memory/charged_block.h"
 #include "profiler/memory/device_blocks.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 
 #include <atomic>
 

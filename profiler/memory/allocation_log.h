@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/ids.h"
 #include "profiler/memory/device_listening.h"
-#include "schedule/ids.h"
 
 #include <ATen/core/Tensor.h>
 

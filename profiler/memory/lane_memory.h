@@ -16,12 +16,12 @@ namespace pipescope {
 /// If a task's peak exceeds the values at both its ends, a sample at the instant of the peak precedes the one at its
 /// end. Allocations of a thread outside tasks belong to the thread's own owner.
 ///
-/// Categories (defined in simulator/memory_model.h): parameters are placed; gradients are found at the parameters after
-/// a backward; copied tensors are boundary, copy or skip by the kind of the copy. All other allocations of a task are
-/// transient while it runs. Bytes that remain afterwards count by the task. A forward or recompute leaves saved bytes.
-/// A backward leaves copy (gradients to be passed on), or saved if its first half keeps them for the second. The loss
-/// leaves output, the optimizer its state. An output that waits for its copy, or for the loss on the last lane,
-/// therefore counts as saved.
+/// Categories (defined in simulator/memory/memory_model.h): parameters are placed; gradients are found at the
+/// parameters after a backward; copied tensors are boundary, copy or skip by the kind of the copy. All other
+/// allocations of a task are transient while it runs. Bytes that remain afterwards count by the task. A forward or
+/// recompute leaves saved bytes. A backward leaves copy (gradients to be passed on), or saved if its first half keeps
+/// them for the second. The loss leaves output, the optimizer its state. An output that waits for its copy, or for the
+/// loss on the last lane, therefore counts as saved.
 ///
 /// If a partition passes on a part of the mini-batch, in a storage that holds all of it, no lane is charged: the caller
 /// created it.

@@ -9,9 +9,9 @@
 
 #include "profiler/memory/tracking_allocator.h"
 
+#include "base/error.h"
 #include "profiler/memory/charged_block.h"
 #include "profiler/memory/device_blocks.h"
-#include "schedule/error.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>

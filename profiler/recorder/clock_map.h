@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trace/trace_records.h"
+#include "trace/store/trace_records.h"
 
 #include <cstdint>
 #include <vector>

@@ -3,7 +3,7 @@
 #include "profiler/recorder/clock_map.h"
 #include "profiler/recorder/cupti_library.h"
 #include "profiler/recorder/kernel_name.h"
-#include "trace/cupti_rows.h"
+#include "trace/store/cupti_rows.h"
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trace/cupti_rows.h"
+#include "trace/store/cupti_rows.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 #include "profiler/recorder/device_recording.h"
 
+#include "base/quantities.h"
 #include "profiler/recorder/recording_clock.h"
-#include "schedule/quantities.h"
-#include "trace/device_work.h"
+#include "trace/store/device_work.h"
 
 #include <fmt/format.h>
 

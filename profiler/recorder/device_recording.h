@@ -1,7 +1,7 @@
 #pragma once
 
 #include "profiler/recorder/device_capture.h"
-#include "trace/cupti_rows.h"
+#include "trace/store/cupti_rows.h"
 
 #include <optional>
 

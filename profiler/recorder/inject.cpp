@@ -7,10 +7,10 @@
 // PIPESCOPE_TRACE_FURTHER=1, which `pipescope record` sets, the name is used literally, and a process that finds it
 // taken writes out-<process id>.sqlite, out-<process id>-2.sqlite and so on.
 
+#include "base/printable.h"
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/recorder.h"
-#include "schedule/printable.h"
-#include "trace/trace_parts.h"
+#include "trace/store/trace_parts.h"
 
 #include <unistd.h>
 

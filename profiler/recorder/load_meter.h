@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/machine_load.h"
+#include "base/machine_load.h"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "profiler/recorder/range_sink.h"
 
-#include "trace/cupti_rows.h"
+#include "trace/store/cupti_rows.h"
 
 #include <algorithm>
 #include <bit>

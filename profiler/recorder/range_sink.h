@@ -3,7 +3,7 @@
 #include "profiler/recorder/name_registry.h"
 #include "profiler/recorder/range_event.h"
 #include "schedule/task_graph.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <cstdint>
 #include <map>

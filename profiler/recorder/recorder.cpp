@@ -1,5 +1,9 @@
 #include "profiler/recorder/recorder.h"
 
+#include "base/number_text.h"
+#include "base/printable.h"
+#include "base/quantities.h"
+#include "base/thread_start.h"
 #include "profiler/recorder/device_recording.h"
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/range_sink.h"
@@ -7,10 +11,6 @@
 #include "profiler/recorder/recording_clock.h"
 #include "profiler/recorder/shared_libraries.h"
 #include "profiler/recorder/write_requests.h"
-#include "schedule/number_text.h"
-#include "schedule/printable.h"
-#include "schedule/quantities.h"
-#include "schedule/thread_start.h"
 
 #include <fmt/format.h>
 #include <pthread.h>

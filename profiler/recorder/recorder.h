@@ -1,7 +1,7 @@
 #pragma once
 
 #include "schedule/task_graph.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <cstdint>
 #include <filesystem>

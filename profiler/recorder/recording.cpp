@@ -1,7 +1,7 @@
 #include "profiler/recorder/recording.h"
 
 #include "profiler/recorder/fork_lock.h"
-#include "trace/trace_records.h"
+#include "trace/store/trace_records.h"
 
 #include <pthread.h>
 #include <unistd.h>

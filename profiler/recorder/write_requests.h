@@ -1,7 +1,7 @@
 #pragma once
 
 #include "profiler/recorder/range_sink.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <functional>
 #include <mutex>

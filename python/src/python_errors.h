@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <Python.h>
 

@@ -1,10 +1,10 @@
 #include "analysis/calibration.h"
 
-#include "schedule/error.h"
-#include "simulator/pipeline_graph.h"
+#include "base/error.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_clock.h"
+#include "simulator/clock/task_costs.h"
 #include "simulator/simulation.h"
-#include "simulator/task_clock.h"
-#include "simulator/task_costs.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

@@ -11,7 +11,7 @@ endfunction()
 run("${CMAKE_COMMAND}" --install "${BUILD}" --component development --prefix "${work}/prefix")
 # An internal header has no business among them.
 file(GLOB_RECURSE headers RELATIVE "${work}/prefix/include/pipescope" "${work}/prefix/include/pipescope/*.h")
-if(NOT "simulator/planner.h" IN_LIST headers OR "simulator/event_engine.h" IN_LIST headers)
+if(NOT "simulator/plan/planner.h" IN_LIST headers OR "simulator/clock/event_engine.h" IN_LIST headers)
   message(FATAL_ERROR "the public headers and no others are to be installed; installed are ${headers}")
 endif()
 run("${CMAKE_COMMAND}" -G Ninja -S "${EXAMPLE}" -B "${work}/build" "-DCMAKE_PREFIX_PATH=${work}/prefix"

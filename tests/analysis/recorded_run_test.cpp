@@ -1,12 +1,12 @@
 #include "analysis/recorded_run.h"
 
 #include "analysis/measured_steps.h"
-#include "balance/profile_file.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_options.h"
 #include "tests/analysis/sample_run.h"
-#include "trace/opened_trace.h"
-#include "trace/pipeline_json.h"
+#include "trace/store/opened_trace.h"
+#include "trace/store/pipeline_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 #include "analysis/replay.h"
 
-#include "simulator/pipeline_graph.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_clock.h"
+#include "simulator/clock/task_costs.h"
 #include "simulator/simulation.h"
-#include "simulator/task_clock.h"
-#include "simulator/task_costs.h"
 #include "tests/simulator/random_pipelines.h"
 
 #include <gmock/gmock.h>

@@ -1,9 +1,9 @@
 #include "tests/analysis/sample_run.h"
 
 #include "analysis/stored_simulation.h"
-#include "balance/profile_file.h"
+#include "profiler/profile/profile_file.h"
 #include "schedule/placement.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <algorithm>
 

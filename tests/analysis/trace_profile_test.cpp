@@ -1,8 +1,8 @@
 #include "analysis/trace_profile.h"
 
-#include "balance/profile_file.h"
-#include "simulator/balance_search.h"
-#include "simulator/planner.h"
+#include "profiler/profile/profile_file.h"
+#include "simulator/plan/planner.h"
+#include "simulator/search/balance_search.h"
 #include "tests/analysis/sample_run.h"
 #include "tests/thrown.h"
 

@@ -2,7 +2,7 @@
 
 #include "analysis/recorded_run.h"
 
-#include "trace/process_json.h"
+#include "trace/store/process_json.h"
 
 #include <gmock/gmock.h>
 

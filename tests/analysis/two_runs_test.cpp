@@ -1,12 +1,12 @@
 #include "analysis/two_runs.h"
 
 #include "analysis/stored_simulation.h"
-#include "balance/profile_file.h"
+#include "profiler/profile/profile_file.h"
 #include "tests/analysis/random_run.h"
 #include "tests/analysis/sample_run.h"
 #include "tests/temporary_folder.h"
-#include "trace/process_json.h"
-#include "trace/trace_writer.h"
+#include "trace/store/process_json.h"
+#include "trace/store/trace_writer.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

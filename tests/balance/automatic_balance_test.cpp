@@ -1,5 +1,5 @@
 #include "balance/automatic_balance.h"
-#include "schedule/error.h"
+#include "base/error.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

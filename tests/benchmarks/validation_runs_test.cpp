@@ -1,8 +1,8 @@
 #include "benchmarks/experiments/validation_runs.h"
 
+#include "base/error.h"
 #include "models/zoo.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

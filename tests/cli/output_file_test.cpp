@@ -1,9 +1,9 @@
 #include "cli/output_file.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
-#include "trace/trace_parts.h"
+#include "trace/store/trace_parts.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 #include "cli/pipeline_flags.h"
 
+#include "base/error.h"
 #include "cli/simulated_pipeline.h"
-#include "schedule/error.h"
 #include "simulator/option_texts.h"
 #include "tests/thrown.h"
 

@@ -1,6 +1,6 @@
 // The traces of a run in several processes, from recording to picture.
 
-#include "schedule/sample_statistics.h"
+#include "base/sample_statistics.h"
 #include "tests/cli/user.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -1,6 +1,6 @@
 #include "cli/program.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // `pipescope record` with a program that was not built with PipeScope.
 
 #include "tests/cli/user.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // `pipescope recover` on the trace of a process that ended without closing it.
 
 #include "tests/cli/user.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // Runs whose updates are staggered: equal to synchronous ones, saved, interrupted, refused, and compared.
 
 #include "tests/cli/user.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <gmock/gmock.h>
 

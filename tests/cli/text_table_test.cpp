@@ -1,6 +1,6 @@
 #include "cli/text_table.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <gmock/gmock.h>
 

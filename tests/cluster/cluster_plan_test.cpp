@@ -1,9 +1,9 @@
 #include "cluster/cluster_plan.h"
+#include "base/error.h"
 #include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
-#include "simulator/memory_fit.h"
-#include "simulator/planner.h"
+#include "simulator/memory/memory_fit.h"
+#include "simulator/plan/planner.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
 

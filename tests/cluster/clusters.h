@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cluster/cluster.h"
 #include "cluster/cluster_plan.h"
 #include "cluster/layout.h"
+#include "hardware/cluster.h"
 
 #include <string>
 #include <vector>

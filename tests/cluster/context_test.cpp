@@ -1,10 +1,10 @@
 // Context parallelism on clusters: what is sent, held and summed, by hand.
 
+#include "base/error.h"
 #include "cluster/cluster_plan.h"
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
 

@@ -1,11 +1,11 @@
 // Mixtures of experts on clusters: what is sent, held and summed, by hand.
 
-#include "balance/profile_file.h"
+#include "base/error.h"
 #include "cluster/cluster_plan.h"
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
-#include "simulator/planner.h"
+#include "profiler/profile/profile_file.h"
+#include "simulator/plan/planner.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
 

@@ -1,5 +1,5 @@
 #include "cluster/language_model.h"
-#include "schedule/error.h"
+#include "base/error.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include "cluster/layout.h"
+#include "base/error.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
 

@@ -1,8 +1,8 @@
 // What must hold for every layout, tried on random clusters, models and layouts.
 
+#include "base/error.h"
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
 #include "tests/cluster/clusters.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Pipelines whose partitions lie on devices of different types.
 
+#include "base/error.h"
+#include "base/quantities.h"
 #include "cluster/cluster_plan.h"
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
-#include "schedule/error.h"
-#include "schedule/quantities.h"
 #include "tests/balance/every_balance.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"

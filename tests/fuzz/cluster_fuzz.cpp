@@ -1,7 +1,7 @@
-#include "cluster/cluster.h"
+#include "base/error.h"
 #include "cluster/language_model.h"
-#include "schedule/error.h"
-#include "simulator/links_file.h"
+#include "hardware/cluster.h"
+#include "hardware/links_file.h"
 
 #include <cmath>
 #include <cstddef>

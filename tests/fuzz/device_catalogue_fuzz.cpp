@@ -1,5 +1,5 @@
-#include "balance/device_catalogue.h"
-#include "schedule/error.h"
+#include "base/error.h"
+#include "hardware/device_catalogue.h"
 
 #include <cmath>
 #include <cstddef>

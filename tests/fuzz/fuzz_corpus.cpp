@@ -1,11 +1,11 @@
 // Writes some valid inputs for each fuzz target: fuzz_corpus FOLDER creates FOLDER/TARGET/.
 
-#include "balance/device_catalogue.h"
-#include "balance/profile_file.h"
+#include "hardware/device_catalogue.h"
+#include "profiler/profile/profile_file.h"
 #include "save/training_state.h"
 #include "tests/fuzz/fuzzed_trace.h"
 #include "tests/temporary_folder.h"
-#include "trace/chrome_export.h"
+#include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>

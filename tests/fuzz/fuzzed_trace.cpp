@@ -2,9 +2,9 @@
 
 #include "tests/temporary_folder.h"
 #include "tests/trace/one_step_trace.h"
-#include "trace/chrome_export.h"
-#include "trace/csv_export.h"
+#include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
+#include "trace/store/csv_export.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fuzzer/FuzzedDataProvider.h>

@@ -1,7 +1,7 @@
 // An accepted profile must be equal after writing and reading it.
 
-#include "balance/profile.h"
-#include "balance/profile_file.h"
+#include "profiler/profile/profile.h"
+#include "profiler/profile/profile_file.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The first byte selects the quantity. An accepted value must be finite and not negative.
 
-#include "schedule/error.h"
-#include "schedule/quantities.h"
+#include "base/error.h"
+#include "base/quantities.h"
 
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "schedule/error.h"
+#include "base/error.h"
 #include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
 

@@ -1,4 +1,4 @@
-#include "trace/task_rules.h"
+#include "trace/foreign/task_rules.h"
 
 #include <cstddef>
 #include <cstdint>

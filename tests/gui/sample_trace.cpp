@@ -1,11 +1,11 @@
 #include "tests/gui/sample_trace.h"
 
 #include "analysis/stored_simulation.h"
-#include "balance/device_catalogue.h"
-#include "cluster/cluster.h"
 #include "cluster/language_model.h"
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
+#include "hardware/cluster.h"
+#include "hardware/device_catalogue.h"
 
 #include <QTemporaryDir>
 

@@ -1,7 +1,7 @@
-#include "balance/profile_file.h"
 #include "engine/gpipe.h"
 #include "models/emulated_device_wait.h"
 #include "models/zoo.h"
+#include "profiler/profile/profile_file.h"
 #include "tests/fake_accelerator/fake_device.h"
 
 #include <gtest/gtest.h>

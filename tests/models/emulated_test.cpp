@@ -1,9 +1,9 @@
 #include "models/emulated_wait.h"
 #include "models/zoo.h"
 
-#include "balance/profile_file.h"
+#include "base/error.h"
 #include "engine/gradients/micro_batch_graph.h"
-#include "schedule/error.h"
+#include "profiler/profile/profile_file.h"
 
 #include <ATen/SequenceNumber.h>
 #include <gmock/gmock.h>

@@ -15,12 +15,12 @@
 // PIPESCOPE_TEST_INPUT_RANK, only that rank passes an input. With PIPESCOPE_TEST_CLIP="MAX_NORM NORM_TYPE", gradients
 // are clipped after each step and the norm is printed; PIPESCOPE_TEST_CLIP_EXCEPT is a rank that does not clip.
 
+#include "base/parse_name.h"
 #include "engine/gpipe.h"
 #include "engine/processes/process_clock.h"
 #include "engine/processes/processes.h"
 #include "engine/skippable.h"
 #include "models/zoo.h"
-#include "schedule/parse_name.h"
 #include "schedule/schedules.h"
 
 #include <ATen/Functions.h>

@@ -1,6 +1,6 @@
 #include "models/script_options.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include "models/zoo.h"
 
+#include "base/error.h"
 #include "models/meta_device.h"
-#include "schedule/error.h"
 #include "tests/models/skip_store.h"
 #include "tests/models/small_models.h"
 #include "tests/thrown.h"

@@ -1,6 +1,6 @@
 #include "schedule/micro_batches.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <gtest/gtest.h>
 

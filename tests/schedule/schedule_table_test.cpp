@@ -1,6 +1,6 @@
 #include "schedule/schedule_table.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "schedule/schedules.h"
 #include "tests/thrown.h"
 

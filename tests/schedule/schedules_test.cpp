@@ -1,6 +1,6 @@
 #include "schedule/schedules.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "schedule/placement.h"
 #include "tests/thrown.h"
 

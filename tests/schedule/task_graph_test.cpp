@@ -1,6 +1,6 @@
 #include "schedule/task_graph.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "schedule/schedules.h"
 #include "tests/thrown.h"
 

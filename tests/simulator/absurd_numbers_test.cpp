@@ -1,7 +1,7 @@
 // For any numbers in profile and options, a simulation gives a sensible result or refuses them with a reason.
 
-#include "schedule/error.h"
-#include "simulator/balance_search.h"
+#include "base/error.h"
+#include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/random_pipelines.h"
 #include "tests/thrown.h"

@@ -1,8 +1,8 @@
 #include "simulator/noise_band.h"
-#include "simulator/pipeline_graph.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_clock.h"
+#include "simulator/clock/task_costs.h"
 #include "simulator/simulation.h"
-#include "simulator/task_clock.h"
-#include "simulator/task_costs.h"
 #include "tests/simulator/profiles.h"
 
 #include <gtest/gtest.h>

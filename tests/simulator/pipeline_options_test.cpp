@@ -1,5 +1,5 @@
 #include "simulator/pipeline_options.h"
-#include "schedule/error.h"
+#include "base/error.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

@@ -2,10 +2,10 @@
 
 #include "simulator/schedule_file.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "schedule/placement.h"
-#include "simulator/balance_search.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
+#include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 #include "tests/schedule/random_csv.h"
 #include "tests/simulator/random_pipelines.h"

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "trace/cupti_rows.h"
-#include "trace/device_work.h"
-#include "trace/trace_writer.h"
+#include "trace/store/cupti_rows.h"
+#include "trace/store/device_work.h"
+#include "trace/store/trace_writer.h"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 
 #include "device_sample.h"
 #include "schedule/schedules.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <filesystem>
 #include <limits>

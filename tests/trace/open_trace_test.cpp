@@ -3,8 +3,8 @@
 #include "one_step_trace.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
-#include "trace/chrome_export.h"
-#include "trace/trace_reader.h"
+#include "trace/foreign/chrome_export.h"
+#include "trace/store/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>

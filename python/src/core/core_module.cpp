@@ -1,10 +1,10 @@
 #include "python/src/core/core_module.h"
 
-#include "balance/profile.h"
+#include "profiler/profile/profile.h"
 #include "python/src/core/long_call.h"
 #include "python/src/core/python_function.h"
 #include "python/src/python_errors.h"
-#include "trace/trace_records.h"
+#include "trace/store/trace_records.h"
 
 #include <Python.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/stop_check.h"
+#include "base/stop_check.h"
 
 #include <Python.h>
 

@@ -1,5 +1,5 @@
-#include "balance/profile.h"
-#include "balance/profile_file.h"
+#include "profiler/profile/profile.h"
+#include "profiler/profile/profile_file.h"
 #include "python/src/core/core_module.h"
 #include "python/src/core/python_function.h"
 

@@ -8,7 +8,7 @@
 #include "python/src/engine/python_model.h"
 #include "python/src/python_errors.h"
 #include "schedule/task_key.h"
-#include "trace/trace_records.h"
+#include "trace/store/trace_records.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/Exceptions.h>

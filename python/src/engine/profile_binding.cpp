@@ -1,8 +1,8 @@
-#include "balance/device_catalogue.h"
-#include "balance/profile_file.h"
+#include "hardware/device_catalogue.h"
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/layers/meta_profiler.h"
 #include "profiler/memory/tracking_allocator.h"
+#include "profiler/profile/profile_file.h"
 #include "python/src/engine/python_model.h"
 
 #include <string>

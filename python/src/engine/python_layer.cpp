@@ -1,10 +1,10 @@
 #include "python/src/engine/python_layer.h"
 
+#include "base/quantities.h"
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/in_place_checks.h"
-#include "schedule/quantities.h"
 
 #include <ATen/ThreadLocalPythonObjects.h>
 #include <torch/csrc/PyInterpreter.h>

@@ -1,6 +1,6 @@
 #include "profiler/recorder/recorder.h"
 #include "python/src/engine/python_model.h"
-#include "trace/pipeline_json.h"
+#include "trace/store/pipeline_json.h"
 
 #include <map>
 #include <memory>

@@ -2,7 +2,8 @@
 
 #include "analysis/stored_simulation.h"
 #include "analysis/trace_comparison.h"
-#include "balance/profile_file.h"
+#include "base/error.h"
+#include "base/stop_check.h"
 #include "cluster/step_parts.h"
 #include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
@@ -14,14 +15,13 @@
 #include "gui/style/number_format.h"
 #include "gui/tables/selection_facts.h"
 #include "gui/tables/task_details.h"
-#include "schedule/error.h"
-#include "schedule/stop_check.h"
+#include "profiler/profile/profile_file.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
-#include "trace/chrome_export.h"
+#include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
-#include "trace/trace_reader.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_reader.h"
+#include "trace/store/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>

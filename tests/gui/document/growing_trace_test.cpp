@@ -1,7 +1,7 @@
-#include "balance/profile_file.h"
 #include "gui/document/document_loader.h"
+#include "profiler/profile/profile_file.h"
 #include "tests/gui/sample_trace.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "gui/document/notes_file.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
 

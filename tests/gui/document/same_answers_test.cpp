@@ -1,15 +1,15 @@
 // `pipescope compare` and the viewer say the same of one file, however odd it is: the same figures, the same warnings,
 // or the same reason why there is nothing to compare.
 #include "analysis/trace_comparison.h"
-#include "balance/profile_file.h"
 #include "cli/reports.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/step_analysis.h"
+#include "profiler/profile/profile_file.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/gui/window/nsys_export.h"
-#include "trace/chrome_export.h"
+#include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 #include "gui/document/link_tiers.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/tables/table_export.h"
-#include "simulator/memory_fit.h"
+#include "simulator/memory/memory_fit.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 

@@ -1,5 +1,6 @@
 #include "gui/plan/plan_view.h"
 
+#include "base/error.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_runner.h"
@@ -8,7 +9,6 @@
 #include "gui/style/quantity_box.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "schedule/error.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 

@@ -1,5 +1,6 @@
 #include "gui/report/report.h"
 
+#include "base/error.h"
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/headlines.h"
@@ -9,10 +10,9 @@
 #include "gui/style/theme.h"
 #include "gui/tables/selection_facts.h"
 #include "gui/tables/selection_panel.h"
-#include "schedule/error.h"
 #include "tests/gui/report/pdf_text.h"
 #include "tests/gui/sample_trace.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>

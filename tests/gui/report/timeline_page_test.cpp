@@ -1,5 +1,6 @@
 #include "gui/report/timeline_page.h"
 
+#include "base/error.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/headlines.h"
 #include "gui/document/step_history.h"
@@ -9,7 +10,6 @@
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_marks.h"
 #include "gui/timeline/track_store.h"
-#include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
 

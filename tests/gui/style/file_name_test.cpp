@@ -1,7 +1,7 @@
 #include "gui/style/file_name.h"
 
+#include "base/error.h"
 #include "gui/style/save_file.h"
-#include "schedule/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 #include "gui/style/image_export.h"
 
+#include "base/error.h"
 #include "gui/document/document_loader.h"
 #include "gui/style/theme.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
-#include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
 

@@ -1,6 +1,6 @@
 #include "gui/style/save_file.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "gui/style/icons.h"
 #include "gui/style/task_style.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <gtest/gtest.h>
 

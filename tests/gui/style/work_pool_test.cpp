@@ -1,7 +1,7 @@
 #include "gui/style/work_pool.h"
 
-#include "schedule/error.h"
-#include "schedule/stop_check.h"
+#include "base/error.h"
+#include "base/stop_check.h"
 #include "tests/gui/patience.h"
 
 #include <gtest/gtest.h>

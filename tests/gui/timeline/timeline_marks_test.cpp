@@ -1,12 +1,12 @@
 #include "gui/timeline/timeline_marks.h"
 
+#include "base/error.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/timeline_pane.h"
 #include "gui/timeline/timeline_view.h"
-#include "schedule/error.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 
 #include "gui/style/number_format.h"
 #include "gui/what_if/scenario_model.h"
-#include "simulator/planner.h"
+#include "simulator/plan/planner.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 

@@ -11,7 +11,7 @@
 #include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
-#include "simulator/memory_fit.h"
+#include "simulator/memory/memory_fit.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/temporary_folder.h"

@@ -8,8 +8,8 @@
 #include "gui/window/step_strip.h"
 #include "tests/gui/window/main_window_fixture.h"
 #include "tests/trace/rank_files.h"
-#include "trace/process_json.h"
-#include "trace/trace_writer.h"
+#include "trace/store/process_json.h"
+#include "trace/store/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>

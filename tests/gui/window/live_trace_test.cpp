@@ -1,12 +1,12 @@
-#include "balance/profile_file.h"
 #include "gui/style/message_bar.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
+#include "profiler/profile/profile_file.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
-#include "trace/process_json.h"
-#include "trace/trace_writer.h"
+#include "trace/store/process_json.h"
+#include "trace/store/trace_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "gui/window/scenario_tools.h"
 #include "gui/plan/plan_table_model.h"
 
-#include "balance/profile_file.h"
 #include "cluster/step_parts.h"
 #include "gui/document/schedule_edit.h"
 #include "gui/plan/plan_form.h"
@@ -24,6 +23,7 @@
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "gui/window/scenario_docks.h"
+#include "profiler/profile/profile_file.h"
 #include "simulator/schedule_file.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"

@@ -1,4 +1,3 @@
-#include "balance/profile_file.h"
 #include "gui/tables/table_export.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/placement_editor.h"
@@ -6,6 +5,7 @@
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
 #include "gui/what_if/what_if_panel.h"
+#include "profiler/profile/profile_file.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/simulator/random_pipelines.h"
 

@@ -3,7 +3,7 @@
 #include "gui/timeline/kernel_store.h"
 #include "gui/window/lane_actions.h"
 #include "gui/window/session_state.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <QMouseEvent>
 #include <QScrollBar>

@@ -4,7 +4,7 @@
 #include "gui/window/search_bar.h"
 #include "gui/window/shortcut_overlay.h"
 #include "tests/gui/window/main_window_fixture.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "gui/window/scenario_tools.h"
 #include "gui/window/shortcut_overlay.h"
 #include "tests/gui/window/main_window_fixture.h"
-#include "trace/trace_writer.h"
+#include "trace/store/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>

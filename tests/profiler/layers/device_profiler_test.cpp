@@ -1,5 +1,6 @@
 // Profiles layers on the fake accelerator.
 
+#include "base/error.h"
 #include "engine/device_memory.h"
 #include "models/zoo.h"
 #include "profiler/layers/device_clock.h"
@@ -8,7 +9,6 @@
 #include "profiler/layers/measured_memory.h"
 #include "profiler/layers/tape_recording.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 #include "tests/fake_accelerator/fake_device.h"
 #include "tests/thrown.h"
 

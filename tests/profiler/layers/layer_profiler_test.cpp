@@ -1,8 +1,8 @@
 #include "profiler/layers/layer_profiler.h"
 
+#include "base/error.h"
 #include "models/zoo.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
 #include "profiler/layers/meta_profiler.h"
 
+#include "base/error.h"
 #include "models/cast_model.h"
 #include "models/zoo.h"
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 #include "tests/models/small_models.h"
 
 #include <gmock/gmock.h>

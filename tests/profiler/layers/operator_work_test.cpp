@@ -1,6 +1,6 @@
 #include "profiler/layers/operator_work.h"
 
-#include "balance/device_catalogue.h"
+#include "hardware/device_catalogue.h"
 #include "models/meta_device.h"
 
 #include <gtest/gtest.h>

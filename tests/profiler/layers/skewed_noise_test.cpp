@@ -3,9 +3,9 @@
 // each core has a clock, with interruptions and slow times.
 
 #include "profiler/layers/size_times.h"
-#include "simulator/pipeline_graph.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_costs.h"
 #include "simulator/simulation.h"
-#include "simulator/task_costs.h"
 
 #include <gtest/gtest.h>
 

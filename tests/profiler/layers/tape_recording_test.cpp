@@ -1,10 +1,10 @@
 #include "profiler/layers/tape_recording.h"
 
-#include "balance/profile.h"
 #include "engine/skippable.h"
 #include "models/zoo.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/memory/tracking_allocator.h"
+#include "profiler/profile/profile.h"
 #include "tests/models/small_models.h"
 
 #include <ATen/SequenceNumber.h>

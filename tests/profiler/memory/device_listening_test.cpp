@@ -1,10 +1,10 @@
 #include "profiler/memory/device_listening.h"
 
+#include "base/error.h"
 #include "profiler/memory/allocation_log.h"
 #include "profiler/memory/charged_block.h"
 #include "profiler/memory/device_blocks.h"
 #include "profiler/memory/tracking_allocator.h"
-#include "schedule/error.h"
 #include "tests/fake_accelerator/fake_device.h"
 #include "tests/thrown.h"
 

@@ -1,6 +1,6 @@
 #include "profiler/memory/tracking_allocator.h"
 
-#include "schedule/error.h"
+#include "base/error.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -2,7 +2,7 @@
 
 #include "cupti_record.h"
 #include "tests/temporary_folder.h"
-#include "trace/cupti_rows.h"
+#include "trace/store/cupti_rows.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "tests/temporary_folder.h"
 #include "trace/open_trace.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <dlfcn.h>

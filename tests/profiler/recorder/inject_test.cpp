@@ -1,5 +1,5 @@
 #include "tests/temporary_folder.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 
 #include "profiler/recorder/recorder.h"
 #include "profiler/recorder/recording_clock.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 
 #include "profiler/recorder/recorder.h"
 #include "tests/temporary_folder.h"
-#include "trace/trace_reader.h"
+#include "trace/store/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 

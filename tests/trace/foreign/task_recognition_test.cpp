@@ -1,0 +1,466 @@
+#include "trace/foreign/task_recognition.h"
+
+#include "rank_files.h"
+#include "tests/temporary_folder.h"
+#include "trace/open_trace.h"
+#include "trace/store/process_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+/// "F(1, 0) 12..20" for micro-batch 1 on partition 0, times in us since the first event.
+std::vector<std::string> texts_of(const OpenedTrace& trace) {
+    std::vector<std::string> texts;
+    for (const Slice& slice : trace.measured.slices) {
+        texts.push_back(fmt::format("{} {}..{} on {}", to_string(slice.key), slice.start.count() / 1000,
+                                    slice.end.count() / 1000, trace.measured.lanes.at(slice.lane.index()).name));
+    }
+    return texts;
+}
+
+class TaskRecognition : public testing::Test {
+protected:
+    OpenedTrace opened(const RankFile& file) { return open_trace(file.write(folder_ / "t.json")); }
+    OpenedTrace opened(const std::string& text, const std::string& rules = "") {
+        std::ofstream(folder_ / "t.json") << text;
+        OpenOptions options;
+        if (!rules.empty()) {
+            options.rules = std::make_shared<const TaskRules>(TaskRules::parse(
+                R"({"format": "pipescope.task-rules", "version": 1, "rules": [)" + rules + "]}", "r.json"));
+        }
+        return open_trace(folder_ / "t.json", options);
+    }
+
+    const TemporaryFolder folder_;
+};
+
+TEST_F(TaskRecognition, FindsTheTasksOfARankInItsSteps) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("ProfilerStep#2", 0, 100)
+                                         .range("PP:1RECV_F0", 5, 8)
+                                         .message("gloo:recv", 6, 20)
+                                         .range("PP:1RECV_F1", 8, 9)
+                                         .message("gloo:recv", 8.5, 25)
+                                         .range("PP:1F0", 9, 30)  // waits until 20
+                                         .range("PP:3I0", 30, 40)
+                                         .range("PP:3W0", 40, 45)
+                                         .range("Optimizer.step#SGD.step", 60, 70)
+                                         .range("ProfilerStep#3", 100, 200)
+                                         .range("PP:1F0", 108, 130)
+                                         .range("PP:1F0", 210, 230));
+    EXPECT_THAT(
+        texts_of(trace),
+        ElementsAre("step 2 forward (0, 1) 20..30 on rank 1", "step 2 backward (0, 3) 30..40 on rank 1",
+                    "step 2 backward_weight (0, 3) 40..45 on rank 1",
+                    "step 2 optimizer of partition 1 60..70 on rank 1", "step 3 forward (0, 1) 108..130 on rank 1"));
+    ASSERT_EQ(trace.steps.size(), 2u);
+    EXPECT_EQ(trace.steps[0].step, 2);
+    EXPECT_EQ(trace.steps[0].wall_end, Nanoseconds{100'000});
+    EXPECT_EQ(recording_process(trace.run)->rank, 1);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 range of the pipeline outside of every step"));
+}
+
+TEST_F(TaskRecognition, TouchingTasksDoNotOverlapByRounding) {
+    const auto ends = [&](double end) {
+        std::vector<std::int64_t> found;
+        for (const Slice& slice :
+             opened(RankFile(0, 2).range("PP:0F0", 10, end).range("PP:0F1", 20, 30)).measured.slices) {
+            found.push_back(slice.end.count() - slice.start.count());
+        }
+        return found;
+    };
+    EXPECT_THAT(ends(20.001), ElementsAre(10'000, 10'000));
+    EXPECT_THAT(ends(20.002), ElementsAre(10'002, 10'000)) << "an overlap that rounding cannot make";
+}
+
+TEST_F(TaskRecognition, TakesTheStageOfGPipeFromTheRankInItsPipeline) {
+    // Ranks 1 and 3 are a pipeline, as a device mesh of two replicas has it.
+    const OpenedTrace trace = opened(RankFile(3, 4, "mesh_pp", "1, 3")
+                                         .range("Forward 0", 10, 50)
+                                         .message("gloo:recv", 12, 30)
+                                         .range("Forward 0", 110, 150)
+                                         .range("Backward 0", 150, 160));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 1) 20..40 on rank 3", "step 1 forward (0, 1) 100..140 on rank 3",
+                            "step 0 backward (0, 1) 140..150 on rank 3"));
+}
+
+TEST_F(TaskRecognition, EndsATaskWhereItsThreadOnlySends) {
+    // As ScheduleGPipe: it waits for the input, computes, and the call that sends the output blocks.
+    const OpenedTrace trace = opened(RankFile(1, 3)
+                                         .range("Forward 0", 0, 100)
+                                         .range("c10d::recv_", 1, 2)
+                                         .message("gloo:recv", 1.5, 10)
+                                         .range("aten::linear", 12, 30)
+                                         .range("c10d::send", 40, 60)
+                                         .range("aten::contiguous", 45, 46)  // part of sending
+                                         .message("gloo:send", 59, 200)      // which goes on after the task
+                                         .range("c10d::send", 61, 95)        // a second tensor
+                                         .message("gloo:send", 94, 210));
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 0 forward (0, 1) 10..40 on rank 1"));
+}
+
+TEST_F(TaskRecognition, KeepsAMessageAmidTheComputationInItsTask) {
+    // As attention that passes keys around a ring of ranks.
+    const OpenedTrace trace = opened(RankFile(0, 2)
+                                         .range("Forward 0", 0, 100)
+                                         .range("c10d::send", 10, 20)
+                                         .message("gloo:send", 19, 99)
+                                         .range("aten::mm", 30, 40)
+                                         .range("Backward 0", 100, 200)
+                                         .message("nccl:send 0->1", 150, 260)
+                                         .range("aten::mm", 160, 170));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 0..100 on rank 0", "step 0 backward (0, 0) 100..200 on rank 0"));
+}
+
+TEST_F(TaskRecognition, SaysThatStepsShareANumber) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("ProfilerStep#1", 0, 100)
+                                         .range("PP:0F0", 10, 20)
+                                         .range("ProfilerStep#1", 200, 300)
+                                         .range("PP:0F0", 210, 220)
+                                         .range("PP:0B0", 220, 230));
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 1 forward (0, 0) 10..20 on rank 0"));
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text,
+                AllOf(HasSubstr("rank 0: 1 step has a number that an earlier one has, such as 1;"),
+                      HasSubstr("2 ranges of the pipeline in the others are left out")));
+}
+
+TEST_F(TaskRecognition, PrefersTheInnerRange) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 10, 50)
+                                         .range("PP:0F0", 20, 40)  // wrapped around the computation by the user
+                                         .range("PP:0B0", 60, 62));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 50..52 on rank 0"));
+}
+
+// Two steps of a forward and a backward, which the host launches long before the device runs them.
+TEST_F(TaskRecognition, TakesTheKernelsOfRangesThatOnlyLaunch) {
+    RankFile file(0, 1);
+    for (const int step : {0, 1}) {
+        const double t = 100 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+        file.range("PP:0F0", t + 1, t + 5).launched(t + 2, t + 10, t + 20).launched(t + 3, t + 22, t + 30);
+        file.range("PP:0B0", t + 6, t + 9).launched(t + 7, t + 31, t + 70).launched(t + 8, t + 5, t + 6, "Memcpy", 9);
+    }
+    const OpenedTrace trace = opened(file);
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 31..70 on rank 0",
+                            "step 1 forward (0, 0) 110..130 on rank 0", "step 1 backward (0, 0) 131..170 on rank 0"));
+    EXPECT_THAT(trace.diagnostics, IsEmpty());
+    EXPECT_FALSE(trace.run.contains(std::string(kLaunchesKey)));
+}
+
+TEST_F(TaskRecognition, TakesTheHostsTimesIfItWaitsForEachKernel) {
+    const OpenedTrace trace = opened(
+        RankFile(0, 1).range("PP:0F0", 0, 10).launched(1, 2, 9).range("PP:0B0", 10, 30).launched(11, 12, 29.999));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 0..10 on rank 0", "step 0 backward (0, 0) 10..30 on rank 0"));
+}
+
+// Kernels of messages wait for the other rank.
+TEST_F(TaskRecognition, LeavesTheKernelsOfMessagesOutOfATask) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("PP:1F0", 0, 3)
+                                         .launched(1, 10, 50, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)", 20)
+                                         .launched(2, 50, 60)
+                                         .range("PP:1B0", 4, 6)
+                                         .launched(5, 60, 80));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 1) 50..60 on rank 1", "step 0 backward (0, 1) 60..80 on rank 1"));
+}
+
+TEST_F(TaskRecognition, TakesTheProfilersRangesOnTheDeviceIfCallsAreUnknown) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 0, 2)
+                                         .on_device("PP:0F0", 10, 30)
+                                         .range("PP:0B0", 3, 4)
+                                         .on_device("PP:0B0", 30, 70)
+                                         .on_device("PP:0B0", 30, 35, 9));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 30..70 on rank 0"));
+}
+
+// The profiler loses device work at the start of a session. A step is never timed by both clocks.
+TEST_F(TaskRecognition, LeavesOutStepsWhoseKernelsAreLost) {
+    RankFile file(0, 1);
+    for (const int step : {3, 4, 5}) {
+        const double t = 100 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+        file.range("PP:0F0", t + 1, t + 3).range("PP:0B0", t + 4, t + 6);
+        if (step > 3) {
+            file.launched(t + 2, t + 10, t + 30).on_device("PP:0F0", t + 10, t + 30);
+        }
+        file.launched(t + 5, t + 30, t + 70).on_device("PP:0B0", t + 30, t + 70);
+    }
+    const OpenedTrace trace = opened(file);
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 4 forward (0, 0) 110..130 on rank 0", "step 4 backward (0, 0) 130..170 on rank 0",
+                            "step 5 forward (0, 0) 210..230 on rank 0", "step 5 backward (0, 0) 230..270 on rank 0"));
+    ASSERT_EQ(trace.diagnostics.size(), 1U);
+    EXPECT_THAT(trace.diagnostics[0].text, StartsWith("step 3 is left out: on rank 0 the ranges only launch work on a "
+                                                      "device, and the kernels of some tasks are missing"));
+}
+
+TEST_F(TaskRecognition, SaysThatTimesAreUnknownIfNoStepHasItsKernels) {
+    const OpenedTrace without_calls = opened(
+        RankFile(0, 1).range("PP:0F0", 0, 2).work_without_call(10, 30).range("PP:0B0", 3, 4).work_without_call(30, 70));
+    EXPECT_EQ(without_calls.run.at(std::string(kLaunchesKey)), R"({"ranks": [0]})");
+    EXPECT_THAT(unknown_times_warning(without_calls.run),
+                AllOf(StartsWith("the ranges of rank 0 only launch work on a device"), HasSubstr("--trace=cuda,nvtx")));
+    const OpenedTrace half = opened(
+        RankFile(0, 1).range("PP:0F0", 0, 2).launched(1, 10, 30).range("PP:0B0", 3, 4).work_without_call(30, 70));
+    EXPECT_TRUE(half.run.contains(std::string(kLaunchesKey)));
+    EXPECT_THAT(unknown_times_warning(opened(RankFile(0, 1).range("PP:0F0", 0, 2)).run), IsEmpty());
+    const OpenedTrace calls_alone =
+        opened(RankFile(0, 1).range("PP:0F0", 0, 2).range("cudaLaunchKernel", 1, 1.5).range("PP:0B0", 3, 4));
+    EXPECT_TRUE(calls_alone.run.contains(std::string(kLaunchesKey)));
+}
+
+// In the first half of a split backward, the first partition has nothing to compute.
+TEST_F(TaskRecognition, TakesAHalfWithoutKernelsForNothing) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 0, 2)
+                                         .launched(1, 10, 30)
+                                         .range("PP:0I0", 3, 4)
+                                         .range("PP:0W0", 5, 6)
+                                         .launched(5.5, 40, 60));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 30..30 on rank 0",
+                            "step 0 backward_weight (0, 0) 40..60 on rank 0"));
+}
+
+// Each distinct name once cost a walk over all ranges.
+TEST_F(TaskRecognition, FindsTensOfThousandsOfNames) {
+    constexpr int kTasks = 20'000;
+    RankFile file(0, 1);
+    for (int i = 0; i < kTasks; ++i) {
+        file.range(fmt::format("PP:0F{}", i), 2 * i, 2 * i + 1).range(fmt::format("PP:0B{}", i), 1e6 + i, 1e6 + i + 1);
+    }
+    const std::clock_t begin = std::clock();
+    EXPECT_EQ(opened(file).measured.slices.size(), 2U * kTasks);
+    EXPECT_LT(std::clock() - begin, 20 * CLOCKS_PER_SEC) << "it takes half a second, or minutes if it is quadratic";
+}
+
+// Each task once cost a walk over all ranges within it.
+TEST_F(TaskRecognition, FindsTensOfThousandsOfNestedTasks) {
+    constexpr int kDepth = 60'000;
+    RankFile file(0, 1);
+    for (int i = 0; i < kDepth; ++i) {
+        file.range(fmt::format("PP:0F{}", i), i, 4 * kDepth - i);
+    }
+    file.message("gloo:send", 2 * kDepth, 2 * kDepth + 1);
+    const std::clock_t begin = std::clock();
+    const OpenedTrace trace = opened(file);
+    EXPECT_LT(std::clock() - begin, 20 * CLOCKS_PER_SEC) << "it takes a second, or a minute if it is quadratic";
+    ASSERT_EQ(trace.measured.slices.size(), static_cast<std::size_t>(kDepth));
+    for (const Slice& slice : trace.measured.slices) {
+        ASSERT_EQ(slice.end.count(), std::int64_t{2'000} * kDepth) << "all of them end with sending";
+    }
+}
+
+TEST_F(TaskRecognition, EndsATaskWithTheMessagesOfItsInnerTask) {
+    const OpenedTrace trace = opened(RankFile(0, 2)
+                                         .range("PP:0F0", 0, 100)
+                                         .range("gloo:send", 10, 20)
+                                         .range("PP:0F1", 30, 60)
+                                         .range("aten::mm", 35, 40)
+                                         .range("gloo:send", 50, 55)
+                                         .range("PP:0F2", 110, 200)
+                                         .range("PP:0F3", 120, 160)
+                                         .range("gloo:send", 150, 170)  // goes on after the inner task
+                                         .range("aten::contiguous", 165, 168)
+                                         .range("PP:0F4", 210, 300)
+                                         .range("PP:0F5", 210, 260)
+                                         .range("gloo:send", 250, 260)
+                                         .range("aten::mm", 270, 280));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 0..50 on rank 0", "step 0 forward (1, 0) 30..50 on rank 0",
+                            "step 0 forward (2, 0) 110..150 on rank 0", "step 0 forward (3, 0) 120..150 on rank 0",
+                            "step 0 forward (5, 0) 210..250 on rank 0", "step 0 forward (4, 0) 210..300 on rank 0"));
+}
+
+TEST_F(TaskRecognition, TakesMessagesFromTheOuterRangeAndTheTaskFromTheInner) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("Forward 0", 10, 50)
+                                         .message("gloo:recv", 11, 31)
+                                         .range("PP:1F0", 30, 40)
+                                         .range("Forward 0", 110, 150)
+                                         .range("PP:1F0", 130, 140));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 1) 21..30 on rank 1", "step 1 forward (0, 1) 120..130 on rank 1"));
+}
+
+TEST_F(TaskRecognition, CountsMicroBatchesThatNamesLackAndTakesProcessesForRanks) {
+    const char* const events = R"([
+        {"ph": "X", "name": "train_step", "pid": 1, "tid": 1, "ts": 0, "dur": 50},
+        {"ph": "X", "name": "fwd", "pid": 1, "tid": 1, "ts": 1, "dur": 2},
+        {"ph": "X", "name": "fwd", "pid": 1, "tid": 1, "ts": 4, "dur": 2},
+        {"ph": "X", "name": "train_step", "pid": 2, "tid": 2, "ts": 0, "dur": 50},
+        {"ph": "X", "name": "fwd", "pid": 2, "tid": 2, "ts": 5, "dur": 2}])";
+    const OpenedTrace trace = opened(events, R"({"name": "steps", "pattern": "train_step", "kind": "step"},
+                                                {"name": "forwards", "pattern": "fwd", "kind": "forward"})");
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 1..3 on rank 0", "step 0 forward (1, 0) 4..6 on rank 0",
+                            "step 0 forward (0, 1) 5..7 on rank 1"));
+    EXPECT_THAT(trace.diagnostics, IsEmpty());
+}
+
+TEST_F(TaskRecognition, TakesThreadsForLanesIfEachRunsPartitionsOfItsOwn) {
+    // As PipeScope's own GPipe in one process: the optimizer runs in the thread of the training loop.
+    const std::string events = R"([
+        {"ph": "X", "name": "PP:0F0", "pid": 1, "tid": 2, "ts": 10, "dur": 10},
+        {"ph": "X", "name": "PP:1F0", "pid": 1, "tid": 3, "ts": 20, "dur": 10},
+        {"ph": "X", "name": "PP:1L0", "pid": 1, "tid": 3, "ts": 30, "dur": 5},
+        {"ph": "X", "name": "PP:1R0", "pid": 1, "tid": 3, "ts": 35, "dur": 5},
+        {"ph": "X", "name": "PP:1B0", "pid": 1, "tid": 3, "ts": 40, "dur": 10},
+        {"ph": "X", "name": "PP:0B0", "pid": 1, "tid": 2, "ts": 50, "dur": 10},
+        {"ph": "X", "name": "Optimizer.step#SGD.step", "pid": 1, "tid": 1, "ts": 70, "dur": 10})";
+    EXPECT_THAT(
+        texts_of(opened(events + "]")),
+        ElementsAre("step 0 forward (0, 0) 0..10 on rank 0, lane 0", "step 0 forward (0, 1) 10..20 on rank 0, lane 1",
+                    "step 0 loss (0, 1) 20..25 on rank 0, lane 1", "step 0 recompute (0, 1) 25..30 on rank 0, lane 1",
+                    "step 0 backward (0, 1) 30..40 on rank 0, lane 1",
+                    "step 0 backward (0, 0) 40..50 on rank 0, lane 0",
+                    "step 0 optimizer of partition 0 60..70 on rank 0, lane 0"));
+    // Backwards in a thread of torch's engine: the partition has no thread of its own.
+    EXPECT_THAT(
+        texts_of(opened(events + R"(, {"ph": "X", "name": "PP:0B1", "pid": 1, "tid": 4, "ts": 60, "dur": 10}])")),
+        Each(HasSubstr("on rank 0")));
+    EXPECT_THAT(
+        texts_of(opened(events + R"(, {"ph": "X", "name": "PP:0B1", "pid": 1, "tid": 4, "ts": 60, "dur": 10}])")),
+        Each(Not(HasSubstr("lane"))));
+}
+
+TEST_F(TaskRecognition, SaysThatARuleMatchesNothing) {
+    const OpenedTrace trace = opened(RankFile(0, 1).range("PP:0F0", 10, 50).text(),
+                                     R"({"name": "mine", "pattern": "fwd", "kind": "forward"})");
+    EXPECT_EQ(trace.measured.slices.size(), 1u);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the rule 'mine' matches no range"));
+}
+
+TEST_F(TaskRecognition, SaysWhichNumbersAreOutOfRange) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("ProfilerStep#99999999999", 0, 100)
+                                         .range("PP:0F0", 10, 20)
+                                         .range("PP:99999F0", 20, 30)
+                                         .range("PP:0F70000", 30, 40)
+                                         .text(),
+                                     R"({"name": "mine", "pattern": "PP:99.*", "kind": "loss", "partition": 1})");
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 0 forward (0, 0) 10..20 on rank 1", testing::_));
+    EXPECT_THAT(texts_of(trace).back(), HasSubstr("loss"));
+    ASSERT_EQ(trace.diagnostics.size(), 2u);
+    EXPECT_THAT(trace.diagnostics[0].text,
+                AllOf(StartsWith("rank 1: 1 range of the rule 'torch.distributed.pipelining, schedules"),
+                      HasSubstr("is left out, such as 'PP:0F70000': it has the micro-batch '70000', which must be")));
+    EXPECT_THAT(trace.diagnostics[1].text, HasSubstr("1 range of the rule 'steps of torch.profiler' is left out"));
+}
+
+TEST_F(TaskRecognition, SaysWhichTasksATraceCannotHold) {
+    const OpenedTrace trace = opened(RankFile(0, 1).range("PP:0F0", 10, 20).range("PP:0B0", 20, 1e13));
+    EXPECT_EQ(trace.measured.slices.size(), 1u);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text,
+                AllOf(StartsWith("rank 0: 1 task is left out; the first one starts at"), HasSubstr("within 2^53 ns")));
+}
+
+// A lost range, or the forwards of an evaluation, shift all later steps of a program that names none.
+TEST_F(TaskRecognition, SaysThatCountedStepsAreOutOfOrder) {
+    const auto told = [&](int lost, bool names_steps) {
+        RankFile file(0, 2);
+        for (int step = 0; step < 3; ++step) {
+            if (names_steps) {
+                file.range(fmt::format("ProfilerStep#{}", step), 100 * step, 100 * step + 99);
+            }
+            file.range("PP:0F0", 100 * step + 10, 100 * step + 20);
+            if (step != lost) {
+                file.range("PP:0B0", 100 * step + 30, 100 * step + 50);
+            }
+        }
+        std::string texts;
+        for (const DiagnosticRecord& each : opened(file).diagnostics) {
+            texts += each.text;
+        }
+        return texts;
+    };
+    EXPECT_EQ(told(-1, false), "");
+    EXPECT_EQ(told(2, false), "") << "the last step's, as where a file was cut off";
+    EXPECT_EQ(told(1, true), "");
+    EXPECT_THAT(told(1, false),
+                AllOf(HasSubstr("1 task starts after tasks of a later step, such as step 1 backward (0, 0)"),
+                      HasSubstr("name the steps by a task rule")));
+}
+
+TEST_F(TaskRecognition, LeavesTrainingWithoutAPipelineAlone) {
+    const OpenedTrace trace =
+        opened(RankFile(0, 2).range("ProfilerStep#1", 0, 100).range("Optimizer.step#SGD.step", 60, 70));
+    EXPECT_FALSE(trace.has_tasks());
+    EXPECT_FALSE(trace.run.contains("process"));
+}
+
+TEST_F(TaskRecognition, SaysThatAStepRepeatsItsTasks) {
+    const OpenedTrace trace =
+        opened(RankFile(0, 1).range("ProfilerStep#1", 0, 100).range("PP:0F0", 10, 20).range("PP:0F0", 30, 40));
+    EXPECT_EQ(trace.measured.slices.size(), 1u);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 range is a step's task again"));
+}
+
+// All of them would count as one step, which no figure shows.
+TEST_F(TaskRecognition, SaysHowManyStepsNoRuleNames) {
+    const auto warnings_of = [](const OpenedTrace& trace) {
+        std::string all;
+        for (const DiagnosticRecord& each : trace.diagnostics) {
+            all += each.text + "\n";
+        }
+        return all;
+    };
+    RankFile file(0, 1);
+    for (int step = 0; step < 3; ++step) {
+        const double from = 100.0 * step;
+        file.range(fmt::format("Training iteration {}", step), from, from + 90)
+            .range(fmt::format("Forward {}", step), from + 1, from + 10)
+            .range(fmt::format("Backward {}", step), from + 20, from + 40);
+    }
+    EXPECT_THAT(warnings_of(opened(file)),
+                HasSubstr("ranges of 3 steps, but no task rule names them, so all tasks count as one step; add a rule "
+                          "such as {\"name\": \"steps\", \"pattern\": \"Training iteration (?<step>\\\\d+)\""));
+    const std::string rule =
+        R"json({"name": "steps", "pattern": "Training iteration (?<step>\\d+)", "kind": "step"})json";
+    EXPECT_THAT(warnings_of(opened(file.text(), rule)), Not(HasSubstr("no task rule names them")));
+    // The n-th range of a task is that of step n.
+    EXPECT_THAT(warnings_of(opened(RankFile(0, 1)
+                                       .range("step 0", 0, 90)
+                                       .range("PP:0F0", 1, 10)
+                                       .range("step 1", 100, 190)
+                                       .range("PP:0F0", 101, 110))),
+                Not(HasSubstr("no task rule names them")));
+}
+
+TEST(UsualStepNumber, IsThatOfNamesOfTrainingLoops) {
+    EXPECT_EQ(usual_step_number("step 7"), 7);
+    EXPECT_EQ(usual_step_number("Training_Iteration: 12"), 12);
+    EXPECT_EQ(usual_step_number("train iter#3"), 3);
+    for (const char* name : {"step", "stepping 7", "step 123456789", "my step 7", "step 7 done", "iterate 7", ""}) {
+        EXPECT_EQ(usual_step_number(name), std::nullopt) << name;
+    }
+}
+}  // namespace
+}  // namespace pipescope

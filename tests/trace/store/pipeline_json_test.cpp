@@ -1,0 +1,94 @@
+#include "trace/store/pipeline_json.h"
+
+#include "base/error.h"
+#include "schedule/schedules.h"
+#include "tests/thrown.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+
+void expect_same(const TaskGraph& a, const TaskGraph& b) {
+    ASSERT_EQ(a.tasks().size(), b.tasks().size());
+    for (TaskIndex task = 0; task < a.tasks().size(); ++task) {
+        const Task& each = a.tasks()[task];
+        const std::optional<TaskIndex> other = b.find(each.key);
+        ASSERT_TRUE(other) << to_string(each.key);
+        EXPECT_EQ(each.lane, b.tasks()[*other].lane);
+        EXPECT_EQ(each.receiver, b.tasks()[*other].receiver);
+        std::vector<TaskKey> needs, others;
+        for (const TaskIndex needed : a.dependencies(task)) {
+            needs.push_back(a.tasks()[needed].key);
+        }
+        for (const TaskIndex needed : b.dependencies(*other)) {
+            others.push_back(b.tasks()[needed].key);
+        }
+        EXPECT_EQ(needs, others) << to_string(each.key);
+    }
+    EXPECT_EQ(a.shape().num_lanes(), b.shape().num_lanes());
+    EXPECT_EQ(a.shape().replicas, b.shape().replicas);
+}
+
+TEST(PipelineJson, GivesEveryScheduleBack) {
+    for (const Schedule& schedule : all_schedules()) {
+        for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
+            for (const RecomputeStart start : {RecomputeStart::early, RecomputeStart::ordinary}) {
+                PipelineShape shape{.num_partitions = 4,
+                                    .num_micro_batches = 6,
+                                    .checkpoint = mode,
+                                    .skips = {{PartitionId{0}, PartitionId{3}}, {PartitionId{1}, PartitionId{1}}},
+                                    .recompute_start = start,
+                                    .replicas = mode == Checkpoint::never ? 2 : 1};
+                shape.placement = placement_of(schedule, 4, 2);
+                const TaskGraph graph = make_schedule(schedule, shape);
+                SCOPED_TRACE(pipeline_json(graph));
+                expect_same(parse_pipeline_json(pipeline_json(graph)), graph);
+            }
+        }
+    }
+}
+
+TEST(PipelineJson, ReadsAsAPerson) {
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2});
+    EXPECT_EQ(pipeline_json(graph),
+              R"({"partitions":2,"micro_batches":2,"checkpoint":"except_last","loss":"mini_batch",)"
+              R"("recompute_start":"early","replicas":1,"placement":[0,1],"skips":[],)"
+              R"("programs":["0F0 0F1 0B1 0R0 0B0","1F0 1F1 1L 1B1 1R0 1B0"]})");
+}
+
+TEST(PipelineJson, RefusesWhatIsNoPipeline) {
+    const std::string whole =
+        pipeline_json(make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2}));
+    const auto with = [&](const std::string& from, const std::string& to) {
+        std::string text = whole;
+        return text.replace(text.find(from), from.size(), to);
+    };
+    const auto refuses = [](const std::string& text, const std::string& why) {
+        EXPECT_THAT(thrown<Error>([&] { parse_pipeline_json(text); }), HasSubstr(why)) << text;
+    };
+    refuses("{", "the recorded pipeline is '{'; it is one JSON object; record the run again");
+    refuses("[]", "the recorded pipeline is '[]'; it is one JSON object; record the run again");
+    refuses("null", "the recorded pipeline is 'null'; it is one JSON object; record the run again");
+    refuses(with("\"partitions\":2", "\"partitions\":\"2\""),
+            "has the partitions \"2\"; every pipeline has a whole number of that name; record the run again");
+    refuses(with("\"partitions\":2", "\"partitions\":0"), "number of partitions is 0");
+    refuses(with("[0,1]", "[0,-1]"), "-1");
+    refuses(with("[0,1]", "[0,7]"), "7");
+    refuses(with("\"skips\":[]", "\"skips\":[[1,9]]"), "skip 0 runs");
+    refuses(with("mini_batch", "maxi_batch"),
+            "the scope of the loss is 'maxi_batch'; it must be one of mini_batch, micro_batch");
+    refuses(with("0F1", "0X1"), "holds the task '0X1'; a task is partition, letter and micro-batch");
+    refuses(with("0F1", "0F99999999999"), "'0F99999999999'");
+    refuses(with("0F1", "17"), "'17'");
+    refuses(with("0F1", "0F0"), "twice");
+    refuses(with("0F1", "1F1"), "where its partition is not");
+    refuses(with("0F0 0F1", "0F0"), "can never finish");
+    refuses(with("\"0F0 0F1 0B1 0R0 0B0\",", ""), "programs of 1 lanes");
+}
+}  // namespace
+}  // namespace pipescope

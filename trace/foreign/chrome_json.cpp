@@ -1,0 +1,545 @@
+#include "trace/foreign/chrome_json.h"
+
+#include "base/stop_check.h"
+#include "trace/foreign/json_mending.h"
+#include "trace/store/json_nesting.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+namespace pipescope {
+namespace {
+using nlohmann::json;
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// Converts "1234.567" or "1.234567e3" us to ns, rounded to the nearest. Works on the digits, since a double loses ns
+/// above 2^53. Returns nothing for other texts and for times of over 146 years.
+std::optional<std::int64_t> nanoseconds(std::string_view text) {
+    constexpr std::uint64_t kMost = INT64_MAX / 2;  // small enough that no difference overflows
+    constexpr std::uint64_t kMostBeforeDigit = (UINT64_MAX - 9) / 10;
+    constexpr int kMostExponent = 10'000;
+    const bool negative = text.starts_with('-');
+    std::size_t at = negative ? 1 : 0;
+    std::uint64_t value = 0;
+    int shift = 3;  // the number is value * 10^shift ns
+    bool has_digit = false;
+    bool has_point = false;
+    for (; at < text.size() && (is_digit(text[at]) || (text[at] == '.' && !has_point)); ++at) {
+        if (text[at] == '.') {
+            has_point = true;
+            continue;
+        }
+        has_digit = true;
+        const bool fits = value <= kMostBeforeDigit;  // further digits only scale
+        value = fits ? value * 10 + static_cast<std::uint64_t>(text[at] - '0') : value;
+        shift += static_cast<int>(!fits) - static_cast<int>(has_point);
+    }
+    if (at < text.size() && has_digit && (text[at] == 'e' || text[at] == 'E')) {
+        text.remove_prefix(at + 1);
+        text.remove_prefix(text.starts_with('+') ? 1 : 0);
+        int exponent = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
+        if (error != std::errc() || exponent < -kMostExponent || exponent > kMostExponent) {
+            return std::nullopt;
+        }
+        shift += exponent;
+        at = static_cast<std::size_t>(end - text.data());
+    }
+    if (!has_digit || at != text.size()) {
+        return std::nullopt;
+    }
+    for (; shift < -1 && value > 0; ++shift) {
+        value /= 10;
+    }
+    if (shift < 0) {
+        value = (value + 5) / 10;
+        shift = 0;
+    }
+    for (; shift > 0 && value > 0; --shift) {
+        if (value > kMost) {
+            return std::nullopt;
+        }
+        value *= 10;
+    }
+    if (value > kMost) {
+        return std::nullopt;
+    }
+    return negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
+}
+
+/// Throws the fault that a parser reports. As its own type: the base class has no public copy constructor.
+void rethrow(const nlohmann::detail::exception& error) {
+    if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
+        throw *fault;
+    }
+    if (const auto* fault = dynamic_cast<const json::out_of_range*>(&error)) {
+        throw *fault;
+    }
+}
+
+/// The id of a process or thread.
+ChromeId id_of(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+    constexpr double kMostExact = 9007199254740992;  // 2^53
+    const bool is_whole = type == ChromeArgument::Type::real && std::trunc(real) == real && std::abs(real) < kMostExact;
+    return is_whole ? ChromeId{integer, ""} : ChromeId{text.empty() ? integer : 0, text};
+}
+
+/// Builds the small objects beside the events, or one event. Leaves out what nests deeper than kMostJsonNesting.
+class DomBuilder {
+public:
+    explicit DomBuilder(json& root) : root_(root) {}
+
+    void key(std::string& key) { key_ = std::move(key); }
+    void value(json value) {
+        if (left_out_ == 0) {
+            place(std::move(value));
+        }
+    }
+    void open(json container) {
+        if (left_out_ > 0 || open_.size() == kMostJsonNesting) {
+            ++left_out_;
+        } else {
+            open_.push_back(place(std::move(container)));
+        }
+    }
+    void close() {
+        if (left_out_ > 0) {
+            --left_out_;
+        } else {
+            open_.pop_back();
+        }
+    }
+    bool done() const { return open_.empty(); }
+
+private:
+    json* place(json value) {
+        if (open_.empty()) {
+            root_ = std::move(value);
+            return &root_;
+        }
+        json& parent = *open_.back();
+        if (parent.is_array()) {
+            parent.push_back(std::move(value));
+            return &parent.back();
+        }
+        return &(parent[key_] = std::move(value));
+    }
+
+    json& root_;
+    std::vector<json*> open_;
+    std::size_t left_out_ = 0;  // containers that are open and left out
+    std::string key_;
+};
+
+class ChromeSax : public nlohmann::json_sax<json> {
+public:
+    /// Without a listener, stops at the list of events.
+    ChromeSax(const std::istream& in, ChromeListener* listener) : in_(in), listener_(listener) {}
+
+    bool null() override { return scalar(ChromeArgument::Type::null, 0, 0, {}); }
+    bool boolean(bool value) override {
+        if (place() == Place::event) {
+            if (key_ == "flow_in" || key_ == "flow_out") {
+                (key_ == "flow_in" ? event_.flow_in : event_.flow_out) = value;
+                return true;
+            }
+            return null();  // no other field of an event is a truth value
+        }
+        return scalar(ChromeArgument::Type::integer, value ? 1 : 0, value ? 1 : 0, {});
+    }
+    bool number_integer(number_integer_t value) override {
+        return scalar(ChromeArgument::Type::integer, value, static_cast<double>(value), {});
+    }
+    bool number_unsigned(number_unsigned_t value) override {
+        // Ids may be any 64 bits. A time is read from the text.
+        return scalar(ChromeArgument::Type::integer, static_cast<std::int64_t>(value), static_cast<double>(value),
+                      value > INT64_MAX ? std::to_string(value) : std::string());
+    }
+    bool number_float(number_float_t value, const string_t& text) override {
+        const double whole = std::clamp(std::trunc(value), -9e18, 9e18);
+        return scalar(ChromeArgument::Type::real, std::isfinite(value) ? static_cast<std::int64_t>(whole) : 0, value,
+                      text);
+    }
+    bool string(string_t& value) override { return scalar(ChromeArgument::Type::text, 0, 0, value); }
+    bool binary(binary_t&) override { return true; }
+
+    bool start_object(std::size_t) override {
+        switch (place()) {
+            case Place::nowhere: return enter(Place::root);
+            case Place::events: begin_event(); return enter(Place::event);
+            case Place::event:
+                note_bad_field();
+                return enter(key_ == "args" ? Place::arguments : key_ == "sample" ? Place::sample : Place::skipped);
+            case Place::root:
+                note_kineto();
+                if (key_ != "otherData" && key_ != "distributedInfo") {
+                    return enter(Place::skipped);
+                }
+                dom_.emplace(key_ == "otherData" ? header_.other : header_.distributed);
+                dom_->open(json::object());
+                return enter(Place::dom);
+            case Place::dom: return enter_dom(json::object());
+            default: return enter(Place::skipped);
+        }
+    }
+    bool key(string_t& key) override {
+        if (place() == Place::dom) {
+            dom_->key(key);
+        } else {
+            std::swap(key_, key);
+        }
+        return true;
+    }
+    bool end_object() override {
+        const Place left = leave();
+        if (left == Place::event) {
+            check_stop();
+            has_event_ = true;
+            listener_->event(event_, header_);
+        }
+        return true;
+    }
+    bool start_array(std::size_t) override {
+        if (place() == Place::dom) {
+            return enter_dom(json::array());
+        }
+        if (place() == Place::event) {
+            note_bad_field();
+        }
+        if (place() == Place::root) {
+            note_kineto();
+        }
+        if (place() == Place::root && key_ == "deviceProperties") {
+            dom_.emplace(header_.devices);
+            dom_->open(json::array());
+            return enter(Place::dom);
+        }
+        if (place() == Place::nowhere || (place() == Place::root && key_ == "traceEvents")) {
+            header_.has_events = true;
+            header_.is_list = place() == Place::nowhere;
+            return enter(Place::events) && listener_ != nullptr;
+        }
+        const bool is_shape = place() == Place::arguments && (key_ == "Input Dims" || key_ == "Input type");
+        const bool is_inner_shape = place() == Place::shape && places_.size() < kMostJsonNesting;
+        if (is_shape || is_inner_shape) {
+            return enter(Place::shape);
+        }
+        return enter(Place::skipped);
+    }
+    bool end_array() override {
+        shape_ends_ = shape_ends_ || (place() == Place::shape && !event_.dimensions.empty());
+        leave();
+        return true;
+    }
+    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+        const bool is_list = !places_.empty() && places_.front() == Place::events;
+        if (in_.eof() && (is_list || has_event_)) {
+            header_.cut_off = true;
+            return false;
+        }
+        rethrow(error);
+        return false;
+    }
+
+    ChromeHeader take_header() { return std::move(header_); }
+
+private:
+    enum class Place { nowhere, root, events, event, arguments, sample, shape, dom, skipped };
+
+    Place place() const { return places_.empty() ? Place::nowhere : places_.back(); }
+    bool enter(Place place) {
+        if (place == Place::skipped && this->place() == Place::skipped) {
+            ++skipped_levels_;  // a hostile file may nest as deep as it is long
+        } else {
+            places_.push_back(place);
+        }
+        return true;
+    }
+    bool enter_dom(json container) {
+        if (places_.size() >= kMostJsonNesting) {
+            return enter(Place::skipped);
+        }
+        dom_->open(std::move(container));
+        return enter(Place::dom);
+    }
+    /// A list or an object where a number belongs.
+    void note_bad_field() {
+        event_.has_bad_duration = event_.has_bad_duration || key_ == "dur";
+        event_.has_bad_id = event_.has_bad_id || key_ == "pid" || key_ == "tid";
+    }
+    Place leave() {
+        if (skipped_levels_ > 0) {
+            --skipped_levels_;
+            return Place::skipped;
+        }
+        const Place left = places_.back();
+        places_.pop_back();
+        if (left == Place::dom) {
+            dom_->close();
+        }
+        return left;
+    }
+
+    void note_kineto() {
+        header_.is_kineto = header_.is_kineto || key_ == "deviceProperties" || key_ == "distributedInfo";
+    }
+
+    void begin_event() {
+        event_.index = next_index_++;
+        event_.phase = 0;
+        event_.name.clear();
+        event_.category.clear();
+        event_.process = {};
+        event_.thread = {};
+        event_.id.clear();
+        event_.binds_enclosing = false;
+        event_.bind_id.clear();
+        event_.flow_in = event_.flow_out = false;
+        event_.start.reset();
+        event_.duration.reset();
+        event_.has_bad_duration = false;
+        event_.has_bad_id = false;
+        event_.arguments.clear();
+        event_.sample.clear();
+        event_.dimensions.clear();
+        event_.element_type.clear();
+        shape_ends_ = false;
+    }
+
+    /// `text` is a string's contents, or a number as written if it is real or beyond `integer`.
+    bool scalar(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+        switch (place()) {
+            case Place::event: set_field(type, integer, real, text); return true;
+            case Place::arguments: add_argument(event_.arguments, type, integer, real, text); return true;
+            case Place::sample: add_argument(event_.sample, type, integer, real, text); return true;
+            case Place::shape: add_shape(type, integer, text); return true;
+            case Place::dom: set_dom(type, integer, real, text); return true;
+            case Place::root: return set_header(type, integer, text);
+            default: return true;
+        }
+    }
+
+    /// "Input Dims" is a list of tensors, or of lists of tensors; "Input type" a list of their types.
+    void add_shape(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+        constexpr std::size_t kMostDimensions = 64;  // as many as a tensor may have
+        if (type == ChromeArgument::Type::integer && !shape_ends_ && event_.dimensions.size() < kMostDimensions) {
+            event_.dimensions.push_back(integer);
+        } else if (type == ChromeArgument::Type::text && event_.element_type.empty()) {
+            event_.element_type = text;
+        }
+    }
+
+    void add_argument(ChromeArguments& arguments, ChromeArgument::Type type, std::int64_t integer, double real,
+                      const std::string& text) {
+        constexpr std::size_t kMostArguments = 4096;
+        if (arguments.size() == kMostArguments) {
+            return;
+        }
+        ChromeArgument& argument = arguments.add();
+        argument.key = key_;
+        argument.type = type;
+        argument.integer = integer;
+        argument.real = real;
+        argument.text = text;
+    }
+
+    void set_dom(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+        switch (type) {
+            case ChromeArgument::Type::null: dom_->value(nullptr); break;
+            case ChromeArgument::Type::integer: dom_->value(integer); break;
+            case ChromeArgument::Type::real: dom_->value(real); break;
+            case ChromeArgument::Type::text: dom_->value(text); break;
+        }
+    }
+
+    /// Returns false to stop reading.
+    bool set_header(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+        if (key_ == "schemaVersion") {
+            header_.is_kineto = true;
+        } else if (key_ == "baseTimeNanoseconds" && type == ChromeArgument::Type::integer) {
+            header_.base_time = integer;
+        } else if (key_ == "format" && type == ChromeArgument::Type::text) {
+            header_.format = text;
+            return text != "pipescope.profile";
+        }
+        return true;
+    }
+
+    void set_field(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+        const bool is_text = type == ChromeArgument::Type::text;
+        if (key_ == "ph") {
+            event_.phase = is_text && text.size() == 1 ? text[0] : '\0';
+        } else if (key_ == "name") {
+            event_.name = is_text ? text : std::to_string(integer);
+        } else if (key_ == "cat") {
+            event_.category = text;
+        } else if (key_ == "pid") {
+            event_.process = id_of(type, integer, real, text);
+        } else if (key_ == "tid") {
+            event_.thread = id_of(type, integer, real, text);
+        } else if (key_ == "id") {
+            event_.id = is_text ? text : std::to_string(integer);
+        } else if (key_ == "bp") {
+            event_.binds_enclosing = text == "e";
+        } else if (key_ == "bind_id") {
+            event_.bind_id = is_text ? text : std::to_string(integer);
+        } else if (key_ == "flow_in") {
+            event_.flow_in = integer != 0 || text == "true";
+        } else if (key_ == "flow_out") {
+            event_.flow_out = integer != 0 || text == "true";
+        } else if (key_ == "ts") {
+            event_.start = time(type, integer, text);
+        } else if (key_ == "dur") {
+            event_.duration = time(type, integer, text);
+            event_.has_bad_duration = !event_.duration;
+        }
+    }
+
+    static std::optional<std::int64_t> time(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+        switch (type) {
+            case ChromeArgument::Type::integer: return nanoseconds(text.empty() ? std::to_string(integer) : text);
+            case ChromeArgument::Type::real:
+            case ChromeArgument::Type::text: return nanoseconds(text);  // some writers quote their numbers
+            default: return std::nullopt;
+        }
+    }
+
+    const std::istream& in_;
+    ChromeListener* listener_;
+    ChromeHeader header_;
+    std::optional<DomBuilder> dom_;  // of the field that is being read
+    ChromeEvent event_;
+    std::size_t next_index_ = 0;
+    bool has_event_ = false;  // read to its end
+    std::vector<Place> places_;
+    std::size_t skipped_levels_ = 0;  // below places_, whose last is then Place::skipped
+    std::string key_;
+    bool shape_ends_ = false;  // the first tensor's dimensions are read
+};
+
+/// Keeps one event and skips the others.
+class EventSax : public nlohmann::json_sax<json> {
+public:
+    EventSax(const std::istream& in, std::size_t index) : in_(in), left_(index) {}
+
+    bool null() override { return scalar(nullptr); }
+    bool boolean(bool value) override { return scalar(value); }
+    bool number_integer(number_integer_t value) override { return scalar(value); }
+    bool number_unsigned(number_unsigned_t value) override { return scalar(value); }
+    bool number_float(number_float_t value, const string_t&) override { return scalar(value); }
+    bool string(string_t& value) override { return scalar(std::move(value)); }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(std::size_t) override { return open(json::object()); }
+    bool start_array(std::size_t) override { return open(json::array()); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(string_t& key) override {
+        if (dom_) {
+            dom_->key(key);
+        } else if (depth_ == 1) {
+            key_ = key;
+        }
+        return true;
+    }
+    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+        if (!in_.eof() || !list_depth_) {
+            rethrow(error);
+        }
+        return false;  // the file was cut off
+    }
+
+    json take() { return dom_ && dom_->done() ? std::move(event_) : json(); }
+
+private:
+    bool scalar(json value) {
+        if (dom_) {
+            dom_->value(std::move(value));
+        }
+        return true;
+    }
+    bool open(json container) {
+        ++depth_;
+        if (dom_) {
+            dom_->open(std::move(container));
+        } else if (!list_depth_ && container.is_array() && (depth_ == 1 || (depth_ == 2 && key_ == "traceEvents"))) {
+            list_depth_ = depth_;
+        } else if (list_depth_ && depth_ == *list_depth_ + 1 && container.is_object() && left_-- == 0) {
+            dom_.emplace(event_);
+            dom_->open(std::move(container));
+        }
+        return true;
+    }
+    bool close() {
+        --depth_;
+        if (list_depth_ && depth_ < *list_depth_) {
+            list_depth_.reset();
+        }
+        if (dom_) {
+            dom_->close();
+        }
+        return !dom_ || !dom_->done();  // false ends the reading
+    }
+
+    const std::istream& in_;
+    std::size_t left_;
+    std::size_t depth_ = 0;
+    std::optional<std::size_t> list_depth_;  // of the list of events; empty outside of it
+    std::string key_;
+    json event_;
+    std::optional<DomBuilder> dom_;
+};
+}  // namespace
+
+const ChromeArgument* ChromeArguments::find(std::string_view key) const {
+    const auto* found = std::find_if(begin(), end(), [&](const ChromeArgument& each) { return each.key == key; });
+    return found == end() ? nullptr : found;
+}
+
+std::int64_t ChromeArguments::integer_or(std::string_view key, std::int64_t otherwise) const {
+    const ChromeArgument* found = find(key);
+    return found != nullptr && found->type == ChromeArgument::Type::integer ? found->integer : otherwise;
+}
+
+std::string_view ChromeArguments::text_or_empty(std::string_view key) const {
+    const ChromeArgument* found = find(key);
+    return found != nullptr && found->type == ChromeArgument::Type::text ? found->text : std::string_view{};
+}
+
+ChromeArgument& ChromeArguments::add() {
+    if (used_ == all_.size()) {
+        all_.emplace_back();
+    }
+    return all_[used_++];
+}
+
+ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
+    JsonMending mending(in);
+    std::istream mended(&mending);
+    ChromeSax sax(mended, &listener);
+    json::sax_parse(mended, &sax);
+    ChromeHeader header = sax.take_header();
+    header.mended = mending.mended();
+    return header;
+}
+
+json read_chrome_event(std::istream& in, std::size_t index) {
+    JsonMending mending(in);
+    std::istream mended(&mending);
+    EventSax sax(mended, index);
+    json::sax_parse(mended, &sax);
+    return sax.take();
+}
+
+ChromeHeader read_chrome_header(std::istream& in) {
+    JsonMending mending(in);
+    std::istream mended(&mending);
+    ChromeSax sax(mended, nullptr);
+    json::sax_parse(mended, &sax);
+    return sax.take_header();
+}
+}  // namespace pipescope

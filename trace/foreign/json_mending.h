@@ -1,0 +1,71 @@
+#pragma once
+
+#include "base/error.h"
+
+#include <array>
+#include <cstddef>
+#include <istream>
+#include <streambuf>
+#include <string>
+
+namespace pipescope {
+/// A text of a JSON file that is longer than kMostJsonText, a number of over 64 KiB, or a byte 0 outside of texts.
+class UnreadableJson : public Error {
+public:
+    using Error::Error;
+};
+/// A parser holds a text as a whole, and a packed one may be large without costing its sender anything.
+inline constexpr std::size_t kMostJsonText = std::size_t{16} << 20U;
+
+/// Reads JSON and mends what would make a parser refuse the whole file, as viewers of Chrome traces do:
+///
+///     bytes of a string that are no UTF-8        -> U+FFFD each
+///     \ud83d without its other half              -> U+FFFD
+///     control characters in a string             -> a space each
+///     \q, or \u without four hexadecimal digits  -> the backslash itself
+///     NaN, Infinity, nan, inf, with or without - -> null
+///     a number beyond a double's, such as 1e309  -> null
+///     a comma before ] or }                      -> nothing; up to 64 KiB of white space may be between them
+///
+/// Everything else passes unchanged. Throws UnreadableJson. Cost: O(bytes), about 1 ns a byte; memory: some pieces of
+/// 64 KiB. Errors of `in` pass too.
+class JsonMending : public std::streambuf {
+public:
+    /// Keeps a reference to `in`.
+    explicit JsonMending(std::istream& in);
+
+    /// Places mended so far.
+    std::size_t mended() const { return mended_; }
+
+protected:
+    int_type underflow() override;
+
+private:
+    /// Mends the piece of a string at in_[at], which is not plain. Returns its end, or `at` if more bytes are needed.
+    std::size_t mend_in_string(std::size_t at, bool at_end);
+    std::size_t mend_escape(std::size_t at, bool at_end);
+    std::size_t mend_bytes(std::size_t at, bool at_end);
+    /// Likewise outside strings.
+    std::size_t mend_comma(std::size_t at, bool at_end);
+    std::size_t mend_word(std::size_t at, bool at_end);
+    std::size_t mend_number(std::size_t at, bool at_end);
+    /// Where the number begins that ends in the plain bytes from `at` to `end`, or behind them, and may be too large
+    /// for a double; else `end`.
+    std::size_t large_number(std::size_t at, std::size_t end) const;
+    void mend();
+    std::size_t replace(const char* with, std::size_t end) {
+        out_ += with;
+        ++mended_;
+        return end;
+    }
+
+    std::istream& in_stream_;
+    std::string in_;   // not yet passed on
+    std::string out_;  // what the reader reads
+    std::array<bool, 256> plain_in_string_{};
+    std::array<bool, 256> plain_outside_{};
+    bool in_string_ = false;
+    std::size_t text_ = 0;  // bytes of the open string so far
+    std::size_t mended_ = 0;
+};
+}  // namespace pipescope

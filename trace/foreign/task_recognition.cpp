@@ -1,0 +1,1164 @@
+// Recognition happens in five passes over a rank's ranges: which names mean something (NamedRanges), which task each
+// range is (RankRecognition::number), whose times count (read_device_times), when messages came (read_messages), and
+// when tasks truly began (take_tasks).
+
+#include "trace/foreign/task_recognition.h"
+
+#include "base/printable.h"
+#include "base/quantities.h"
+#include "trace/foreign/chrome_tracks.h"
+#include "trace/store/device_launches.h"
+#include "trace/store/launch_attribution.h"
+#include "trace/store/process_json.h"
+#include "trace/store/slice_row.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// A range with a meaning.
+struct NamedRange {
+    const TraceRange* range = nullptr;
+    RangeMeaning meaning;
+    std::size_t track = 0;
+    bool on_device = false;
+};
+
+bool counts_micro_batches(const RangeMeaning& meaning) {
+    const bool is_message = meaning.role != RangeRole::task && meaning.role != RangeRole::step;
+    return is_message || is_compute(meaning.task) || meaning.task == TaskKind::loss;
+}
+
+bool is_transport(RangeRole role) {
+    return role == RangeRole::send || role == RangeRole::receive;
+}
+
+/// The copy that a message inside this range is. Empty if the range is no end of a message.
+std::optional<TaskKey> copy_in(const TaskKey& key, RangeRole role, RangeRole transport) {
+    const bool sends = transport == RangeRole::send;
+    const bool forward = role == RangeRole::send_forward || role == RangeRole::receive_forward ||
+                         (role == RangeRole::task && key.kind == TaskKind::forward);
+    const bool backward = role == RangeRole::send_backward || role == RangeRole::receive_backward ||
+                          (role == RangeRole::task && key.kind == TaskKind::backward);
+    const std::int32_t partition = key.partition - (forward != sends ? 1 : 0);  // a copy carries the lower partition
+    if ((!forward && !backward) || partition < 0) {
+        return std::nullopt;
+    }
+    return TaskKey{key.step, forward ? TaskKind::copy_forward : TaskKind::copy_backward, partition, key.micro_batch,
+                   -1};
+}
+
+bool sends(RangeRole role) {
+    return role == RangeRole::send_forward || role == RangeRole::send_backward;
+}
+
+/// Samples of a message of several tensors: of those that say it, if they agree; else -1.
+std::int64_t joined_samples(std::int64_t one, std::int64_t other) {
+    return one == other || other == 0 ? one : one == 0 ? other : -1;
+}
+
+/// Device work with the call that launched it.
+struct LaunchedRange {
+    const TraceRange* range = nullptr;
+    std::size_t stream = 0;  // its track
+    std::size_t thread = 0;  // the call's, as threads_of_tracks() numbers it
+    Nanoseconds launch{0};
+    bool is_message = false;
+    bool is_kernel = false;
+};
+
+/// What one rank ran on its devices.
+struct DeviceWork {
+    bool any = false;                     ///< on a stream
+    bool is_called = false;               ///< by a call that launches a kernel
+    std::vector<LaunchedRange> launched;  ///< the part of it whose launch is known
+};
+
+/// The times of ranges on the device, by the range on the host.
+struct DeviceTimes {
+    struct Span {
+        Nanoseconds start{0};
+        Nanoseconds end{0};
+    };
+    std::map<const TraceRange*, Span> spans;
+    std::set<std::int32_t> whole;  ///< steps whose tasks all have times
+};
+
+/// The copy that brings a task its input.
+TaskKey input_of(const TaskKey& key) {
+    return key.kind == TaskKind::forward
+               ? TaskKey{key.step, TaskKind::copy_forward, key.partition - 1, key.micro_batch, -1}
+               : TaskKey{key.step, TaskKind::copy_backward, key.partition, key.micro_batch, -1};
+}
+
+/// The name of the GPU, if all streams of the file are of one; else empty.
+std::string device_of(const OpenedTrace& trace) {
+    std::string group;
+    for (const RangeTrack& track : trace.tracks) {
+        if (is_of_device(track.kind) && !group.empty() && track.group != group) {
+            return {};
+        }
+        group = is_of_device(track.kind) ? track.group : group;
+    }
+    return gpu_name(group);
+}
+
+/// The ranges of one rank, from its names to its tasks.
+class RankRecognition {
+public:
+    RankRecognition(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
+                    const std::vector<std::size_t>& threads, std::vector<NamedRange> ranges, const DeviceWork& work,
+                    int rank, std::int32_t position)
+        : trace_(trace),
+          meanings_(meanings),
+          threads_(threads),
+          work_(work),
+          ranges_(std::move(ranges)),
+          position_(position) {
+        found_.rank = rank;
+        std::ranges::stable_sort(ranges_, [](const NamedRange& a, const NamedRange& b) {
+            return std::tuple(a.range->start, b.range->end) < std::tuple(b.range->start, a.range->end);
+        });
+        for (const MessageSize& size : trace.message_sizes) {
+            MessageEnd& message = sizes_[{size.start, size.name}];
+            message.bytes += size.bytes;
+            message.samples = joined_samples(message.samples, size.samples);
+        }
+    }
+
+    RankTasks find(std::vector<std::string>& warnings) {
+        read_steps();
+        number();
+        read_device_times();
+        read_messages();
+        take_tasks();
+        if (outside_ > 0) {
+            warnings.push_back(
+                fmt::format("rank {}: {} of the pipeline outside of every step {} left out; profile whole steps",
+                            found_.rank, counted(outside_, "range", "ranges"), outside_ == 1 ? "is" : "are"));
+        }
+        if (!second_steps_.empty()) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} a number that an earlier one has, such as {}; of each number the first step counts, and "
+                "{} of the pipeline in the others {} left out; give each step its own number",
+                found_.rank, counted(second_steps_.size(), "step has", "steps have"),
+                second_steps_.front()->meaning.step.value_or(0), counted(in_second_steps_, "range", "ranges"),
+                in_second_steps_ == 1 ? "is" : "are"));
+        }
+        if (repeated_ > 0) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} a step's task again, as with accumulated gradients; of each task the first range "
+                "counts, so idle time is too large",
+                found_.rank, counted(repeated_, "range is", "ranges are")));
+        }
+        if (std::string warning = steps_out_of_order(); !warning.empty()) {
+            warnings.push_back(std::move(warning));
+        }
+        if (unsound_ > 0) {
+            warnings.push_back(fmt::format("rank {}: {} {} left out; the first one {}", found_.rank,
+                                           counted(unsound_, "task", "tasks"), unsound_ == 1 ? "is" : "are",
+                                           first_fault_));
+        }
+        return std::move(found_);
+    }
+
+private:
+    /// A range that is a task, or an end of a message, of this rank.
+    struct Numbered {
+        const NamedRange* named = nullptr;
+        TaskKey key;
+        bool has_inner = false;  ///< another range inside is the task; this one may hold its messages
+    };
+
+    /// Counted steps follow each other, unless a range is missing or is of no step, as those of an evaluation. Empty if
+    /// they do.
+    std::string steps_out_of_order() const {
+        std::int32_t latest = 0;
+        std::size_t late = 0;
+        const Slice* first = nullptr;
+        for (const Slice& slice : found_.tasks) {
+            if (!steps_.empty() || !is_compute(slice.key.kind)) {
+                continue;
+            }
+            if (slice.key.step < latest) {
+                ++late;
+                first = first == nullptr ? &slice : first;
+            }
+            latest = std::max(latest, slice.key.step);
+        }
+        return first == nullptr
+                   ? std::string()
+                   : fmt::format(
+                         "rank {}: {} after tasks of a later step, such as {}: no rule names the steps, so the n-th "
+                         "range of a task counts as that of step n; if a range is missing or belongs to no step, steps "
+                         "after it are wrong; name the steps by a task rule, or profile with ProfilerStep",
+                         found_.rank, counted(late, "task starts", "tasks start"), to_string(first->key));
+    }
+
+    void read_steps() {
+        for (const NamedRange& each : ranges_) {
+            if (each.meaning.role == RangeRole::step && !each.on_device) {
+                const auto number = each.meaning.step.value_or(static_cast<std::int32_t>(found_.steps.size()));
+                if (!found_.steps.try_emplace(number, each.range->start, each.range->end).second) {
+                    second_steps_.push_back(&each);
+                }
+            }
+        }
+        for (const auto& [step, times] : found_.steps) {
+            steps_.emplace(times.first, step);
+        }
+    }
+
+    std::optional<std::int32_t> step_at(Nanoseconds time) const {
+        const auto after = steps_.upper_bound(time);
+        if (after == steps_.begin()) {
+            return std::nullopt;
+        }
+        const std::int32_t step = std::prev(after)->second;
+        return time <= found_.steps.at(step).second ? std::optional(step) : std::nullopt;
+    }
+
+    bool in_second_step(Nanoseconds time) const {
+        const auto after = std::ranges::upper_bound(second_steps_, time, {},
+                                                    [](const NamedRange* step) { return step->range->start; });
+        return after != second_steps_.begin() && time <= (*std::prev(after))->range->end;
+    }
+
+    /// True for each range of a task that holds a later one of the same task on its thread.
+    std::vector<bool> with_inner() const {
+        using Same = std::tuple<std::size_t, RangeRole, TaskKind, std::int32_t, std::int32_t>;
+        std::map<Same, Nanoseconds> first_ends;  // of the ranges that start later
+        std::vector<bool> holds(ranges_.size());
+        for (std::size_t k = ranges_.size(); k-- > 0;) {
+            const NamedRange& each = ranges_[k];
+            const RangeMeaning& meaning = each.meaning;
+            if (each.on_device || !meaning.micro_batch) {
+                continue;
+            }
+            const Same same{each.track, meaning.role, meaning.task, meaning.partition.value_or(position_),
+                            *meaning.micro_batch};
+            const auto [first, fresh] = first_ends.try_emplace(same, each.range->end);
+            holds[k] = !fresh && first->second <= each.range->end;
+            first->second = std::min(first->second, each.range->end);
+        }
+        return holds;
+    }
+
+    /// Gives each range on the host its step, partition and micro-batch.
+    void number() {
+        const std::vector<bool> holds = with_inner();
+        std::map<std::tuple<RangeRole, TaskKey>, std::int32_t> counts;
+        for (std::size_t k = 0; k < ranges_.size(); ++k) {
+            const NamedRange& named = ranges_[k];
+            if (named.on_device || named.meaning.role == RangeRole::step || is_transport(named.meaning.role) ||
+                named.range->open) {
+                continue;
+            }
+            const RangeMeaning& meaning = named.meaning;
+            const std::optional<std::int32_t> step = steps_.empty() ? std::optional(0) : step_at(named.range->start);
+            if (!step) {
+                std::size_t& lost = in_second_step(named.range->start) ? in_second_steps_ : outside_;
+                lost += meaning.role == RangeRole::task ? 1 : 0;
+                continue;
+            }
+            const std::int32_t micro_batch = meaning.micro_batch.value_or(-1);
+            TaskKey key{*step, meaning.role == RangeRole::task ? meaning.task : TaskKind::copy_forward,
+                        meaning.partition.value_or(position_), micro_batch, -1};
+            const bool outer = holds[k];
+            std::int32_t& seen = counts[{meaning.role, key}];
+            const std::int32_t before = outer ? seen : seen++;
+            if (!meaning.micro_batch && counts_micro_batches(meaning)) {
+                key.micro_batch = before;
+            } else if (steps_.empty()) {
+                key.step = before;
+            } else if (before > 0 && !outer) {
+                repeated_ += meaning.role == RangeRole::task ? 1 : 0;
+                continue;
+            }
+            numbered_.push_back({&named, key, outer});
+        }
+    }
+
+    static bool is_computing(const Numbered& each) {
+        return each.named->meaning.role == RangeRole::task && !each.has_inner && is_compute(each.key.kind);
+    }
+
+    /// The ranges as the profiler shows them on the device. It runs the ranges of a name in the host's order, so they
+    /// are known if it shows all of them.
+    DeviceTimes times_of_annotations() const {
+        struct OfName {
+            std::vector<const TraceRange*> host;
+            std::map<std::size_t, std::vector<const TraceRange*>> device;  // by track
+        };
+        std::map<std::uint32_t, OfName> names;
+        for (const NamedRange& each : ranges_) {
+            OfName& own = names[each.range->name];
+            (each.on_device ? own.device[each.track] : own.host).push_back(each.range);
+        }
+        DeviceTimes times;
+        for (const auto& [name, ranges] : names) {
+            const std::vector<const TraceRange*>* longest = nullptr;
+            Nanoseconds most{-1};
+            for (const auto& [track, device] : ranges.device) {
+                Nanoseconds total{0};
+                for (const TraceRange* range : device) {
+                    total += range->duration();
+                }
+                if (device.size() == ranges.host.size() && total > most) {
+                    longest = &device;
+                    most = total;
+                }
+            }
+            for (std::size_t k = 0; longest != nullptr && k < ranges.host.size(); ++k) {
+                times.spans.emplace(ranges.host[k], DeviceTimes::Span{(*longest)[k]->start, (*longest)[k]->end});
+            }
+        }
+        return times;
+    }
+
+    /// From the start of the first kernel to the end of the last one that a range launched. A message of a task is no
+    /// part of the task: its kernel waits for the other rank. Copies count if there is no kernel, since those of other
+    /// streams may run far ahead.
+    DeviceTimes times_of_kernels() const {
+        std::vector<const Numbered*> launching;
+        std::vector<LaunchingTask> tasks;
+        for (const Numbered& each : numbered_) {
+            if (each.has_inner) {
+                continue;
+            }
+            const bool computes = is_computing(each);
+            launching.push_back(&each);
+            tasks.push_back({threads_.at(each.named->track), computes ? 0 : -1, computes,
+                             each.named->range->start.count(), each.named->range->end.count()});
+        }
+        std::vector<LaunchedWork> work;
+        for (const LaunchedRange& each : work_.launched) {
+            work.push_back({each.thread, each.launch.count(), each.stream});
+        }
+        const std::vector<Attribution> found = attribute_launches(tasks, work);
+        DeviceTimes times;
+        std::set<const TraceRange*> with_kernels;
+        for (const bool kernels : {true, false}) {
+            for (std::size_t k = 0; k < found.size(); ++k) {
+                const LaunchedRange& each = work_.launched[k];
+                const Numbered* task = found[k].task ? launching[*found[k].task] : nullptr;
+                const bool is_task = task != nullptr && task->named->meaning.role == RangeRole::task;
+                if (task == nullptr || each.is_kernel != kernels || (is_task && each.is_message)) {
+                    continue;
+                }
+                const TraceRange* host = task->named->range;
+                if (!kernels && with_kernels.contains(host)) {
+                    continue;
+                }
+                const auto [span, fresh] =
+                    times.spans.try_emplace(host, DeviceTimes::Span{each.range->start, each.range->end});
+                span->second.start = std::min(span->second.start, each.range->start);
+                span->second.end = std::max(span->second.end, each.range->end);
+                if (kernels) {
+                    with_kernels.insert(host);
+                }
+            }
+        }
+        return times;
+    }
+
+    /// Finds the steps that lack no time. The first partition may have nothing to compute in the first half of a split
+    /// backward.
+    void find_whole_steps(DeviceTimes& times) const {
+        const bool splits = std::ranges::any_of(numbered_, [](const Numbered& each) {
+            return is_computing(each) && each.key.kind == TaskKind::backward_weight;
+        });
+        const auto name_of = [](const Numbered& each) { return std::pair(each.key.kind, each.key.partition); };
+        std::set<std::pair<TaskKind, std::int32_t>> with_work;
+        for (const Numbered& each : numbered_) {
+            if (is_computing(each) && times.spans.contains(each.named->range)) {
+                with_work.insert(name_of(each));
+            }
+        }
+        std::set<std::int32_t> lacking;
+        for (const Numbered& each : numbered_) {
+            if (!is_computing(each)) {
+                continue;
+            }
+            const bool is_half =
+                splits && (each.key.kind == TaskKind::backward || each.key.kind == TaskKind::backward_weight);
+            const bool has_none = is_half && !with_work.contains(name_of(each));
+            times.whole.insert(each.key.step);
+            if (!has_none && !times.spans.contains(each.named->range)) {
+                lacking.insert(each.key.step);
+            }
+        }
+        for (const std::int32_t step : lacking) {
+            times.whole.erase(step);
+        }
+    }
+
+    /// True if a task's kernels end after its range: it did not wait for them.
+    bool runs_ahead(const DeviceTimes& kernels) const {
+        constexpr Nanoseconds kRounding{1};
+        return std::ranges::any_of(numbered_, [&](const Numbered& each) {
+            const auto span = kernels.spans.find(each.named->range);
+            return is_computing(each) && span != kernels.spans.end() &&
+                   span->second.end > each.named->range->end + kRounding;
+        });
+    }
+
+    /// Decides for all tasks of the rank whether their times are those of the host or of the device.
+    void read_device_times() {
+        if (std::ranges::none_of(numbered_, is_computing)) {
+            return;
+        }
+        DeviceTimes kernels = times_of_kernels();
+        DeviceTimes annotations = times_of_annotations();
+        find_whole_steps(kernels);
+        find_whole_steps(annotations);
+        const bool is_annotated = std::ranges::any_of(ranges_, [](const NamedRange& each) {
+            return each.on_device && each.meaning.role == RangeRole::task && is_compute(each.meaning.task);
+        });
+        found_.has_device_work = is_annotated || !work_.launched.empty();
+        const bool links_nothing = (work_.any || work_.is_called) && work_.launched.empty();
+        if (!is_annotated && !links_nothing && !runs_ahead(kernels)) {
+            return;  // the host's ranges hold the work
+        }
+        const bool by_kernels = kernels.whole.size() >= annotations.whole.size();
+        DeviceTimes& best = by_kernels ? kernels : annotations;
+        if (best.whole.empty()) {
+            found_.only_launches = true;
+            return;
+        }
+        for (const Numbered& each : numbered_) {
+            if (is_computing(each) && !best.whole.contains(each.key.step)) {
+                found_.lost_steps.insert(each.key.step);
+            }
+        }
+        on_device_ = std::move(best);
+        found_.has_device_times = true;
+    }
+
+    /// The times of the range on the device, if those count. Null: the host's times do, or it has none.
+    const DeviceTimes::Span* device_times_of(const NamedRange& named) const {
+        if (!on_device_) {
+            return nullptr;
+        }
+        const auto found = on_device_->spans.find(named.range);
+        return found != on_device_->spans.end() ? &found->second : nullptr;
+    }
+
+    /// True if the host's range of a message shows when it was sent or came: NCCL only launches it.
+    bool shows_message(const TraceRange& range) const {
+        return !on_device_ || trace_.names.at(range.name).starts_with("gloo:");
+    }
+
+    /// Adds the tensor that the range sends or receives.
+    void add_tensor(MessageEnd& end, const TraceRange& range) const {
+        if (const auto found = sizes_.find({range.start, range.name}); found != sizes_.end()) {
+            end.bytes += found->second.bytes;
+            end.samples = joined_samples(end.samples, found->second.samples);
+        }
+    }
+    void add_sent(const TaskKey& copy, const TraceRange& range) {
+        MessageEnd& end = found_.sent.try_emplace(copy, MessageEnd{range.start}).first->second;
+        end.time = std::min(end.time, range.start);
+        add_tensor(end, range);
+    }
+    void add_arrived(const TaskKey& copy, const TraceRange& range) {
+        MessageEnd& end = found_.arrived.try_emplace(copy, MessageEnd{range.end}).first->second;
+        end.time = std::max(end.time, range.end);
+        add_tensor(end, range);
+    }
+
+    /// Messages start in the range of a task, or of the message itself.
+    void read_messages() {
+        std::vector<const NamedRange*> transports;
+        for (const NamedRange& each : ranges_) {
+            if (is_transport(each.meaning.role) && !each.on_device) {
+                transports.push_back(&each);
+            }
+        }
+        for (const Numbered& each : numbered_) {
+            const RangeRole role = each.named->meaning.role;
+            const TraceRange& range = *each.named->range;
+            const auto first = std::ranges::lower_bound(transports, range.start, {},
+                                                        [](const NamedRange* named) { return named->range->start; });
+            bool any = false;
+            for (auto at = first; at != transports.end() && (*at)->range->start <= range.end; ++at) {
+                const bool belongs = (*at)->track == each.named->track && shows_message(*(*at)->range);
+                const auto copy = belongs ? copy_in(each.key, role, (*at)->meaning.role) : std::nullopt;
+                if (copy && (*at)->meaning.role == RangeRole::send) {
+                    add_sent(*copy, *(*at)->range);
+                } else if (copy) {
+                    add_arrived(*copy, *(*at)->range);
+                }
+                any = any || copy;
+            }
+            const DeviceTimes::Span* const device = device_times_of(*each.named);
+            if (role == RangeRole::task || (device == nullptr && (any || on_device_))) {
+                continue;
+            }
+            if (const auto copy = copy_in(each.key, role, sends(role) ? RangeRole::send : RangeRole::receive)) {
+                auto& ends = sends(role) ? found_.sent : found_.arrived;
+                const DeviceTimes::Span times = device != nullptr ? *device : DeviceTimes::Span{range.start, range.end};
+                ends[*copy].time = sends(role) ? times.start : times.end;
+            }
+        }
+    }
+
+    bool has_role(const TraceRange& range, RangeRole role) const {
+        const std::optional<RangeMeaning>& meaning = meanings_.at(range.name);
+        return meaning && meaning->role == role;
+    }
+
+    /// The messages with which a task ends.
+    struct Sending {
+        std::optional<Nanoseconds> first;  ///< starts after all computation; empty if the task ends with computation
+        Nanoseconds until{0};              ///< ranges that start before are part of sending
+        Nanoseconds beyond = Nanoseconds::max();  ///< the earliest end of messages that last longer than the task
+    };
+
+    /// Follows the ranges of the thread within the task. Those within an inner task were followed before: it computes
+    /// when it starts, and after it the outer task is as far as the inner one.
+    Sending sending_of(const NamedRange& named) const {
+        const TraceRange& task = *named.range;
+        const std::vector<TraceRange>& ranges = trace_.tracks.at(named.track).ranges;
+        Sending state;
+        auto at = ranges.begin() + (named.range - ranges.data()) + 1;
+        while (at != ranges.end() && at->start < task.end) {
+            const bool part_of_sending = state.first && at->start < state.until;
+            const auto inner = part_of_sending ? sendings_.end() : sendings_.find(&*at);
+            const auto next = std::next(at);
+            const bool is_alone = at->start == task.start || next == ranges.end() || next->start > at->start;
+            if (inner != sendings_.end() && is_alone && at->end <= task.end && inner->second.beyond > task.end) {
+                const Nanoseconds beyond = std::min(state.beyond, inner->second.beyond);
+                state = inner->second;
+                state.beyond = beyond;
+                at = std::lower_bound(next, ranges.end(), at->end,
+                                      [](const TraceRange& range, Nanoseconds end) { return range.start < end; });
+                continue;
+            }
+            if (at->start > task.start && !part_of_sending && !has_role(*at, RangeRole::receive)) {
+                if (!has_role(*at, RangeRole::send)) {
+                    state.first.reset();  // it computes again
+                } else {
+                    state.first = state.first.value_or(at->start);
+                    state.until = at->end <= task.end ? at->end : at->start;  // it is sent while the thread goes on
+                    state.beyond = at->end <= task.end ? state.beyond : std::min(state.beyond, at->end);
+                }
+            }
+            at = next;
+        }
+        return state;
+    }
+
+    /// Finds where the computation of each task on the host ends: at its first message, if the thread only sends from
+    /// there on, as ScheduleGPipe does. Sending may block.
+    void find_sending() {
+        for (auto each = numbered_.rbegin(); each != numbered_.rend(); ++each) {  // inner tasks first
+            if (each->named->meaning.role == RangeRole::task && !each->has_inner) {
+                sendings_.emplace(each->named->range, sending_of(*each->named));
+            }
+        }
+    }
+    Nanoseconds end_of_computation(const NamedRange& named) const {
+        return sendings_.at(named.range).first.value_or(named.range->end);
+    }
+
+    RangeArrow::End place_of(const NamedRange& named) const {
+        const auto range = named.range - trace_.tracks.at(named.track).ranges.data();
+        return {static_cast<std::uint32_t>(named.track), static_cast<std::uint32_t>(range)};
+    }
+
+    void take_tasks() {
+        find_sending();
+        Nanoseconds device_end{0};
+        for (const Numbered& each : numbered_) {
+            const bool is_task = each.named->meaning.role == RangeRole::task && !each.has_inner;
+            if (!is_task || found_.lost_steps.contains(each.key.step)) {
+                continue;
+            }
+            const TraceRange& host = *each.named->range;
+            Slice slice{each.key, LaneId{0}, host.start, end_of_computation(*each.named), 0};
+            if (const DeviceTimes::Span* const device = device_times_of(*each.named)) {
+                slice.start = device->start;
+                slice.end = device->end;
+                device_end = std::max(device_end, slice.end);
+            } else if (on_device_) {  // the device has nothing to compute
+                slice.start = std::max(host.start, device_end);
+                slice.end = is_compute(each.key.kind) ? slice.start : std::max(slice.start, slice.end);
+            }
+            const bool takes_input = each.key.kind == TaskKind::forward || each.key.kind == TaskKind::backward;
+            if (takes_input && !on_device_) {
+                const auto input = found_.arrived.find(input_of(each.key));
+                if (input != found_.arrived.end() && input->second.time <= slice.end) {
+                    slice.start = std::max(slice.start, input->second.time);
+                }
+            }
+            if (const std::string fault = fault_of(slice); fault.empty()) {
+                found_.tasks.push_back(slice);
+                found_.ranges.push_back({place_of(*each.named), each.key});
+            } else if (unsound_++ == 0) {
+                first_fault_ = fault;
+            }
+        }
+        give_optimizer_a_partition();
+        std::ranges::stable_sort(found_.tasks, {}, &Slice::start);
+        part_touching_tasks();
+    }
+
+    /// Files give a range's start and its duration, each rounded, so that one may end 1 ns after the next one's start.
+    void part_touching_tasks() {
+        constexpr Nanoseconds kRounding{1};
+        for (std::size_t k = 1; k < found_.tasks.size(); ++k) {
+            Slice& before = found_.tasks[k - 1];
+            const Nanoseconds next = found_.tasks[k].start;
+            if (before.end > next && before.end - next <= kRounding) {
+                before.end = std::max(before.start, next);
+            }
+        }
+    }
+
+    /// An optimizer without a partition steps all those of its rank. It gets the first of them.
+    void give_optimizer_a_partition() {
+        std::optional<std::int32_t> first;
+        for (const Slice& slice : found_.tasks) {
+            first =
+                is_compute(slice.key.kind) ? std::min(first.value_or(slice.key.partition), slice.key.partition) : first;
+        }
+        const auto give = [&](TaskKey& key) {
+            if (key.kind == TaskKind::optimizer && key.partition == position_) {
+                key.partition = first.value_or(-1);
+            }
+        };
+        std::ranges::for_each(found_.tasks, [&](Slice& slice) { give(slice.key); });
+        std::ranges::for_each(found_.ranges, [&](RecognisedRange& range) { give(range.task); });
+        if (!first) {
+            found_.tasks.clear();  // training without a pipeline has an optimizer too
+        }
+    }
+
+    const OpenedTrace& trace_;
+    const std::vector<std::optional<RangeMeaning>>& meanings_;  // by name
+    const std::vector<std::size_t>& threads_;                   // by track
+    const DeviceWork& work_;
+    std::vector<NamedRange> ranges_;  // by start, longer ones first
+    const std::int32_t position_;
+    std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
+    std::map<Nanoseconds, std::int32_t> steps_;                          // by start
+    std::vector<Numbered> numbered_;
+    std::map<const TraceRange*, Sending> sendings_;  // of the tasks
+    std::optional<DeviceTimes> on_device_;           // if all times of tasks are the device's
+    std::vector<const NamedRange*> second_steps_;    // whose numbers are taken, by start
+    std::size_t outside_ = 0;
+    std::size_t in_second_steps_ = 0;
+    std::size_t repeated_ = 0;
+    std::size_t unsound_ = 0;
+    std::string first_fault_;
+    RankTasks found_;
+};
+
+/// What the processes with tasks ran on devices. A stream whose process is not known may be that of any.
+std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const std::vector<std::size_t>& threads,
+                                                 const std::vector<std::string>& groups) {
+    std::map<std::string, DeviceWork> work;
+    std::map<std::int64_t, std::string> processes;
+    const auto group_of = [&](const RangeTrack& track) { return trace.rank ? std::string() : track.group; };
+    for (const std::string& group : groups) {
+        work[group];
+    }
+    for (const RangeTrack& track : trace.tracks) {
+        if (!is_of_device(track.kind) && track.process != 0) {
+            processes.emplace(track.process, group_of(track));
+        }
+    }
+    for (const RangeTrack& track : trace.tracks) {
+        if (track.kind == RangeTrack::Kind::stream) {
+            const auto own = processes.find(track.process);
+            for (auto& [group, each] : work) {
+                each.any = each.any || own == processes.end() || own->second == group;
+            }
+        }
+    }
+    std::vector<bool> launches(trace.names.size());
+    for (std::size_t name = 0; name < launches.size(); ++name) {
+        launches[name] = trace.names[name].find("LaunchKernel") != std::string::npos;  // of CUDA and HIP
+    }
+    for (const RangeTrack& track : trace.tracks) {
+        const auto own = is_of_device(track.kind) ? work.end() : work.find(group_of(track));
+        if (own != work.end() && !own->second.is_called) {
+            own->second.is_called =
+                std::ranges::any_of(track.ranges, [&](const TraceRange& range) { return launches.at(range.name); });
+        }
+    }
+    for (const DeviceLaunch& launch : device_launches(trace)) {
+        const RangeTrack& calls = trace.tracks[launch.call.track];
+        const RangeTrack& stream = trace.tracks[launch.work.track];
+        const auto own = work.find(group_of(calls));
+        if (own == work.end()) {
+            continue;
+        }
+        const TraceRange& range = stream.ranges[launch.work.range];
+        const bool is_copy = trace.names.at(range.category).find("mem") != std::string::npos;  // gpu_memcpy, memset
+        own->second.launched.push_back({&range, launch.work.track, threads[launch.call.track],
+                                        calls.ranges[launch.call.range].start,
+                                        trace.names.at(range.name).starts_with("nccl"), !is_copy});
+    }
+    return work;
+}
+
+/// The lanes of a rank, counted from 0. Usually there is one. In a process with several lanes each runs its partitions
+/// in a thread of its own.
+class LanesOfRank {
+public:
+    explicit LanesOfRank(const RankTasks& rank) {
+        std::map<std::int32_t, std::uint32_t> threads;  // by partition
+        for (const RecognisedRange& each : rank.ranges) {
+            if (is_compute(each.task.kind) &&
+                threads.try_emplace(each.task.partition, each.range.track).first->second != each.range.track) {
+                return;  // a partition of several threads
+            }
+        }
+        std::map<std::uint32_t, int> lanes;  // by thread
+        for (const auto& [partition, thread] : threads) {
+            of_partition_[partition] = lanes.try_emplace(thread, static_cast<int>(lanes.size())).first->second;
+        }
+        count_ = std::max(1, static_cast<int>(lanes.size()));
+    }
+
+    int count() const { return count_; }
+    int of_partition(std::int32_t partition) const {
+        const auto found = of_partition_.find(partition);
+        return found == of_partition_.end() ? 0 : found->second;
+    }
+    int of_sender(const TaskKey& copy) const {
+        return of_partition(copy.partition + (copy.kind == TaskKind::copy_backward ? 1 : 0));
+    }
+    std::string name_of(int lane, int rank) const {
+        return count_ == 1 ? fmt::format("rank {}", rank) : fmt::format("rank {}, lane {}", rank, lane);
+    }
+
+private:
+    std::map<std::int32_t, int> of_partition_;
+    int count_ = 1;
+};
+
+/// Steps that names of ranges mark, as far as no rule takes them.
+struct UnnamedSteps {
+    std::set<std::int32_t> numbers;
+    std::string prefix;  ///< of one of the names: all before its number, without characters that rules would read
+};
+
+UnnamedSteps unnamed_steps(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings) {
+    std::vector<std::optional<std::int32_t>> numbers;
+    for (std::size_t k = 0; k < trace.names.size(); ++k) {
+        numbers.push_back(meanings[k] ? std::nullopt : usual_step_number(trace.names[k]));
+    }
+    UnnamedSteps steps;
+    for (const RangeTrack& track : trace.tracks) {
+        for (const TraceRange& range : track.ranges) {
+            if (const std::optional<std::int32_t> number = numbers[range.name]; number && range.end > range.start) {
+                steps.numbers.insert(*number);
+                const std::string& name = trace.names[range.name];
+                steps.prefix = name.substr(0, name.find_last_not_of("0123456789") + 1);
+            }
+        }
+    }
+    return steps;
+}
+
+/// The steps of the program's loop, if no rule finds them and so all tasks are in one step; else empty.
+std::string unnamed_steps_warning(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
+                                  const std::vector<RankTasks>& ranks) {
+    const bool in_one_step = std::ranges::all_of(ranks, [](const RankTasks& rank) {
+        return rank.steps.empty() &&
+               std::ranges::all_of(rank.tasks, [](const Slice& slice) { return slice.key.step == 0; });
+    });
+    const UnnamedSteps steps = in_one_step && !ranks.empty() ? unnamed_steps(trace, meanings) : UnnamedSteps{};
+    return steps.numbers.size() < 2
+               ? std::string()
+               : fmt::format(
+                     "{}the threads have ranges of {} steps, but no task rule names them, so all tasks count as one "
+                     "step; add a rule such as {{\"name\": \"steps\", \"pattern\": \"{}(?<step>\\\\d+)\", \"kind\": "
+                     "\"step\"}}",
+                     trace.rank ? fmt::format("rank {}: ", trace.rank->rank) : "", steps.numbers.size(), steps.prefix);
+}
+}  // namespace
+
+RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules) {
+    RecognizedTasks found;
+    found.matches.assign(rules.rules().size(), 0);
+    std::vector<std::optional<RangeMeaning>> meanings;
+    for (const std::string& name : trace.names) {
+        meanings.push_back(rules.meaning_of(name));
+    }
+    std::map<std::size_t, std::pair<std::size_t, std::uint32_t>> faulty;  // by rule: ranges, and the first one's name
+    std::vector<std::string> groups;                                      // of the processes with tasks
+    std::map<std::string, std::vector<NamedRange>> by_group;
+    for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
+        const RangeTrack& track = trace.tracks[k];
+        for (const TraceRange& range : track.ranges) {
+            const std::optional<RangeMeaning>& meaning = meanings.at(range.name);
+            if (!meaning) {
+                continue;
+            }
+            ++found.matches[meaning->rule];
+            const bool on_device = is_of_device(track.kind);
+            if (!meaning->fault.empty()) {
+                if (!on_device) {
+                    ++faulty.try_emplace(meaning->rule, 0, range.name).first->second.first;
+                }
+                continue;
+            }
+            const std::string group = trace.rank ? "" : track.group;
+            if (std::ranges::find(groups, group) == groups.end()) {
+                groups.push_back(group);
+            }
+            by_group[group].push_back({&range, *meaning, k, on_device});
+        }
+    }
+    for (const auto& [rule, ranges] : faulty) {
+        const auto& [count, first] = ranges;
+        found.faults.push_back(fmt::format(
+            "{}{} of the rule '{}' {} left out, such as '{}': it has {}; number from 0, or correct the rule",
+            trace.rank ? fmt::format("rank {}: ", trace.rank->rank) : "", counted(count, "range", "ranges"),
+            rules.rules()[rule].name, count == 1 ? "is" : "are", printable(trace.names.at(first)),
+            meanings[first]->fault));
+    }
+    const std::string device = trace.rank ? device_of(trace) : "";
+    const std::vector<std::size_t> threads = threads_of_tracks(trace.tracks);
+    const std::map<std::string, DeviceWork> work =
+        groups.empty() ? std::map<std::string, DeviceWork>() : device_work_of(trace, threads, groups);
+    int next = 0;
+    for (const std::string& group : groups) {
+        const int rank = trace.rank ? trace.rank->rank : next;
+        const int position = trace.rank ? trace.rank->pipeline_position : next;
+        RankTasks tasks =
+            RankRecognition(trace, meanings, threads, std::move(by_group[group]), work.at(group), rank, position)
+                .find(found.warnings);
+        tasks.device = device;
+        if (!tasks.tasks.empty()) {
+            found.ranks.push_back(std::move(tasks));
+            ++next;
+        }
+    }
+    if (std::string warning = unnamed_steps_warning(trace, meanings, found.ranks); !warning.empty()) {
+        found.warnings.push_back(std::move(warning));
+    }
+    return found;
+}
+
+namespace {
+/// Steps that some rank lost. A warning names them.
+std::set<std::int32_t> lost_steps(const std::vector<RankTasks>& ranks, std::vector<std::string>& warnings) {
+    std::set<std::int32_t> lost;
+    std::vector<int> losing;
+    for (const RankTasks& rank : ranks) {
+        lost.insert(rank.lost_steps.begin(), rank.lost_steps.end());
+        if (!rank.lost_steps.empty()) {
+            losing.push_back(rank.rank);
+        }
+    }
+    if (!lost.empty()) {
+        warnings.push_back(fmt::format(
+            "{} {} {} left out: on {} {} the ranges only launch work on a device, and the kernels of some tasks are "
+            "missing, as at the start of a profile; record a step more",
+            lost.size() == 1 ? "step" : "steps", fmt::join(lost, ", "), lost.size() == 1 ? "is" : "are",
+            losing.size() == 1 ? "rank" : "ranks", fmt::join(losing, ", ")));
+    }
+    return lost;
+}
+
+/// A rank without work on a device beside others with device times lost its kernels: the ranks of a run work alike.
+void note_launches(const std::vector<const RankTasks*>& ranks, OpenedTrace& trace) {
+    const bool any_device = std::ranges::any_of(ranks, [](const RankTasks* rank) { return rank->has_device_times; });
+    std::vector<int> launching;
+    for (const RankTasks* rank : ranks) {
+        const bool computes =
+            std::ranges::any_of(rank->tasks, [](const Slice& slice) { return is_compute(slice.key.kind); });
+        if (rank->only_launches || (any_device && !rank->has_device_work && computes)) {
+            launching.push_back(rank->rank);
+        }
+    }
+    if (!launching.empty()) {
+        trace.run.emplace(kLaunchesKey, fmt::format("{{\"ranks\": [{}]}}", fmt::join(launching, ", ")));
+    }
+}
+}  // namespace
+
+namespace {
+/// Notes the samples of a micro-batch in most steps, and the steps that have others. `samples`: joined_samples(), by
+/// step.
+void note_samples(const std::map<std::int32_t, std::int64_t>& samples, OpenedTrace& trace) {
+    std::map<std::int64_t, std::vector<std::int32_t>> steps;  // by samples
+    for (const auto& [step, of_step] : samples) {
+        if (of_step != 0) {
+            steps[of_step].push_back(step);
+        }
+    }
+    const auto usual = std::ranges::max_element(
+        steps, {}, [](const auto& each) { return std::tuple(each.first > 0, each.second.size(), each.first); });
+    if (usual == steps.end()) {
+        return;
+    }
+    const auto known = [](std::int64_t of_step) {
+        return of_step > 0 ? nlohmann::ordered_json(of_step) : nlohmann::ordered_json(nullptr);
+    };
+    nlohmann::ordered_json entry;
+    entry["samples"] = known(usual->first);  // null: in every step that shows them, micro-batches differ
+    for (const auto& [of_step, numbers] : steps) {
+        if (of_step != usual->first || of_step <= 0) {
+            entry["others"].push_back({{"samples", known(of_step)}, {"steps", numbers}});
+        }
+    }
+    trace.run.emplace(kMicroBatchKey, entry.dump());
+}
+
+/// What the messages and partitions of some ranks show of others.
+struct Neighbours {
+    bool send_here = false;          ///< a message came from a partition that none of the ranks has
+    bool receive_from_here = false;  ///< a message went to one
+    bool between = false;            ///< a partition below the highest one is of none of the ranks
+    bool any_message = false;
+};
+
+Neighbours neighbours_of(const std::vector<const RankTasks*>& ranks) {
+    std::set<std::int32_t> partitions;
+    for (const RankTasks* rank : ranks) {
+        for (const Slice& slice : rank->tasks) {
+            if (is_compute(slice.key.kind)) {
+                partitions.insert(slice.key.partition);
+            }
+        }
+    }
+    const auto has_both_ends = [&](const auto& message) {  // a copy carries the lower partition
+        return partitions.contains(message.first.partition) && partitions.contains(message.first.partition + 1);
+    };
+    Neighbours found;
+    found.between = !partitions.empty() && *partitions.rbegin() + 1 != static_cast<std::int32_t>(partitions.size());
+    for (const RankTasks* rank : ranks) {
+        found.send_here = found.send_here || !std::ranges::all_of(rank->arrived, has_both_ends);
+        found.receive_from_here = found.receive_from_here || !std::ranges::all_of(rank->sent, has_both_ends);
+        found.any_message = found.any_message || !rank->sent.empty() || !rank->arrived.empty();
+    }
+    return found;
+}
+
+/// The ranks of the pipeline that is shown: those that its process group names, if all files name it; otherwise all.
+std::set<int> pipeline_of(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
+                          bool& is_named) {
+    std::set<int> named;
+    std::set<int> all;
+    is_named = true;
+    for (const RecordingRank& each : given) {
+        for (int rank = 0; rank < each.size; ++rank) {
+            all.insert(rank);
+        }
+        if (std::ranges::any_of(kept, [&](const RankTasks* rank) { return rank->rank == each.rank; })) {
+            is_named = is_named && !each.pipeline.empty();
+            named.insert(each.pipeline.begin(), each.pipeline.end());
+        }
+    }
+    is_named = is_named && !named.empty();
+    return is_named ? named : all;
+}
+
+/// Notes the ranks of the pipeline that are not given. Ranks of the run that no process group names may be replicas:
+/// they count unless messages show that the pipeline ends with the given ones.
+/// `left_out`: tasks of some rank are not shown.
+void note_missing_ranks(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
+                        bool left_out, OpenedTrace& trace) {
+    bool is_named = false;
+    MissingRanks missing;
+    std::ranges::copy_if(pipeline_of(kept, given, is_named), std::back_inserter(missing.ranks), [&](int rank) {
+        return std::ranges::none_of(given, [&](const RecordingRank& each) { return each.rank == rank; });
+    });
+    const bool computes = std::ranges::any_of(kept, [](const RankTasks* rank) {
+        return std::ranges::any_of(rank->tasks, [](const Slice& slice) { return is_compute(slice.key.kind); });
+    });
+    const Neighbours found = neighbours_of(kept);
+    const bool may_lack = is_named || found.between || found.send_here || found.receive_from_here || !found.any_message;
+    if (computes && (given.empty() ? found.send_here || left_out : may_lack && !missing.ranks.empty())) {
+        missing.size = given.empty() ? 0 : given.front().size;
+        trace.run.emplace(kMissingRanksKey, to_json(missing));
+    }
+}
+}  // namespace
+
+std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks) {
+    std::set<int> unknown;
+    for (const RankTasks* rank : ranks) {
+        if (rank->steps.empty()) {
+            unknown.insert(rank->rank);
+        }
+    }
+    return unknown.size() < ranks.size() ? unknown : std::set<int>();
+}
+
+std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
+                                      OpenedTrace& trace) {
+    std::vector<std::string> warnings;
+    Timeline& timeline = trace.measured;
+    const std::set<std::int32_t> lost = lost_steps(ranks, warnings);
+    std::map<TaskKey, int> owners;  // compute tasks, and the rank
+    std::map<TaskKey, MessageEnd> arrived;
+    std::vector<const RankTasks*> kept;
+    std::vector<const RankTasks*> all;
+    std::ranges::transform(ranks, std::back_inserter(all), [](const RankTasks& rank) { return &rank; });
+    const std::set<int> unknown = ranks_of_unknown_steps(all);
+    for (const RankTasks& rank : ranks) {
+        if (unknown.contains(rank.rank)) {
+            warnings.push_back(fmt::format(
+                "rank {} names no steps, and other ranks do: which of its tasks belong to which step is not known, so "
+                "its tasks and messages are left out; profile all ranks with ProfilerStep, or name the steps by a task "
+                "rule",
+                rank.rank));
+            continue;
+        }
+        const auto repeated = std::ranges::find_if(
+            rank.tasks, [&](const Slice& slice) { return is_compute(slice.key.kind) && owners.contains(slice.key); });
+        if (repeated != rank.tasks.end()) {
+            warnings.push_back(fmt::format(
+                "rank {} has tasks of rank {} again, such as {}, as replicas of a pipeline have; the tasks of rank {} "
+                "are left out; give the files of one pipeline",
+                rank.rank, owners.at(repeated->key), to_string(repeated->key), rank.rank));
+            continue;
+        }
+        for (const Slice& slice : rank.tasks) {
+            owners.emplace(slice.key, rank.rank);
+        }
+        trace.task_ranges.insert(trace.task_ranges.end(), rank.ranges.begin(), rank.ranges.end());
+        arrived.insert(rank.arrived.begin(), rank.arrived.end());
+        kept.push_back(&rank);
+    }
+    std::map<std::int32_t, std::int64_t> samples;  // of a micro-batch, by step: joined_samples()
+    std::map<std::int32_t, StepRecord> steps;
+    const auto widen = [](StepRecord& step, bool fresh, Nanoseconds start, Nanoseconds end) {
+        step.wall_start = fresh ? start : std::min(step.wall_start, start);
+        step.wall_end = fresh ? end : std::max(step.wall_end, end);
+    };
+    for (const RankTasks* rank : kept) {
+        const LanesOfRank lanes(*rank);
+        const auto first = static_cast<int>(timeline.lanes.size());
+        for (int lane = 0; lane < lanes.count(); ++lane) {
+            timeline.lanes.push_back({lanes.name_of(lane, rank->rank), rank->device});
+        }
+        for (Slice slice : rank->tasks) {
+            slice.lane = LaneId{first + lanes.of_partition(slice.key.partition)};
+            timeline.slices.push_back(slice);
+        }
+        for (const auto& [copy, sent] : rank->sent) {
+            if (const auto end = arrived.find(copy); end != arrived.end()) {
+                timeline.slices.push_back({copy, LaneId{first + lanes.of_sender(copy)}, sent.time,
+                                           std::max(sent.time, end->second.time),
+                                           std::max(sent.bytes, end->second.bytes)});
+                if (copy.kind == TaskKind::copy_forward) {
+                    std::int64_t& of_step = samples[copy.step];
+                    of_step = joined_samples(joined_samples(of_step, sent.samples), end->second.samples);
+                }
+            }
+        }
+        for (const auto& [number, times] : rank->steps) {
+            const auto [found, fresh] = steps.try_emplace(number);
+            found->second.step = number;
+            found->second.training_loss = std::numeric_limits<double>::quiet_NaN();
+            widen(found->second, fresh, times.first, times.second);
+        }
+    }
+    std::erase_if(timeline.slices, [&](const Slice& slice) { return lost.contains(slice.key.step); });
+    std::erase_if(trace.task_ranges, [&](const RecognisedRange& range) { return lost.contains(range.task.step); });
+    sort_slices(timeline);
+    note_launches(kept, trace);
+    std::vector<RecordingRank> shown = given;
+    std::erase_if(shown, [&](const RecordingRank& each) { return unknown.contains(each.rank); });
+    note_missing_ranks(kept, shown, !unknown.empty(), trace);
+    std::erase_if(samples, [&](const auto& step) { return lost.contains(step.first); });
+    note_samples(samples, trace);
+    for (auto& [number, step] : steps) {
+        const StepStatistics statistics = step_statistics(timeline, number);
+        if (statistics.end > statistics.start) {
+            step.start = statistics.start;
+            step.end = statistics.end;
+            trace.steps.push_back(step);
+        }
+    }
+    return warnings;
+}
+
+std::string unknown_times_warning(const std::map<std::string, std::string>& run) {
+    const auto found = run.find(std::string(kLaunchesKey));
+    if (found == run.end()) {
+        return {};
+    }
+    const nlohmann::json entry = nlohmann::json::parse(found->second, nullptr, false);
+    const nlohmann::json list = entry.is_object() ? entry.value("ranks", nlohmann::json()) : nlohmann::json();
+    std::vector<std::int64_t> ranks;
+    for (const nlohmann::json& rank : list.is_array() ? list : nlohmann::json::array()) {
+        if (rank.is_number_integer()) {
+            ranks.push_back(rank.get<std::int64_t>());
+        }
+    }
+    return fmt::format(
+        "the ranges of {} {} only launch work on a device, and the kernels of whole steps are not known: the tasks' "
+        "times are those of the host, so idle time and bubble fractions are not known and not shown; record whole "
+        "steps with the CUDA calls and kernels (ProfilerActivity.CPU and CUDA, or 'nsys profile --trace=cuda,nvtx')",
+        ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+std::string missing_ranks_warning(const std::map<std::string, std::string>& run) {
+    const std::optional<MissingRanks> missing = missing_ranks_entry(run);
+    return !missing || run.contains("process")
+               ? std::string()
+               : fmt::format(
+                     "{} {} not given or left out, and as far as the files show, this pipeline has tasks there: a task "
+                     "whose input comes from there may include the wait for it, so idle time, step times and costs are "
+                     "not known and not shown; give the folder with the files of all ranks",
+                     missing->text(), missing->ranks.size() > 1 ? "are" : "is");
+}
+
+std::vector<std::string> unused_rules(const TaskRules& rules, const std::vector<std::size_t>& matches) {
+    std::vector<std::string> warnings;
+    for (std::size_t k = 0; k < rules.rules().size(); ++k) {
+        if (!rules.rules()[k].built_in && matches.at(k) == 0) {
+            warnings.push_back(fmt::format(
+                "the rule '{}' matches no range; its pattern must match the whole name of a range; compare it "
+                "with the names among the threads",
+                rules.rules()[k].name));
+        }
+    }
+    return warnings;
+}
+
+void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
+    if (trace.has_tasks()) {
+        return;
+    }
+    RecognizedTasks found = recognize_tasks(trace, rules);
+    const auto warn = [&](const std::vector<std::string>& texts) {
+        for (const std::string& text : texts) {
+            trace.diagnostics.push_back({"warning", "task rules", text});
+        }
+    };
+    warn(unused_rules(rules, found.matches));
+    warn(found.faults);
+    if (found.ranks.empty()) {
+        return;
+    }
+    warn(found.warnings);
+    warn(set_timeline(found.ranks, trace.rank ? std::vector{*trace.rank} : std::vector<RecordingRank>(), trace));
+    if (trace.rank && trace.rank->size > 1) {
+        ProcessFacts process;
+        process.rank = trace.rank->rank;
+        process.size = trace.rank->size;
+        for (std::size_t lane = 0; lane < trace.measured.lanes.size(); ++lane) {
+            process.lanes.emplace_back(static_cast<std::int32_t>(lane));
+        }
+        trace.run.emplace("process", to_json(process));
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,637 @@
+#include "trace/merge/merge_rank_files.h"
+
+#include "base/quantities.h"
+#include "trace/foreign/chrome_import.h"
+#include "trace/foreign/chrome_tracks.h"
+#include "trace/foreign/task_recognition.h"
+#include "trace/merge/clock_alignment.h"
+#include "trace/open_trace.h"
+#include "trace/store/cupti_rows.h"
+#include "trace/store/process_json.h"
+#include "trace/store/sqlite_guard.h"
+#include "trace/store/sqlite_insert.h"
+#include "trace/store/trace_file.h"
+#include "trace/store/trace_schema.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+/// The file of one rank.
+struct RankPart {
+    fs::path path;
+    OpenedTrace trace;
+    RecognizedTasks found;
+    RankClock clock;
+    bool bound_known = true;
+
+    int rank() const { return trace.rank ? trace.rank->rank : 0; }
+    int size() const { return trace.rank ? trace.rank->size : 1; }
+};
+
+/// True for a short file with a JSON value that is no object and no list, such as 3.
+bool is_plain_json_value(const fs::path& path) {
+    constexpr std::uintmax_t kMostBytes = 1 << 12;
+    std::error_code unknown;
+    const std::uintmax_t size = fs::is_regular_file(path, unknown) ? fs::file_size(path, unknown) : 0;
+    if (unknown || size == 0 || size > kMostBytes || looks_like_json(path)) {
+        return false;
+    }
+    std::ifstream file(path, std::ios::binary);
+    return nlohmann::json::accept(file);
+}
+
+/// Why a file among those of ranks is none: empty, as after a full disk, or JSON of another kind. Empty if it may be
+/// one.
+std::string why_no_trace(const fs::path& path) {
+    std::error_code unknown;
+    if (fs::is_regular_file(path, unknown) && fs::file_size(path, unknown) == 0 && !unknown) {
+        return "is empty";
+    }
+    const bool is_other_json = looks_like_json(path) ? !rank_of_file(path).is_trace : is_plain_json_value(path);
+    return is_other_json ? "is JSON without a list \"traceEvents\"" : "";
+}
+
+/// Empty if one of several files holds nothing to show; a warning then says so.
+std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const TaskRules& rules,
+                                       std::vector<std::string>& warnings) {
+    const auto leave_out = [&](const std::string& why) {
+        warnings.push_back(fmt::format("{} {}; it is left out; if it is the file of a rank, record that rank again",
+                                       quoted(path), why));
+        return std::nullopt;
+    };
+    if (const std::string why = alone ? std::string() : why_no_trace(path); !why.empty()) {
+        return leave_out(why);
+    }
+    const auto refuse = [&](const std::string& why) { throw TraceFormatError(quoted(path) + " " + why); };
+    OpenOptions options;
+    options.find_tasks = false;
+    RankPart part{path, open_trace(path, options), {}, RankClock()};
+    const TraceOrigin origin = part.trace.origin;
+    const bool is_own = origin == TraceOrigin::pipescope || origin == TraceOrigin::pipescope_chrome;
+    if (alone && is_own) {
+        refuse(fmt::format(
+            "is {}; import makes traces for SQL of other programs' traces; 'pipescope view' and export take it as it "
+            "is{}",
+            to_string(origin),
+            origin == TraceOrigin::pipescope ? "" : "; for SQL, use the trace that it was exported from"));
+    }
+    if (alone && origin == TraceOrigin::profile) {
+        refuse("is a profile, not a trace; give a trace of another program");
+    }
+    if (origin == TraceOrigin::profile || is_own) {
+        refuse(
+            fmt::format("is {}, and the others are traces of another program; a timeline shows one run; leave it out",
+                        to_string(origin)));
+    }
+    if (const std::string missing = missing_content(part.trace); !missing.empty() && alone) {
+        refuse("cannot be shown: " + missing);
+    } else if (!missing.empty()) {
+        return leave_out("cannot be shown: " + missing);
+    }
+    if (!alone && !part.trace.rank) {
+        const auto fault = std::ranges::find_if(part.trace.diagnostics, [](const DiagnosticRecord& each) {
+            return each.source == "import" && each.text.starts_with(kRankUnknown);
+        });
+        refuse(fmt::format(
+            "does not say which rank recorded it{}; files of several ranks are joined by \"distributedInfo\", which "
+            "PyTorch's profiler writes after init_process_group; give it alone",
+            fault == part.trace.diagnostics.end() ? "" : ": " + fault->text));
+    }
+    part.found = recognize_tasks(part.trace, rules);
+    return part;
+}
+
+/// PyTorch's profiler writes baseTimeNanoseconds last, so a file that was cut off lacks it. All ranks have the same
+/// one.
+void find_missing_times(std::vector<RankPart>& parts, std::vector<std::string>& warnings) {
+    std::set<std::int64_t> bases;
+    for (const RankPart& part : parts) {
+        if (part.trace.utc_epoch_ns) {
+            bases.insert(*part.trace.utc_epoch_ns - part.trace.first_time.count());
+        }
+    }
+    for (RankPart& part : parts) {
+        if (part.trace.utc_epoch_ns || parts.size() == 1) {
+            continue;
+        }
+        std::int64_t epoch = 0;
+        if (bases.size() != 1 || __builtin_add_overflow(*bases.begin(), part.trace.first_time.count(), &epoch)) {
+            throw TraceFormatError(
+                fmt::format("{} does not say when it was recorded; files of several ranks are placed by "
+                            "\"baseTimeNanoseconds\", and "
+                            "those of the other ranks {}; give it alone",
+                            quoted(part.path), bases.empty() ? "lack it too" : "differ"));
+        }
+        part.trace.utc_epoch_ns = epoch;
+        warnings.push_back(fmt::format(
+            "{} does not say when it was recorded; it is placed by \"baseTimeNanoseconds\" of the other ranks",
+            quoted(part.path)));
+    }
+}
+
+void require_different_ranks(const std::vector<RankPart>& parts) {
+    for (std::size_t k = 1; k < parts.size(); ++k) {
+        const RankPart& before = parts[k - 1];
+        if (before.rank() == parts[k].rank()) {
+            throw TraceFormatError(fmt::format("{} and {} are both of rank {}; each rank counts once; leave one out",
+                                               quoted(before.path), quoted(parts[k].path), before.rank()));
+        }
+        if (parts[k].size() != before.size()) {
+            throw TraceFormatError(fmt::format(
+                "{} is of a run of {} ranks and {} of one of {}; a timeline shows one run; give files of one run",
+                quoted(before.path), before.size(), quoted(parts[k].path), parts[k].size()));
+        }
+    }
+}
+
+/// For a run whose files show no neighbour in the missing ranks: they may be replicas of this pipeline.
+std::vector<std::string> missing_replicas(const std::vector<RankPart>& parts, bool alone) {
+    MissingRanks missing;
+    missing.size = parts.front().size();
+    for (int rank = 0; rank < missing.size; ++rank) {
+        if (std::ranges::none_of(parts, [&](const RankPart& part) { return part.rank() == rank; })) {
+            missing.ranks.push_back(rank);
+        }
+    }
+    if (missing.ranks.empty() || alone) {
+        return {};
+    }
+    return {
+        fmt::format("{} {} not given; if they belong to this pipeline, their tasks are missing and idle time is "
+                    "wrong; give their files too",
+                    missing.text(), missing.ranks.size() == 1 ? "is" : "are")};
+}
+
+// ---- Clocks ----
+
+/// Messages whose two ends are in two files, in the order of parts. Those of ranks_of_unknown_steps() have no certain
+/// other end.
+std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
+    std::vector<const RankTasks*> ranks;
+    for (const RankPart& part : parts) {
+        std::ranges::transform(part.found.ranks, std::back_inserter(ranks),
+                               [](const RankTasks& rank) { return &rank; });
+    }
+    const std::set<int> unknown = ranks_of_unknown_steps(ranks);
+    std::map<TaskKey, std::pair<std::size_t, Nanoseconds>> sent;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        for (const RankTasks& rank : parts[k].found.ranks) {
+            if (unknown.contains(rank.rank)) {
+                continue;
+            }
+            for (const auto& [copy, end] : rank.sent) {
+                sent.emplace(copy, std::pair(k, end.time));
+            }
+        }
+    }
+    std::vector<ClockMessage> messages;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        for (const RankTasks& rank : parts[k].found.ranks) {
+            for (const auto& [copy, end] : rank.arrived) {
+                const auto from = sent.find(copy);
+                if (from != sent.end() && from->second.first != k && !unknown.contains(rank.rank)) {
+                    messages.push_back({from->second.first, k, from->second.second, end.time});
+                }
+            }
+        }
+    }
+    return messages;
+}
+
+void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
+    std::vector<Nanoseconds> offsets;
+    for (const RankPart& part : parts) {
+        offsets.emplace_back(part.trace.utc_epoch_ns.value_or(0) - parts.front().trace.utc_epoch_ns.value_or(0));
+    }
+    const std::vector<ClockMessage> messages = messages_between(parts);
+    WallClocks clocks = align_wall_clocks(offsets, messages);
+    merged.copies = messages.size();
+    merged.largest_shift = clocks.aligned.largest_shift;
+    constexpr std::chrono::seconds kMostPlausible{1};  // a time service keeps hosts within milliseconds
+    std::vector<int> unchecked;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        parts[k].clock = clocks.aligned.clocks[k];
+        parts[k].bound_known = clocks.checked[k] && !clocks.aligned.contradicted[k];
+        if (!clocks.checked[k]) {
+            unchecked.push_back(parts[k].rank());
+        }
+        if (const Nanoseconds shift = parts[k].clock.to_rank_0(Nanoseconds{0}) - offsets[k];
+            std::chrono::abs(shift) > kMostPlausible) {
+            merged.warnings.push_back(
+                fmt::format("the messages move the clock of rank {} by {:.3f} s; clocks of one cluster differ by less "
+                            "than a second; check that the files are of one run",
+                            parts[k].rank(), static_cast<double>(shift.count()) / 1e9));
+        }
+    }
+    if (!unchecked.empty()) {
+        merged.warnings.push_back(fmt::format(
+            "the {} of {} {} could not be checked, because no messages in both directions were found; times are placed "
+            "by the wall clocks of the hosts, which may differ by milliseconds or more",
+            unchecked.size() == 1 ? "clock" : "clocks", unchecked.size() == 1 ? "rank" : "ranks",
+            fmt::join(unchecked, ", ")));
+    }
+    if (clocks.aligned.impossible > 0) {
+        merged.warnings.push_back(
+            fmt::format("{} before {} sent, by up to {:.1f} us: the clocks drift or could not be checked, or the "
+                        "files are of different runs; do not trust times across ranks",
+                        counted(clocks.aligned.impossible, "message arrives", "messages arrive"),
+                        clocks.aligned.impossible == 1 ? "it was" : "they were",
+                        static_cast<double>(clocks.aligned.worst.count()) / 1e3));
+    }
+}
+
+/// The rank's tasks in the time of the merged trace.
+RankTasks on_clock(RankTasks rank, const RankClock& clock) {
+    const auto move = [&](Nanoseconds& time) { time = clock.to_rank_0(time); };
+    for (Slice& slice : rank.tasks) {
+        move(slice.start);
+        move(slice.end);
+    }
+    for (auto* ends : {&rank.sent, &rank.arrived}) {
+        for (auto& [copy, end] : *ends) {
+            move(end.time);
+        }
+    }
+    for (auto& [step, times] : rank.steps) {
+        move(times.first);
+        move(times.second);
+    }
+    return rank;
+}
+
+// ---- Rows ----
+
+/// The number in "process 17 (python)"; -1 if there is none after the word, or if it is too large.
+std::int64_t number_after(std::string_view word, std::string_view text) {
+    constexpr std::int64_t kMostId = 0xff'ffff;  // 24 bits of a global thread id
+    if (!text.starts_with(word)) {
+        return -1;
+    }
+    const char* const end = text.data() + text.size();
+    std::int64_t number = 0;
+    const auto [rest, error] = std::from_chars(text.data() + word.size(), end, number);
+    if (error != std::errc() || number < 0 || number > kMostId) {
+        return -1;
+    }
+    return number;
+}
+
+/// Gives numbers; one that is taken gets the next one down from the highest.
+class FreeNumbers {
+public:
+    std::int64_t take(std::int64_t wanted) {
+        while (wanted < 0 || !used_.insert(wanted).second) {
+            wanted = other_--;
+        }
+        return wanted;
+    }
+
+private:
+    static constexpr std::int64_t kHighest = 0xff'ffff;
+
+    std::set<std::int64_t> used_;
+    std::int64_t other_ = kHighest;  // those above are taken
+};
+
+/// Writes the ranges and counters of files, one after the other.
+class RangeWriter {
+public:
+    explicit RangeWriter(TraceWriter& writer) : writer_(writer) {
+        writer_.change([&](SQLite::Database& db) {
+            db.exec(event_tables_sql());
+            statements_.emplace(db);
+        });
+    }
+
+    void write(const RankPart& part, bool alone) {
+        part_ = &part;
+        ++file_;
+        writer_.change([&](SQLite::Database&) {
+            statements_->insert("PIPESCOPE_EVENT_FILE (file, path)", file_, fs::absolute(part.path).string());
+        });
+        suffix_ = alone ? "" : fmt::format("rank {}", part.rank());
+        pids_.clear();
+        correlation_base_ = next_correlation_;
+        for (const RangeTrack& track : part.trace.tracks) {
+            write_track(track);
+        }
+        write_counters();
+        write_arrows();
+    }
+
+private:
+    /// Notes the event of the row that was added last.
+    void write_event(const char* table, const TraceRange& range) {
+        if (range.event != 0) {
+            writer_.change([&](SQLite::Database& db) {
+                const std::int64_t row = db.getLastInsertRowid();
+                statements_->insert("PIPESCOPE_EVENT (activity, activityId, file, event)", table, row, file_,
+                                    range.event);
+            });
+        }
+    }
+
+    void write_arrows() {
+        const auto event_of = [&](const RangeArrow::End& end) {
+            return part_->trace.tracks.at(end.track).ranges.at(end.range).event;
+        };
+        for (const RangeArrow& arrow : part_->trace.arrows) {
+            writer_.change([&](SQLite::Database&) {
+                statements_->insert("PIPESCOPE_ARROW (file, fromEvent, toEvent)", file_, event_of(arrow.from),
+                                    event_of(arrow.to));
+            });
+        }
+    }
+
+    /// "rank 1 · python"
+    std::string named(const std::string& name) const {
+        return suffix_.empty() ? name : name.empty() ? suffix_ : suffix_ + " · " + name;
+    }
+    std::int64_t time(Nanoseconds own) const { return part_->clock.to_rank_0(own).count(); }
+
+    std::int64_t pid_of(const std::string& group) {
+        const auto [found, fresh] = pids_.try_emplace(group, 0);
+        if (fresh) {
+            found->second = processes_.take(number_after("process ", group));
+            writer_.add_process(found->second << 24, found->second, named(group));
+        }
+        return found->second;
+    }
+
+    std::int64_t new_thread(std::int64_t pid, const std::string& track) {
+        const std::int64_t tid = threads_[pid].take(number_after("thread ", track));
+        writer_.add_thread_name(pid << 24 | tid, named(track));
+        return pid << 24 | tid;
+    }
+
+    std::int64_t domain_of(const std::string& category) {
+        const auto [found, fresh] = domains_.try_emplace(category, static_cast<std::int64_t>(domains_.size()) + 1);
+        if (fresh) {
+            NvtxRecord domain;
+            domain.event_type = 75;
+            domain.domain_id = found->second;
+            domain.text = category;
+            writer_.add_range(domain);
+        }
+        return found->second;
+    }
+
+    std::uint32_t correlation_of(const TraceRange& range) {
+        if (range.correlation == 0) {
+            return 0;  // no call launched it
+        }
+        const std::uint32_t number = correlation_base_ + range.correlation;
+        next_correlation_ = std::max(next_correlation_, number);
+        return number;
+    }
+
+    void write_track(const RangeTrack& track) {
+        const bool on_device = track.kind == RangeTrack::Kind::stream;
+        const std::int64_t pid = pid_of(track.group);
+        std::optional<std::int64_t> thread;
+        CuptiRows device(writer_, pid);
+        for (const TraceRange& range : track.ranges) {
+            const std::string& category = part_->trace.names.at(range.category);
+            if (on_device) {
+                write_work(track, range, category, device);
+                continue;
+            }
+            if (!thread) {
+                thread = new_thread(pid, track.name);
+            }
+            if (range.correlation != 0 && track.kind != RangeTrack::Kind::annotations) {
+                device.add(ApiRecord{time(range.start), time(range.end), category == "cuda_driver",
+                                     static_cast<std::uint32_t>(*thread & 0xff'ffff), correlation_of(range),
+                                     part_->trace.names.at(range.name)});
+                write_event("CUPTI_ACTIVITY_KIND_RUNTIME", range);
+                continue;
+            }
+            NvtxRecord row;
+            row.start = time(range.start);
+            const bool is_mark = range.end == range.start && !range.open;
+            if (!is_mark && !range.open) {
+                row.end = time(range.end);
+            }
+            row.event_type = is_mark ? 34 : track.kind == RangeTrack::Kind::other ? 60 : 59;
+            row.text = part_->trace.names.at(range.name);
+            row.global_tid = *thread;
+            row.domain_id = category.empty() ? 0 : domain_of(category);
+            writer_.add_range(row);
+            write_event("NVTX_EVENTS", range);
+        }
+        device.finish();
+    }
+
+    void write_work(const RangeTrack& track, const TraceRange& range, const std::string& category, CuptiRows& device) {
+        const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
+        if (fresh) {
+            found->second = static_cast<std::uint32_t>(gpus_.take(number_after("GPU ", track.group)));
+            const std::string own = gpu_name(track.group);
+            const std::string name = named(own.empty() ? track.group : own);
+            device.add(DeviceRecord{found->second, name});
+        }
+        const auto stream = static_cast<std::uint32_t>(std::max<std::int64_t>(0, number_after("stream ", track.name)));
+        const DeviceSpan span{time(range.start), time(range.end), found->second, 0, stream, correlation_of(range)};
+        if (category.ends_with("memcpy")) {
+            device.add(MemcpyRecord{span});
+            write_event("CUPTI_ACTIVITY_KIND_MEMCPY", range);
+        } else if (category.ends_with("memset")) {
+            device.add(MemsetRecord{span});
+            write_event("CUPTI_ACTIVITY_KIND_MEMSET", range);
+        } else {
+            const std::string_view name = part_->trace.names.at(range.name);
+            device.add(KernelRecord{span, name, name, name});
+            write_event("CUPTI_ACTIVITY_KIND_KERNEL", range);
+        }
+    }
+
+    /// A sample is a mark with the counter's name, as the recorder writes it.
+    void write_counters() {
+        for (const CounterTrack& counter : part_->trace.counters) {
+            const std::int64_t thread =
+                new_thread(pid_of(counter.group.empty() ? "counters" : counter.group), counter.name);
+            for (const CounterTrack::Point& point : counter.points) {
+                NvtxRecord row;
+                row.start = time(point.time);
+                row.event_type = 34;
+                row.text = counter.name;
+                row.global_tid = thread;
+                row.double_value = point.value;
+                writer_.add_range(row);
+            }
+        }
+    }
+
+    TraceWriter& writer_;
+    std::optional<PreparedStatements> statements_;
+    const RankPart* part_ = nullptr;
+    std::int64_t file_ = -1;
+    std::string suffix_;
+    std::map<std::string, std::int64_t> pids_;  // of this part, by group
+    FreeNumbers processes_;
+    FreeNumbers gpus_;
+    std::map<std::int64_t, FreeNumbers> threads_;  // by process
+    std::map<std::pair<int, std::string>, std::uint32_t> devices_;
+    std::map<std::string, std::int64_t> domains_;
+    std::uint32_t correlation_base_ = 0;
+    std::uint32_t next_correlation_ = 0;
+};
+
+/// "7 events were omitted: .. (rank 2)"
+std::string named_by_rank(const std::string& text, const RankPart& part, bool alone) {
+    return alone ? text : fmt::format("{} (rank {})", text, part.rank());
+}
+
+/// Rank and lanes of a process, from its PyTorch profile.
+MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
+    MergedProcess process;
+    process.rank = part.rank();
+    process.size = part.size();
+    const std::string name = fmt::format("rank {}", part.rank());
+    for (std::size_t lane = 0; lane < joined.measured.lanes.size(); ++lane) {
+        const std::string& own = joined.measured.lanes[lane].name;
+        if (own == name || own.starts_with(name + ", ")) {
+            process.lanes.emplace_back(static_cast<std::int32_t>(lane));
+        }
+    }
+    for (const RangeTrack& track : part.trace.tracks) {
+        if (const std::int64_t pid = number_after("process ", track.group); pid > 0 && process.pid == 0) {
+            process.pid = pid;
+        }
+    }
+    process.bound = part.bound_known ? std::optional(part.clock.bound()) : std::nullopt;
+    return process;
+}
+}  // namespace
+
+MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
+                             const TaskRules& rules) {
+    if (inputs.empty()) {
+        throw TraceFormatError("no trace was given; merge joins those of all ranks of a run; give them");
+    }
+    const bool alone = inputs.size() == 1;
+    MergedTrace merged;
+    std::vector<RankPart> parts;
+    for (const fs::path& input : inputs) {
+        if (auto part = open_rank_file(input, alone, rules, merged.warnings)) {
+            parts.push_back(std::move(*part));
+        }
+    }
+    if (parts.empty()) {
+        throw TraceFormatError(fmt::format("none of {} holds anything to show: {}",
+                                           counted(inputs.size(), "file", "files"), merged.warnings.front()));
+    }
+    std::ranges::stable_sort(parts, {}, &RankPart::rank);
+    require_different_ranks(parts);
+    find_missing_times(parts, merged.warnings);
+    align_parts(parts, merged);
+
+    OpenedTrace joined;
+    std::vector<RankTasks> ranks;
+    std::vector<RecordingRank> given;
+    std::vector<std::size_t> matches(rules.rules().size(), 0);
+    for (const RankPart& part : parts) {
+        if (part.trace.rank) {
+            given.push_back(*part.trace.rank);
+        }
+        std::ranges::transform(matches, part.found.matches, matches.begin(), std::plus<>());
+        std::ranges::copy(part.found.faults, std::back_inserter(merged.warnings));
+        std::ranges::copy(part.found.warnings, std::back_inserter(merged.warnings));
+        for (const RankTasks& rank : part.found.ranks) {
+            ranks.push_back(on_clock(rank, part.clock));
+        }
+    }
+    std::ranges::copy(unused_rules(rules, matches), std::back_inserter(merged.warnings));
+    std::ranges::copy(set_timeline(ranks, given, joined), std::back_inserter(merged.warnings));
+    if (!joined.run.contains(std::string(kMissingRanksKey))) {
+        std::ranges::move(missing_replicas(parts, alone), std::back_inserter(merged.warnings));
+    }
+    merged.tasks = static_cast<std::int64_t>(joined.measured.slices.size());
+
+    TraceWriter writer(output, if_exists);
+    writer.set_run("source", nlohmann::json(to_string(parts.front().trace.origin)).dump());
+    for (std::size_t k = 0; k < parts.size() && parts[k].trace.rank; ++k) {
+        merged.processes.push_back(process_of(parts[k], joined));
+        merged.processes.back().clock = k == 0 ? std::vector<ClockReading>() : parts[k].clock.readings();
+    }
+    for (const auto& [key, value] : joined.run) {
+        writer.set_run(key, value);
+    }
+    if (!alone) {
+        writer.set_run("processes", to_json(merged.processes));
+    } else if (!merged.processes.empty() && merged.tasks > 0) {
+        writer.set_run("process", to_json(static_cast<const ProcessFacts&>(merged.processes.front())));
+    }
+    if (const auto epoch = parts.front().trace.utc_epoch_ns) {
+        writer.set_start(*epoch);
+    }
+    writer.set_lanes(joined.measured.lanes);
+    writer.add_timeline(joined.measured);
+    std::ranges::for_each(joined.steps, [&](const StepRecord& step) { writer.add_step(step); });
+    RangeWriter ranges(writer);
+    for (const RankPart& part : parts) {
+        ranges.write(part, alone);
+        writer.commit();
+        for (const DiagnosticRecord& each : part.trace.diagnostics) {
+            writer.add_diagnostic({each.severity, each.source, named_by_rank(each.text, part, alone)});
+        }
+    }
+    for (const std::string& warning : merged.warnings) {
+        writer.add_diagnostic({"warning", "merge", warning});
+    }
+    writer.close();
+    for (std::string& warning :
+         std::array{unknown_times_warning(joined.run), alone ? std::string() : missing_ranks_warning(joined.run)}) {
+        if (!warning.empty()) {
+            merged.warnings.push_back(std::move(warning));  // readers of the trace find it by the entry
+        }
+    }
+    for (const RankPart& part : parts) {
+        for (const DiagnosticRecord& each : part.trace.diagnostics) {
+            merged.warnings.push_back(named_by_rank(each.text, part, alone));
+        }
+    }
+    return merged;
+}
+
+bool may_be_rank_file(const fs::path& file) {
+    std::error_code unknown;
+    return looks_like_json(file) || fs::file_size(file, unknown) == 0 || is_plain_json_value(file);
+}
+
+bool are_rank_files(const std::vector<fs::path>& files) {
+    if (files.size() < 2 || !std::ranges::all_of(files, may_be_rank_file)) {
+        return false;
+    }
+    std::set<int> ranks;
+    std::set<int> sizes;
+    try {
+        for (const fs::path& file : files) {
+            const RankOfFile found = looks_like_json(file) ? rank_of_file(file) : RankOfFile{false, {}, false};
+            if (!found.is_trace || !found.holds_anything) {
+                continue;  // beside the ranks
+            }
+            if (!found.rank || !ranks.insert(found.rank->rank).second) {
+                return false;
+            }
+            sizes.insert(found.rank->size);
+        }
+    } catch (const Error&) {
+        return false;  // whoever opens it says why it cannot be read
+    }
+    return ranks.size() > 1 && sizes.size() == 1;
+}
+}  // namespace pipescope

@@ -1,0 +1,188 @@
+#pragma once
+
+#include "trace/store/trace_records.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+/// Type of a file, by its content.
+enum class TraceOrigin {
+    pipescope,         ///< our own trace, an SQLite file
+    pipescope_chrome,  ///< from `pipescope export --format chrome`
+    nsys,              ///< an SQLite export of Nsight Systems
+    kineto,            ///< JSON of PyTorch's profiler
+    chrome,            ///< any other Chrome trace
+    profile,           ///< not a trace but a profile file
+};
+/// The type as in messages, such as "an export of nsys".
+std::string_view to_string(TraceOrigin origin);
+/// True for a trace that another program recorded.
+bool is_of_another_program(TraceOrigin origin);
+
+/// A named time range on a thread or stream: an NVTX range, a call, a kernel, a copy.
+struct TraceRange {
+    Nanoseconds start{0};
+    Nanoseconds end{0};             ///< the end of the trace if `open`
+    std::uint32_t name = 0;         ///< index into OpenedTrace::names
+    std::uint32_t category = 0;     ///< index into OpenedTrace::names: the NVTX domain, "kernel", "memcpy", "cuda_api"
+    std::uint32_t correlation = 0;  ///< equal for a kernel and the call that launched it; 0: none
+    std::uint32_t event = 0;        ///< its event in a Chrome trace, counted from 1 (event_of_chrome()); 0: none
+    std::uint16_t row = 0;          ///< within the track, from 0; see RangeTrack
+    std::uint16_t file = 0;         ///< of `event`, in a joined trace: index into OpenedTrace::event_files
+    bool open = false;              ///< never ended
+    bool is_task = false;           ///< also a slice of a timeline
+
+    Nanoseconds duration() const { return end - start; }
+    friend bool operator==(const TraceRange&, const TraceRange&) = default;
+};
+
+/// The ranges of one thread or stream. A range inside another has a greater row, so the row of nested ranges is their
+/// depth. Ranges of one row never overlap, except in the last of kMostRows rows, which takes the rest.
+struct RangeTrack {
+    enum class Kind {
+        thread,
+        calls,
+        stream,       ///< kernels, copies and fills
+        annotations,  ///< beside a stream: ranges of the host from their first to their last work there, and its waits
+        other,
+    };
+    static constexpr std::uint16_t kMostRows = 256;
+
+    Kind kind = Kind::thread;
+    std::string group;  ///< "process 17 (python)", "GPU 0 (NVIDIA H200)": shown together
+    std::string name;   ///< "thread 18 (main)", "stream 7", "stream 7, annotations"
+    std::uint16_t rows = 0;
+    std::vector<TraceRange> ranges;  ///< by start, longer ones first
+    std::int64_t process = 0;        ///< that owns it, as the operating system numbers it; 0: unknown
+
+    friend bool operator==(const RangeTrack&, const RangeTrack&) = default;
+};
+std::string_view to_string(RangeTrack::Kind kind);
+/// True for streams and their annotations.
+bool is_of_device(RangeTrack::Kind kind);
+
+/// A quantity over time. Each value holds until the next point.
+struct CounterTrack {
+    struct Point {
+        Nanoseconds time{0};
+        double value = 0;
+        friend bool operator==(const Point&, const Point&) = default;
+    };
+    std::string name;
+    std::vector<Point> points;  ///< by time
+    std::string group = {};     ///< as of the process' or the device's tracks; empty: of the whole trace
+
+    friend bool operator==(const CounterTrack&, const CounterTrack&) = default;
+};
+
+/// An arrow between two ranges, as of an event that one of them sent and the other received.
+struct RangeArrow {
+    struct End {
+        std::uint32_t track = 0;  ///< index into OpenedTrace::tracks
+        std::uint32_t range = 0;  ///< index into its ranges
+        friend auto operator<=>(const End&, const End&) = default;
+    };
+    End from;
+    End to;
+
+    friend auto operator<=>(const RangeArrow&, const RangeArrow&) = default;
+};
+
+/// A range of another program that is a task of its pipeline. The task's times may differ: those of a device, or
+/// without waits for messages.
+struct RecognisedRange {
+    RangeArrow::End range;
+    TaskKey task;
+
+    friend bool operator==(const RecognisedRange&, const RecognisedRange&) = default;
+};
+
+/// The rank that recorded a file of another program, as the file says.
+struct RecordingRank {
+    int rank = 0;
+    int size = 1;                    ///< ranks of the whole run
+    int pipeline_position = 0;       ///< among the ranks of its pipeline; its rank if the file does not say
+    std::vector<int> pipeline = {};  ///< the ranks of its pipeline; empty if the file does not say
+
+    friend bool operator==(const RecordingRank&, const RecordingRank&) = default;
+};
+
+/// Bytes of the message that a range sends or receives.
+struct MessageSize {
+    Nanoseconds start{0};    ///< of the range
+    std::uint32_t name = 0;  ///< likewise
+    Bytes bytes = 0;
+    std::int64_t samples = 0;  ///< the tensor's first dimension, along which pipelines cut batches; 0: unknown
+
+    friend bool operator==(const MessageSize&, const MessageSize&) = default;
+};
+
+/// Number of lost records, by cause.
+struct LostRecords {
+    std::int64_t ranges = 0;          ///< by full rings; all sources except the two below
+    std::int64_t device_records = 0;  ///< lost by CUPTI for lack of buffers
+    std::int64_t rows = 0;            ///< could not be written to the file
+
+    bool any() const { return ranges > 0 || device_records > 0 || rows > 0; }
+};
+LostRecords lost_records(const std::vector<DropRecord>& drops);
+/// Key of OpenedTrace::run: {"samples": 32, "others": [{"samples": 20, "steps": [7]}]}, samples of a micro-batch of
+/// another program's run. `others` names the steps that have other ones; null: micro-batches of these differ. The first
+/// number is null if they differ in all steps.
+inline constexpr std::string_view kMicroBatchKey = "micro_batch";
+/// Key of OpenedTrace::run: {"ranks": [0, 1]}, the ranks whose ranges only launch tasks whose own times are unknown.
+inline constexpr std::string_view kLaunchesKey = "only_launches";
+/// Key of OpenedTrace::run: {"ranks": [1], "size": 2}, the ranks of another program's run that are not in the trace and
+/// run partitions whose tasks those in the trace wait for, as far as is known. `size` is 0 if the ranks are not known.
+inline constexpr std::string_view kMissingRanksKey = "missing_ranks";
+/// Key of OpenedTrace::run: {"lower_bound_ns": 25000}, what the tasks of a simulation do not show.
+inline constexpr std::string_view kSimulationKey = "simulation";
+/// Start of recover_trace()'s diagnostic.
+inline constexpr std::string_view kCutOff = "the recording was cut off before it was closed";
+/// True if a PipeScope recording was not closed properly: it is still running, or it was killed and possibly recovered
+/// since. Only its steps with a StepRecord are known to be complete. False for traces of other programs.
+bool recording_cut_off(const std::map<std::string, std::string>& run, const std::vector<DiagnosticRecord>& diagnostics);
+
+/// A trace in memory, read from any type of file. Missing facts are empty. Times are in ns since the start of the
+/// recording; simulated ones since the start of the simulated step. A value; holds no open file.
+struct OpenedTrace {
+    TraceOrigin origin = TraceOrigin::pipescope;
+
+    // Slices of the schedule's tasks. Only a trace with tasks can be compared with a simulation.
+    Timeline measured{Source::measured, {}, {}};
+    Timeline simulated{Source::simulated, {}, {}};
+    std::vector<StepRecord> steps;
+    std::vector<MemorySample> memory;
+    std::map<std::string, std::string> run;  ///< PIPESCOPE_RUN, values as JSON text
+    std::optional<std::string> profile_json;
+
+    // Other activity of the process and its devices.
+    std::vector<RangeTrack> tracks;  ///< by group, threads before streams
+    std::vector<CounterTrack> counters;
+    std::vector<RangeArrow> arrows;            ///< those that a file lists, besides equal correlations
+    std::vector<RecognisedRange> task_ranges;  ///< of tasks that were recognised
+    std::vector<std::string> event_files;      ///< of a joined trace: the Chrome traces that hold its ranges' events
+    std::vector<std::string> names;            ///< texts of the ranges; [0] is empty
+    std::optional<RecordingRank> rank;         ///< of another program
+    std::vector<MessageSize> message_sizes;
+
+    // Reliability of the trace.
+    std::vector<DropRecord> drops;
+    std::vector<DiagnosticRecord> diagnostics;  ///< the file's, plus a list of unreadable parts
+    std::vector<ClockRecord> clocks;
+    std::vector<OverheadRecord> overheads;
+    std::optional<std::int64_t> utc_epoch_ns;  ///< wall clock at time 0
+    Nanoseconds first_time{0};                 ///< time 0 as a Chrome trace counts it
+
+    const Timeline& timeline(Source source) const { return source == Source::measured ? measured : simulated; }
+    bool has_tasks() const { return !measured.slices.empty() || !simulated.slices.empty(); }
+    bool cut_off() const { return recording_cut_off(run, diagnostics); }
+    /// Number of lost records of any kind. If not zero, figures about idle time are wrong.
+    std::int64_t dropped() const;
+};
+}  // namespace pipescope

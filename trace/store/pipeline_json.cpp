@@ -1,0 +1,146 @@
+#include "trace/store/pipeline_json.h"
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/printable.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using nlohmann::ordered_json;
+
+// A task is written as partition, letter and micro-batch: 3F0. A number that its key lacks is omitted.
+std::string text_of(const TaskKey& key) {
+    const auto number = [](std::int32_t value) { return value < 0 ? std::string() : std::to_string(value); };
+    return number(key.partition) + letter_of(key.kind).value() + number(key.micro_batch);
+}
+
+TaskKey parse_task(std::string_view text) {
+    const auto refuse = [&] {
+        throw Error("the recorded pipeline holds the task '" + std::string(text) +
+                    "'; a task is partition, letter and micro-batch, such as 3F0");
+    };
+    const std::size_t letter = text.find_first_not_of("0123456789");
+    const auto kind = letter == std::string_view::npos ? std::nullopt : kind_of_letter(text[letter]);
+    if (!kind) {
+        refuse();
+    }
+    const auto number = [&](std::string_view digits, std::int32_t most) {
+        const auto value = number_in<std::int32_t>(digits);
+        if (!digits.empty() && (!value || *value >= most)) {
+            refuse();
+        }
+        return value.value_or(-1);
+    };
+    return {0, *kind, number(text.substr(0, letter), kMostPartitions),
+            number(text.substr(letter + 1), kMostMicroBatches), -1};
+}
+
+LaneProgram parse_program(std::string_view text, const PipelineShape& shape, LaneId lane) {
+    LaneProgram program;
+    while (!text.empty()) {
+        const std::size_t end = text.find(' ');
+        const TaskKey key = parse_task(text.substr(0, end));
+        if (shape.lane_of(key) != lane) {
+            throw Error("the recorded pipeline has " + to_string(key) + " on lane " + std::to_string(lane.value()) +
+                        ", where its partition is not");
+        }
+        program.push_back(key);
+        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    }
+    return program;
+}
+
+template <class Value>
+Value field(const ordered_json& object, const char* key, const char* wanted) {
+    const auto found = object.find(key);
+    try {
+        if (found != object.end()) {
+            return found->template get<Value>();
+        }
+    } catch (const nlohmann::json::exception&) {  // of another type: refused below
+    }
+    throw Error(std::string("the recorded pipeline has ") +
+                (found == object.end() ? std::string("no ") + key
+                                       : std::string("the ") + key + " " +
+                                             found->dump(-1, ' ', false, ordered_json::error_handler_t::replace)) +
+                "; every pipeline has " + wanted + " of that name; record the run again");
+}
+
+int whole_number(const ordered_json& object, const char* key) {
+    return field<int>(object, key, "a whole number");
+}
+std::string name(const ordered_json& object, const char* key) {
+    return field<std::string>(object, key, "a name");
+}
+
+PipelineShape parse_shape(const ordered_json& object) {
+    PipelineShape shape{.num_partitions = whole_number(object, "partitions"),
+                        .num_micro_batches = whole_number(object, "micro_batches"),
+                        .checkpoint = parse_checkpoint(name(object, "checkpoint")),
+                        .loss = parse_loss_scope(name(object, "loss")),
+                        .recompute_start = parse_recompute_start(name(object, "recompute_start")),
+                        .replicas = whole_number(object, "replicas")};
+    for (const std::int64_t lane : field<std::vector<std::int64_t>>(object, "placement", "a list of lanes")) {
+        shape.placement.emplace_back(lane);
+    }
+    using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+    for (const auto& [from, to] : field<Pairs>(object, "skips", "a list of pairs of partitions")) {
+        shape.skips.push_back({PartitionId{from}, PartitionId{to}});
+    }
+    shape.check();
+    return shape;
+}
+}  // namespace
+
+std::string pipeline_json(const TaskGraph& graph) {
+    const PipelineShape& shape = graph.shape();
+    ordered_json object = {{"partitions", shape.num_partitions},
+                           {"micro_batches", shape.num_micro_batches},
+                           {"checkpoint", to_string(shape.checkpoint)},
+                           {"loss", to_string(shape.loss)},
+                           {"recompute_start", to_string(shape.recompute_start)},
+                           {"replicas", shape.replicas},
+                           {"placement", ordered_json::array()},
+                           {"skips", ordered_json::array()},
+                           {"programs", ordered_json::array()}};
+    for (int partition = 0; partition < shape.num_partitions; ++partition) {
+        object["placement"].push_back(shape.lane_of(PartitionId{partition}).value());
+    }
+    for (const SkipRoute& skip : shape.skips) {
+        object["skips"].push_back({skip.from.value(), skip.to.value()});
+    }
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        std::string program;
+        for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+            program += (program.empty() ? "" : " ") + text_of(graph.tasks()[task].key);
+        }
+        object["programs"].push_back(std::move(program));
+    }
+    return object.dump();
+}
+
+TaskGraph parse_pipeline_json(const std::string& text) {
+    const ordered_json object = ordered_json::parse(text, nullptr, false);
+    if (!object.is_object()) {
+        throw Error("the recorded pipeline is '" + printable(text.substr(0, 40)) +
+                    "'; it is one JSON object; record the run again");
+    }
+    PipelineShape shape = parse_shape(object);
+    const auto texts = field<std::vector<std::string>>(object, "programs", "a list of texts, one a lane,");
+    if (texts.size() != static_cast<std::size_t>(shape.num_lanes())) {
+        throw Error("the recorded pipeline has programs of " + std::to_string(texts.size()) + " lanes and places on " +
+                    std::to_string(shape.num_lanes()));
+    }
+    std::vector<LaneProgram> programs;
+    for (const std::string& program : texts) {
+        programs.push_back(parse_program(program, shape, LaneId{programs.size()}));
+    }
+    return TaskGraph(std::move(shape), programs);
+}
+}  // namespace pipescope
