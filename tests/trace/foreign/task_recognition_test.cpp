@@ -1,7 +1,7 @@
 #include "trace/foreign/task_recognition.h"
 
-#include "rank_files.h"
 #include "tests/temporary_folder.h"
+#include "tests/trace/rank_files.h"
 #include "trace/open_trace.h"
 #include "trace/store/process_json.h"
 

@@ -1,9 +1,9 @@
 #include "trace/merge/merge_rank_files.h"
 
-#include "one_step_trace.h"
-#include "rank_files.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "tests/trace/one_step_trace.h"
+#include "tests/trace/rank_files.h"
 #include "trace/foreign/chrome_export.h"
 #include "trace/foreign/chrome_import.h"
 #include "trace/open_trace.h"

@@ -1,8 +1,8 @@
 #include "trace/merge/merge_traces.h"
 
-#include "device_sample.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "tests/trace/device_sample.h"
 #include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
 #include "trace/store/process_json.h"

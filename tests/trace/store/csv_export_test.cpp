@@ -1,7 +1,7 @@
 #include "trace/store/csv_export.h"
 
-#include "one_step_trace.h"
 #include "tests/temporary_folder.h"
+#include "tests/trace/one_step_trace.h"
 #include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
 

@@ -1,6 +1,6 @@
-#include "one_step_trace.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "tests/trace/one_step_trace.h"
 #include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
 #include "trace/store/csv_export.h"

@@ -1,7 +1,7 @@
 #include "trace/store/device_work.h"
 
-#include "device_sample.h"
 #include "tests/temporary_folder.h"
+#include "tests/trace/device_sample.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>

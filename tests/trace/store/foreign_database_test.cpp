@@ -2,9 +2,9 @@
 
 #include "trace/store/foreign_database.h"
 
-#include "one_step_trace.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "tests/trace/one_step_trace.h"
 #include "trace/open_trace.h"
 #include "trace/store/sql_query.h"
 #include "trace/store/trace_reader.h"

@@ -1,5 +1,5 @@
-#include "device_sample.h"
 #include "tests/temporary_folder.h"
+#include "tests/trace/device_sample.h"
 #include "trace/store/process_json.h"
 #include "trace/store/trace_schema.h"
 #include "trace/store/trace_writer.h"
