@@ -37,6 +37,7 @@ set(PIPESCOPE_ENGINE_HEADERS
   engine/device_memory.h
   engine/driver.h
   engine/engine_error.h
+  engine/engine_options.h
   engine/gpipe.h
   engine/layer.h
   engine/processes/device_plugin.h

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/gpipe.h"
+#include "engine/engine_options.h"
 #include "schedule/task_graph.h"
 
 #include <exception>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/ids.h"
-#include "engine/gpipe.h"
+#include "engine/engine_options.h"
 
 #include <cstdint>
 #include <string>

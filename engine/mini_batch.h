@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/gpipe.h"
+#include "engine/engine_options.h"
 #include "engine/layer.h"
 
 #include <cstddef>

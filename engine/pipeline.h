@@ -2,7 +2,7 @@
 
 #include "engine/cores/core_scheduler.h"
 #include "engine/device/pipeline_devices.h"
-#include "engine/gpipe.h"
+#include "engine/engine_options.h"
 #include "engine/lanes/lanes.h"
 #include "engine/model_layers.h"
 #include "engine/partition.h"

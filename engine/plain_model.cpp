@@ -45,7 +45,7 @@ Tensors PlainModel::forward(const Tensors& input) {
     return gather(std::move(micro_batches), options_.split.output);
 }
 
-at::Tensor PlainModel::step(const Tensors& input, const Tensors& target, const GPipe::LossFunction& loss) {
+at::Tensor PlainModel::step(const Tensors& input, const Tensors& target, const LossFunction& loss) {
     const at::Tensor value = loss(forward(input), target);
     value.backward();
     return value.detach();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/gpipe.h"
+#include "engine/engine_options.h"
 #include "engine/partition.h"
 
 #include <concepts>
@@ -32,7 +32,7 @@ public:
     /// The gathered output, in the caller's graph.
     Tensors forward(const Tensors& input);
     /// Forward, the loss on the gathered output, and backward; returns the loss, detached.
-    at::Tensor step(const Tensors& input, const Tensors& target, const GPipe::LossFunction& loss);
+    at::Tensor step(const Tensors& input, const Tensors& target, const LossFunction& loss);
 
     /// Keys and order as in GPipe::named_parameters().
     NamedTensors named_parameters() const;

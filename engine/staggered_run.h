@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/gpipe.h"
+#include "engine/engine_options.h"
 #include "engine/pipeline.h"
 #include "engine/step_run.h"
 

@@ -69,7 +69,7 @@ void check_loss(const at::Tensor& loss) {
 }
 }  // namespace
 
-StepLoss::StepLoss(Pipeline& pipeline, const Tensors& input, const Tensors& target, const GPipe::LossFunction& function,
+StepLoss::StepLoss(Pipeline& pipeline, const Tensors& input, const Tensors& target, const LossFunction& function,
                    LossScope scope, const std::vector<std::int64_t>& sizes)
     : function_(function) {
     std::ranges::copy_if(input, std::back_inserter(input_), needs_gradient);

@@ -21,7 +21,7 @@ public:
     /// input, and the options' reduction or weight combines the losses. Throws EngineError for a target that cannot be
     /// cut and for a weight that is none. `input`: that of the model, as far as it is here and requires gradients;
     /// others are undefined. With replicas and a weight: collective over the processes of their last partitions.
-    StepLoss(Pipeline& pipeline, const Tensors& input, const Tensors& target, const GPipe::LossFunction& function,
+    StepLoss(Pipeline& pipeline, const Tensors& input, const Tensors& target, const LossFunction& function,
              LossScope scope, const std::vector<std::int64_t>& sizes);
 
     /// run() then throws EngineError if the loss depends on one of these parameters.
@@ -47,7 +47,7 @@ private:
     std::vector<torch::autograd::Edge> behind_outputs(const Tensors& targets) const;
 
     Tensors target_;
-    const GPipe::LossFunction& function_;
+    const LossFunction& function_;
     std::vector<Tensors> targets_;  // per micro-batch; empty for a loss of the mini-batch
     std::vector<double> shares_;    // of each run() in the mini-batch's loss; empty: each counts wholly
     bool is_empty_ = false;         // all weights are 0

@@ -173,7 +173,7 @@ Tensors StepRun::backward(const Tensors& output_gradients) {
     return take_input_gradients();
 }
 
-at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
+at::Tensor StepRun::step(const Tensors& target, const LossFunction& loss) {
     if (pipeline_->is_last_here()) {
         loss_.emplace(*pipeline_, input_, target, loss, graph_->shape().loss, sizes_);
     }
@@ -193,7 +193,7 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
     return loss_->value();
 }
 
-void StepRun::begin_step(const Tensors& target, const GPipe::LossFunction& loss) {
+void StepRun::begin_step(const Tensors& target, const LossFunction& loss) {
     loss_.emplace(*pipeline_, input_, target, loss, graph_->shape().loss, sizes_);
     const LaneId lane_of_loss = pipeline_->lane_of(last_partition());
     loss_->refuse(pipeline_->trained_parameters([=](LaneId lane) { return lane != lane_of_loss; }));

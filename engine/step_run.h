@@ -43,10 +43,10 @@ public:
     /// Takes the gradients of the gathered output, undefined if there is none; returns those of the input.
     Tensors backward(const Tensors& output_gradients);
     /// Forward, loss and backward; returns the loss, detached. `target` counts where the last partition is.
-    at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
+    at::Tensor step(const Tensors& target, const LossFunction& loss);
     /// One of the overlapping steps of a staggered training, instead of step(). The caller's thread calls begin_step(),
     /// then each lane calls run_step() and the caller's thread end_step(), once every lane has returned.
-    void begin_step(const Tensors& target, const GPipe::LossFunction& loss);
+    void begin_step(const Tensors& target, const LossFunction& loss);
     /// Runs the lane's tasks and then `update`. `before` is the step before this one, which the lane has left, or null;
     /// if it failed, this step ends too. Throws nothing.
     void run_step(LaneId lane, StepRun* before, const std::function<void(LaneId)>& update);

@@ -144,7 +144,7 @@ void AutogradRun::join_caller() {
     input_read_.synchronize();
 }
 
-at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
+at::Tensor AutogradRun::step(const Tensors& target, const LossFunction& loss) {
     const Tensors outputs = forward();
     Tensors leaves;
     for (const at::Tensor& output : outputs) {

@@ -31,7 +31,7 @@ public:
     /// The gathered output, in the caller's graph.
     Tensors forward();
     /// Forward, the loss on the gathered output, and backward in the calling thread; returns the loss, detached.
-    at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
+    at::Tensor step(const Tensors& target, const LossFunction& loss);
 
 private:
     /// A skip in flight: on the lane that stashed it, or, without portals, on the micro-batch's lane.

@@ -3,7 +3,7 @@
 #include "engine/device/pipeline_devices.h"
 #include "engine/device/stream_event.h"
 #include "engine/engine_error.h"
-#include "engine/gpipe.h"
+#include "engine/engine_options.h"
 #include "engine/processes/channel.h"
 #include "engine/processes/processes.h"
 #include "schedule/task_graph.h"
