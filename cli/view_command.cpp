@@ -106,12 +106,11 @@ ExitCode view_command(ViewFlags flags) {
 void add_view_command(Program& program) {
     const auto flags = std::make_shared<ViewFlags>();
     CLI::App* command = program.add_command(
-        "view", "Open the viewer, or write a picture, an interactive page or a report of a trace",
+        "view", "Open the viewer, or write a picture or an interactive page of a trace",
         "Examples:\n  pipescope view out.sqlite\n  pipescope view one.sqlite other.sqlite\n"
         "  pipescope view after.sqlite --baseline before.sqlite\n  pipescope view "
         "out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
-        "  pipescope view out.sqlite --render share.html\n"
         "  pipescope view out.sqlite --report report.html\n"
         "--render and --report need no display.");
     add_view_options(*command, flags->shown);

@@ -96,7 +96,9 @@ void add_view_options(CLI::App& command, ViewOptions& options) {
     add("--render", options.render,
         "Write the window's content here and exit: a picture (.png, .svg, .pdf) or an interactive page (.html)")
         ->type_name("FILE");
-    add("--report", options.report, "Write a report about the run here (.html or .pdf) and exit")->type_name("FILE");
+    add("--report", options.report,
+        "Write the interactive page here (.html) and exit, beside a picture of --render if there is one")
+        ->type_name("FILE");
     add("--size", options.size, "Size of the picture in pixels; a page fills the browser's window")->type_name("WxH");
     add("--mode", options.mode, "side-by-side, overlay or difference");
     add("--align", options.align,

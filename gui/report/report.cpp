@@ -320,11 +320,6 @@ ReportTable processes(const TraceDocument& document) {
     return table;
 }
 
-ReportTable facts(const QString& title, const QStringList& header, const std::vector<QStringList>& rows,
-                  const QString& nothing) {
-    return {title, header, rows, rows.empty() ? nothing : QString()};
-}
-
 QString shownFact(const SqlValue& value) {
     if (const auto* text = std::get_if<std::string>(&value)) {
         return QString::fromStdString(*text);
@@ -372,6 +367,31 @@ void flatten(const QString& name, const nlohmann::json& value, std::vector<QStri
         const QString own = QString::fromStdString(key);
         flatten(name.isEmpty() ? own : name + QLatin1Char('.') + own, each, rows, depth + 1);
     }
+}
+
+/// Facts in a trace that no view shows. Empty if the file is not a PipeScope trace.
+struct RunFacts {
+    std::vector<QStringList> environment;  ///< property, value
+    std::vector<QStringList> losses;       ///< source, recorded, dropped, truncated, open at exit
+    std::vector<QStringList> diagnostics;  ///< severity, source, text
+};
+
+RunFacts readRunFacts(const QString& path) {
+    RunFacts facts;
+    for (const QStringList& row : rowsOf(path,
+                                         "SELECT key, value FROM PIPESCOPE_RUN WHERE key IN ('environment', "
+                                         "'recording_start') ORDER BY key DESC")) {
+        const nlohmann::json value = nlohmann::json::parse(row[1].toStdString(), nullptr, false);
+        if (!value.is_discarded()) {
+            flatten(row[0] == QLatin1String("environment") ? QString() : QStringLiteral("recorded"), value,
+                    facts.environment);
+        }
+    }
+    facts.losses = rowsOf(path,
+                          "SELECT source, sum(recorded), sum(dropped), sum(truncated), sum(openAtExit) "
+                          "FROM PIPESCOPE_DROPS GROUP BY source ORDER BY source");
+    facts.diagnostics = rowsOf(path, "SELECT severity, source, text FROM PIPESCOPE_DIAGNOSTIC ORDER BY severity DESC");
+    return facts;
 }
 }  // namespace
 
@@ -470,50 +490,27 @@ ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
     return inWords(document, std::move(table));
 }
 
-Report makeReport(const TraceDocument& document, std::int32_t step) {
+std::vector<ReportTable> runTables(const TraceDocument& document) {
     const RunFacts run = readRunFacts(document.path);
-    Report report;
-    report.title = reportTitle(document);
-    report.summary = comparisonHeadline(document);
-    report.warnings = document.messages();
-    report.tables = {configuration(document), figuresTable(document, step), lanesTable(document, step),
-                     largest(document)};
-    if (!document.run.processes.empty()) {
-        report.tables.push_back(processes(document));
-    }
-    if (ReportTable without = unmatched(document); !without.rows.empty()) {
-        report.tables.push_back(std::move(without));
-    }
-    report.tables.push_back(facts(translated("Lost records"),
-                                  {translated("Source"), translated("Recorded"), translated("Lost"),
-                                   translated("Cut short"), translated("Never ended")},
-                                  run.losses, translated("The file tells of none.")));
-    std::erase_if(report.tables, [](const ReportTable& table) { return table.rows.empty() && table.note.isEmpty(); });
-    if (!run.diagnostics.empty()) {
-        report.tables.push_back(facts(translated("Diagnostics"),
-                                      {translated("Severity"), translated("Source"), translated("What")},
-                                      run.diagnostics, {}));
-    }
-    report.tables.push_back(facts(translated("Environment"), {translated("Property"), translated("Value")},
-                                  run.environment, translated("The file does not say where it was recorded.")));
-    return report;
-}
-
-RunFacts readRunFacts(const QString& path) {
-    RunFacts facts;
-    for (const QStringList& row : rowsOf(path,
-                                         "SELECT key, value FROM PIPESCOPE_RUN WHERE key IN ('environment', "
-                                         "'recording_start') ORDER BY key DESC")) {
-        const nlohmann::json value = nlohmann::json::parse(row[1].toStdString(), nullptr, false);
-        if (!value.is_discarded()) {
-            flatten(row[0] == QLatin1String("environment") ? QString() : QStringLiteral("recorded"), value,
-                    facts.environment);
-        }
-    }
-    facts.losses = rowsOf(path,
-                          "SELECT source, sum(recorded), sum(dropped), sum(truncated), sum(openAtExit) "
-                          "FROM PIPESCOPE_DROPS GROUP BY source ORDER BY source");
-    facts.diagnostics = rowsOf(path, "SELECT severity, source, text FROM PIPESCOPE_DIAGNOSTIC ORDER BY severity DESC");
-    return facts;
+    std::vector<ReportTable> tables{
+        largest(document),
+        unmatched(document),
+        configuration(document),
+        processes(document),
+        {translated("Lost records"),
+         {translated("Source"), translated("Recorded"), translated("Lost"), translated("Cut short"),
+          translated("Never ended")},
+         run.losses,
+         run.losses.empty() ? translated("The file tells of none.") : QString()},
+        {translated("Diagnostics"),
+         {translated("Severity"), translated("Source"), translated("What")},
+         run.diagnostics,
+         {}},
+        {translated("Environment"),
+         {translated("Property"), translated("Value")},
+         run.environment,
+         run.environment.empty() ? translated("The file does not say where it was recorded.") : QString()}};
+    std::erase_if(tables, [](const ReportTable& table) { return table.rows.empty() && table.note.isEmpty(); });
+    return tables;
 }
 }  // namespace pipescope

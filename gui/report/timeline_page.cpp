@@ -59,11 +59,18 @@ bool isPageName(const QString& path) {
     return QFileInfo(path).suffix().compare(QLatin1String("html"), Qt::CaseInsensitive) == 0;
 }
 
-void saveTimelinePage(const PageScene& scene, const QString& path) {
+void requirePageName(const QString& path) {
     if (!isPageName(path)) {
-        throw UsageError("'" + path.toStdString() + "' does not name a page: the name must end in .html; try " +
-                         path.toStdString() + ".html");
+        const QString suffix = QFileInfo(path).suffix();
+        const QString name = suffix.isEmpty() ? path + QLatin1Char('.') : path.chopped(suffix.size());
+        throw UsageError("'" + path.toStdString() +
+                         "' does not name an interactive page: the name must end in .html; write " +
+                         name.toStdString() + "html, and print it from a browser for a PDF");
     }
+}
+
+void saveTimelinePage(const PageScene& scene, const QString& path) {
+    requirePageName(path);
     saveFile(path, timelinePageHtml(scene));
 }
 }  // namespace pipescope

@@ -54,8 +54,8 @@ inline constexpr std::size_t kMostPageKernels = 15'000;
 /// The content of a page as JSON, in ASCII. It holds every task that overlaps the range, and the twins of those, so
 /// that differences are complete, the tasks that each one of the step waits for, and the memory's composition. Times
 /// are relative to the origin. No character in it ends a <script>. It also holds the kernels, threads, streams and
-/// counters, the longest of them. Throws Error if there is neither, or if more than kMostPageTasks tasks overlap the
-/// range.
+/// counters, the longest of them, and tables about the run. Throws Error if there is neither, or if more than
+/// kMostPageTasks tasks overlap the range.
 QByteArray timelinePageData(const PageScene& scene);
 /// One interactive HTML page that needs no other file and no network. Equal scenes give equal bytes. Throws like
 /// timelinePageData().
@@ -63,6 +63,8 @@ QByteArray timelinePageHtml(const PageScene& scene);
 
 /// True if the name ends in .html.
 bool isPageName(const QString& path);
+/// Throws UsageError unless the name ends in .html.
+void requirePageName(const QString& path);
 /// Writes beside the target and renames. Throws UsageError for a name that does not end in .html, and Error like
 /// timelinePageHtml() or if the file cannot be written.
 void saveTimelinePage(const PageScene& scene, const QString& path);

@@ -1147,6 +1147,10 @@ Json pageHead(const PageScene& scene) {
     data["twoRuns"] = scene.document->baseline != nullptr;
     data["colors"] = {{"light", colorsJson(light)}, {"dark", colorsJson(dark)}};
     data["bubbleCauses"] = causesJson(light, dark);
+    data["tables"] = Json::array();
+    for (const ReportTable& table : runTables(*scene.document)) {
+        data["tables"].push_back(tableJson(table));
+    }
     return data;
 }
 

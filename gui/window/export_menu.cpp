@@ -6,7 +6,6 @@
 #include "gui/plan/cluster_plan_view.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_view.h"
-#include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
 #include "gui/style/icons.h"
 #include "gui/style/image_export.h"
@@ -205,9 +204,6 @@ void ExportMenu::addScenarios(ScenarioDocks& scenarios) {
 }
 
 void ExportMenu::fill(QMenu& menu, PageActions& actions) {
-    QAction* report = menu.addAction(tr("&Report…"), this, &ExportMenu::askForReport);
-    report->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E));
-    actions.track(*report);
     QAction* page = menu.addAction(tr("&Interactive page…"), this, &ExportMenu::askForPage);
     page->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H));
     withIcon(*page, "share");
@@ -272,24 +268,6 @@ void ExportMenu::askForExport(const WindowExport& what) {
     }
 }
 
-void ExportMenu::exportReport(const QString& path) {
-    try {
-        if (files_.document() != nullptr) {
-            saveReport(reportOf(*files_.page()), path);
-        }
-    } catch (const Error& error) {
-        Q_EMIT failed(QString::fromUtf8(error.what()));
-    }
-}
-
-void ExportMenu::askForReport() {
-    const QString path =
-        QFileDialog::getSaveFileName(&window_, tr("Export a report"), tr("report.html"), tr("Reports (*.html *.pdf)"));
-    if (!path.isEmpty()) {
-        exportReport(path);
-    }
-}
-
 void ExportMenu::exportPage(const QString& path) {
     try {
         if (files_.document() != nullptr) {
@@ -335,14 +313,5 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.noteTrouble = page.noteTrouble();
     scene.theme = theme;
     return scene;
-}
-
-Report reportOf(DocumentPage& page) {
-    Report report = makeReport(*page.document(), page.model().step());
-    if (!page.noteTrouble().isEmpty()) {
-        report.warnings.prepend(page.noteTrouble());
-    }
-    report.picture = drawImage(page, ImageFormat::png);
-    return report;
 }
 }  // namespace pipescope

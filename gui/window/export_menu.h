@@ -41,10 +41,9 @@ class PageActions;
 class ScenarioDocks;
 class TableDocks;
 struct PageScene;
-struct Report;
 
-/// Exports of the window's charts and tables, of the report and of an interactive page, from the menu, context menus
-/// and Ctrl+S; and a picture for the clipboard.
+/// Exports of the window's charts and tables, and of an interactive page, from the menu, context menus and Ctrl+S; and
+/// a picture for the clipboard.
 class ExportMenu : public QObject {
     Q_OBJECT
 
@@ -57,8 +56,6 @@ public:
     const std::vector<WindowExport>& all() const { return all_; }
     /// Writes one export to a file.
     void exportTo(const WindowExport& what, const QString& path);
-    /// Writes the report of the current page, with a picture, as HTML or PDF.
-    void exportReport(const QString& path);
     /// Writes the visible part of the current page as one interactive HTML file.
     void exportPage(const QString& path);
     /// Puts a picture of the current page into the clipboard.
@@ -75,7 +72,6 @@ private:
     void addScenarios(ScenarioDocks& scenarios);
     /// The focused export, or one in the panel with the focus, otherwise the tab. Null: nothing is open.
     const WindowExport* withFocus() const;
-    void askForReport();
     void askForPage();
 
     QMainWindow& window_;
@@ -86,6 +82,4 @@ private:
 /// The page's content for an interactive HTML page. Refers to the page's analysis, so use it before the page changes.
 /// Precondition: the document is read.
 PageScene pageSceneOf(const DocumentPage& page, Theme theme);
-/// Report of the page's step with a picture. Precondition: the document is read.
-Report reportOf(DocumentPage& page);
 }  // namespace pipescope

@@ -5,7 +5,6 @@
 #include "cli/view/view_options.h"
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
-#include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
 #include "gui/style/file_name.h"
 #include "gui/style/image_export.h"
@@ -56,18 +55,21 @@ MarkChoice choiceOf(const ViewOptions& options) {
     return choice;
 }
 
-bool rendersPage(const ViewOptions& options) {
-    return isPageName(QString::fromStdString(options.render));
+/// True if a picture is written, perhaps beside a page.
+bool drawsPicture(const ViewOptions& options) {
+    return !options.render.empty() && !isPageName(QString::fromStdString(options.render));
 }
 
-void checkRenderName(const ViewOptions& options) {
-    if (rendersPage(options)) {
-        if (!options.size.empty()) {
-            throw UsageError("--size is " + options.size + ", but --render writes the page '" + options.render +
-                             "', which fills the browser's window; leave --size out, or render a .png");
-        }
-    } else if (!options.render.empty()) {
+void checkOutputNames(const ViewOptions& options) {
+    if (!options.report.empty()) {
+        requirePageName(QString::fromStdString(options.report));
+    }
+    if (drawsPicture(options)) {
         imageFormatOf(QString::fromStdString(options.render));
+    } else if (!options.size.empty()) {
+        throw UsageError("--size is " + options.size + ", but only the page '" +
+                         (options.report.empty() ? options.render : options.report) +
+                         "' is written, which fills the browser's window; leave --size out, or render a .png");
     }
 }
 
@@ -96,10 +98,7 @@ void check(const ViewOptions& options) {
         throw UsageError("--render and --report are about one trace, but " + std::to_string(options.files.size()) +
                          " were named; name exactly one FILE");
     }
-    checkRenderName(options);
-    if (!options.report.empty()) {
-        requireReportName(QString::fromStdString(options.report));
-    }
+    checkOutputNames(options);
     for (const std::string& target : {options.render, options.report}) {
         if (!target.empty() && QFileInfo::exists(QString::fromStdString(target)) && !options.force) {
             throw Error("'" + target +
@@ -191,7 +190,7 @@ std::int64_t forwardsOf(const TraceDocument& document) {
 
 int renderWindow(const ViewOptions& options) {
     // The noise of a larger pipeline takes seconds to a minute, and so does what to change. A picture does without
-    // both, a report has the expected step.
+    // both, a page of --report has the expected step.
     constexpr std::int64_t kMostForwards = 10'000;
     QLocale::setDefault(QLocale::c());
     MainWindow window(nullptr);
@@ -232,7 +231,7 @@ int renderWindow(const ViewOptions& options) {
         page.axis().showAll();
     } else if (const auto range = shown_range(options)) {
         showRange(page.axis(), *range, options.range);
-    } else if (choice.mode == CompareMode::difference && !rendersPage(options) &&
+    } else if (choice.mode == CompareMode::difference && drawsPicture(options) &&
                hasStep(*page.document(), page.model().step())) {
         // The other timeline, which may be longer, is not in the picture.
         page.axis().show(measuredRange(*page.document(), page.model().step()));
@@ -249,13 +248,13 @@ int renderWindow(const ViewOptions& options) {
                          std::to_string(least.width()) + "x" + std::to_string(least.height()) +
                          "; give a larger size, such as 1600x900");
     }
-    if (rendersPage(options)) {
-        saveTimelinePage(pageSceneOf(page, themeOf(options)), QString::fromStdString(options.render));
-    } else if (!options.render.empty()) {
+    if (drawsPicture(options)) {
         saveImage(window, QString::fromStdString(options.render));
     }
-    if (!options.report.empty()) {
-        saveReport(reportOf(page), QString::fromStdString(options.report));
+    for (const std::string& file : {options.render, options.report}) {
+        if (isPageName(QString::fromStdString(file))) {
+            saveTimelinePage(pageSceneOf(page, themeOf(options)), QString::fromStdString(file));
+        }
     }
     return 0;
 }

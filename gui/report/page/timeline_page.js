@@ -79,13 +79,16 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-function tableElement(table) {
-  const row = (cells, tag) => element('tr', {}, ...cells.map((cell, i) =>
-    element(i === 0 || tag === 'th' ? 'th' : tag, tag === 'th' ? {scope: 'col'} : i === 0 ? {scope: 'row'} : {}, cell)));
+/// Columns of figures are aligned to the right. A cell of them starts with a digit or a sign, or says that none is known.
+function tableElement({title, header, rows, note}) {
+  const sides = header.map((name, i) => (i > 0 && rows.every((cells) => /^($|[0-9+−–])/.test(cells[i])) ? 'number' : 'text'));
+  const row = (cells, scope) => element('tr', {}, ...cells.map((cell, i) =>
+    (scope || i === 0 ? element('th', {scope: scope || 'row', class: sides[i]}, cell) : element('td', {class: sides[i]}, cell))));
   return element('div', {},
-    element('table', {}, element('caption', {}, table.title), element('thead', {}, row(table.header, 'th')),
-      element('tbody', {}, ...table.rows.map((cells) => row(cells, 'td')))),
-    table.note ? element('p', {class: 'faint'}, table.note) : null);
+    element('h2', {}, title),
+    rows.length === 0 ? null : element('table', {'aria-label': title}, element('thead', {}, row(header, 'col')),
+      element('tbody', {}, ...rows.map((cells) => row(cells, '')))),
+    note ? element('p', {class: 'faint'}, note) : null);
 }
 
 // ---- Tasks
@@ -1845,7 +1848,7 @@ function noteLists() {
   const first = data.notes.length > 3 ? 2 : data.notes.length;
   const rest = data.notes.slice(first);
   return [first > 0 ? list(data.notes.slice(0, first), 'Notes') : null,
-          rest.length > 0 ? element('details', {class: 'tables'}, element('summary', {}, `${rest.length} more notes`), list(rest, 'More notes')) : null]
+          rest.length > 0 ? element('details', {class: 'more'}, element('summary', {}, `${rest.length} more notes`), list(rest, 'More notes')) : null]
     .filter((each) => each !== null);
 }
 
@@ -1855,7 +1858,9 @@ function buildPage() {
   const tools = element('div', {class: 'tools'},
     button('−', 'Zoom out (S)', () => zoom(0.5, 1 / 0.7)), button('+', 'Zoom in (W)', () => zoom(0.5, 0.7)),
     button('Show all', 'Show all that was exported (Home)', () => show(home.start, home.length)), themeButton,
-    button('?', 'Keys (?)', () => help.showModal()));
+    button('Tables', 'Go to the tables below', () => tables.scrollIntoView()), button('?', 'Keys (?)', () => help.showModal()));
+  const tables = element('section', {class: 'tables', 'aria-label': 'Tables'},
+    ...[...(THREADS ? [] : [data.figures]), data.lanes, ...data.tables].map(tableElement));
   for (const line of timelines) {
     paneOf.set(line, new TimelinePane(line));
   }
@@ -1873,11 +1878,10 @@ function buildPage() {
       element('div', {class: 'heading'}, element('h1', {}, data.title), element('p', {class: 'faint'}, data.summary)), tools),
     ...noteLists(),
     figureCards(),
-    element('details', {class: 'tables'}, element('summary', {}, THREADS ? 'All threads' : 'All figures, and lanes'),
-      THREADS ? null : tableElement(data.figures), tableElement(data.lanes)),
     ...(strip ? [strip.section] : []),
     makeBars(),
     element('main', {class: 'body'}, element('div', {class: 'panes'}, ...panes.map((pane) => pane.section)), details),
+    tables,
     element('footer', {}, element('p', {}, data.scope), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
     tooltip, help);
 }

@@ -157,6 +157,11 @@ const way = canvasOf('measured').curves[0];
 check('a bubble has an arrow from its culprit to the task that waits', way && Math.abs(way.to.x - laneOf(bubble.next).x) < 0.01
   && Math.abs(way.from.x - laneOf(bubble.culprit).x - laneOf(bubble.culprit).width) < 0.01, JSON.stringify(way));
 
+// Tables align figures to the right, and texts to the left
+for (const [text, side] of [['Measured', 'number'], ['Figure', 'text'], ['Setting', 'text'], ['except_last', 'text'], ...expected.figures.map((each) => [each, 'number'])]) {
+  check(`a cell says ${text}`, cellOf(text) && cellOf(text).className === side, cellOf(text) && cellOf(text).className);
+}
+
 // The strip of steps says what its marks mean
 for (const text of expected.steps) {
   check(`the strip says ${text}`, textOfPage().includes(text));

@@ -64,7 +64,7 @@ try {
   for (const text of expected.counter) {
     check(`the counter says ${text}`, tooltip.textContent.includes(text), tooltip.textContent);
   }
-  check('the table lists the threads', document.querySelectorAll('.tables tbody tr').length === expected.threads);
+  check('the table lists the threads', document.querySelectorAll('[aria-label="Threads and streams"] tbody tr').length === expected.threads);
   await new Promise((done) => setTimeout(done, 400));
   check('every pane has a name', [...document.querySelectorAll('.scroll canvas')].every((each) =>
     each.getAttribute('aria-label').length > 10));

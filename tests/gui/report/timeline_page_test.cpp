@@ -260,6 +260,12 @@ TEST_F(TimelinePage, HoldsBubblesMemoryFiguresAndTheSelection) {
     for (const char* name : {"Step time, median", "Bubble fraction, median", "Peak memory of the fullest lane"}) {
         EXPECT_TRUE(figures.contains(name)) << name;
     }
+    std::vector<std::string> tables;
+    for (const Json& table : page.at("tables")) {
+        tables.push_back(table.at("title"));
+    }
+    EXPECT_THAT(tables, testing::ElementsAre("Tasks whose median durations differ most", "Configuration",
+                                             "Lost records", "Environment"));
     scene_.memory = false;
     EXPECT_FALSE(data().contains("memory"));
 }
@@ -780,7 +786,7 @@ TEST_F(TimelinePage, IsSavedWholeOrNotAtAll) {
     QFile file(path);
     ASSERT_TRUE(file.open(QIODevice::ReadOnly));
     EXPECT_EQ(file.readAll(), timelinePageHtml(scene_));
-    EXPECT_THROW(saveTimelinePage(scene_, QStringLiteral("page.htm")), UsageError);
+    EXPECT_THROW(saveTimelinePage(scene_, QStringLiteral("page.pdf")), UsageError);
     EXPECT_THROW(saveTimelinePage(scene_, QStringLiteral("/nowhere/page.html")), Error);
 }
 
@@ -911,6 +917,7 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
         {"paths",
          {"facts  ·  " + analysis_->criticalPathText(Source::measured).toStdString(),
           analysis_->criticalPathText(Source::simulated).toStdString()}},
+        {"figures", {page.at("figures").at("rows").at(0).at(1), page.at("lanes").at("rows").at(0).at(1)}},
         {"steps",
          {"median ", "pale top: bubble", "hatched: not counted", "frame: step " + std::to_string(scene_.step)}},
         {"rows",

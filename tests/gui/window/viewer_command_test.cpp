@@ -271,17 +271,31 @@ TEST_F(ViewerCommand, ScalesWithTheDesktop) {
     }
 }
 
-TEST_F(ViewerCommand, WritesAReportWithoutADisplay) {
-    const QString html = path("headless.html");
-    const QString pdf = path("headless.pdf");
-    for (const QString& out : {html, pdf}) {
-        const Outcome outcome = view({trace(), QStringLiteral("--report"), out});
+TEST_F(ViewerCommand, WritesThePageAsTheReportToo) {
+    const QString report = path("report.html");
+    const QString page = path("rendered.html");
+    for (const auto& [option, out] : {std::pair("--report", report), {"--render", page}}) {
+        const Outcome outcome = view({trace(), QLatin1String(option), out});
         ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
     }
-    EXPECT_TRUE(read(html).contains("data:image/png;base64,"));
-    EXPECT_TRUE(read(pdf).startsWith("%PDF-"));
-    EXPECT_EQ(view({trace(), QStringLiteral("--report"), html}).code, 1);  // it exists
-    EXPECT_EQ(view({trace(), QStringLiteral("--report"), path("headless.doc")}).code, 2);
+    EXPECT_TRUE(read(report).contains("Lost records"));
+    EXPECT_EQ(read(report), read(page));
+    EXPECT_EQ(view({trace(), QStringLiteral("--report"), report}).code, 1);  // it exists
+    const Outcome sized =
+        view({trace(), QStringLiteral("--report"), path("sized.html"), QStringLiteral("--size=800x600")});
+    EXPECT_EQ(sized.code, 2);
+    EXPECT_TRUE(sized.error.contains(QStringLiteral("sized.html"))) << sized.error.toStdString();
+}
+
+TEST_F(ViewerCommand, RefusesAReportThatIsNoPageAndSaysHowToGetAPdf) {
+    const Outcome outcome = view({trace(), QStringLiteral("--report"), path("wanted.pdf")});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_TRUE(
+        outcome.error.contains(QStringLiteral("wanted.pdf' does not name an interactive page: the name must end "
+                                              "in .html; write ")))
+        << outcome.error.toStdString();
+    EXPECT_TRUE(outcome.error.contains(QStringLiteral("wanted.html, and print it from a browser for a PDF")))
+        << outcome.error.toStdString();
 }
 
 TEST_F(ViewerCommand, WritesAnInteractivePageAsAskedAndTheSameTwice) {

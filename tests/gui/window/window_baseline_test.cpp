@@ -20,6 +20,9 @@
 #include <QMenuBar>
 #include <QTreeWidget>
 
+#include <algorithm>
+#include <vector>
+
 namespace pipescope {
 namespace {
 /// A run shown above another one, which the user chose in the menu.
@@ -226,18 +229,22 @@ TEST_F(WindowBaseline, IsRefusedWithAReasonAndLeavesTheSimulation) {
     EXPECT_EQ(title(Source::simulated), QStringLiteral("SIMULATED"));
 }
 
-TEST_F(WindowBaseline, IsInTheReport) {
+TEST_F(WindowBaseline, IsInTheTablesOfThePage) {
     open("after.sqlite");
     compareWith("before.sqlite", slower_);
-    const Report report = reportOf(*window_.page());
-    EXPECT_TRUE(report.summary.contains(QStringLiteral("before")));
-    for (const ReportTable& table : report.tables) {
+    const TraceDocument& document = *window_.page()->document();
+    const ReportTable figures = figuresTable(document, window_.page()->model().step());
+    std::vector<ReportTable> tables = runTables(document);
+    tables.push_back(figures);
+    for (const ReportTable& table : tables) {
         EXPECT_FALSE(table.title.contains(QStringLiteral("simulated"))) << table.title.toStdString();
         EXPECT_FALSE(table.header.join(u' ').contains(QStringLiteral("imulated"))) << table.title.toStdString();
     }
-    EXPECT_EQ(report.tables[1].title, QStringLiteral("After and before"));
-    EXPECT_EQ(report.tables[0].rows[2].value(1), QStringLiteral("before.sqlite"));
-    const QString change = report.tables[1].rows.front().value(3);
+    EXPECT_EQ(figures.title, QStringLiteral("After and before"));
+    const auto configuration = std::ranges::find(tables, QStringLiteral("Configuration"), &ReportTable::title);
+    ASSERT_NE(configuration, tables.end());
+    EXPECT_EQ(configuration->rows[2].value(1), QStringLiteral("before.sqlite"));
+    const QString change = figures.rows.front().value(3);
     EXPECT_TRUE(change.startsWith(QChar(0x2212)) || change.startsWith(u'-')) << change.toStdString();
 }
 

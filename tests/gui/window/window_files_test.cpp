@@ -301,18 +301,6 @@ TEST_F(WindowFiles, ReadsAFileAgainAndAnotherOneWhileItIsBeingRead) {
     EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("meanwhile.sqlite")));
 }
 
-TEST_F(WindowFiles, WritesAReportWithAPictureOfTheTimelines) {
-    open("reported.sqlite");
-    const QString path = QString::fromStdString(temporaryPath("window_report.html").string());
-    window_.exports().exportReport(path);
-    EXPECT_FALSE(window_.messages().isVisible());
-    QFile file(path);
-    ASSERT_TRUE(file.open(QIODevice::ReadOnly));
-    EXPECT_TRUE(file.readAll().contains("data:image/png;base64,"));
-    window_.exports().exportReport(QStringLiteral("/nowhere/report.html"));
-    EXPECT_TRUE(window_.messages().isVisible());
-}
-
 TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {
     QSettings settings(QString::fromStdString(temporaryPath("session.ini").string()), QSettings::IniFormat);
     settings.clear();

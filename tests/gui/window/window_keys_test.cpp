@@ -224,7 +224,6 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
                                     [this] { return dialog_->answered(); }};
     cases[text("Reload")] = {[this] { spy_ = std::make_unique<QSignalSpy>(&window_.files(), &FileTabs::loaded); },
                              [this] { return !spy_->isEmpty(); }};
-    cases[text("Report")] = asks("report.html");
     cases[text("Interactive page")] = asks("timeline.html");
     cases[text("Copy the tab as an image")] = {[] { QApplication::clipboard()->clear(); },
                                                [] { return !QApplication::clipboard()->image().isNull(); }};

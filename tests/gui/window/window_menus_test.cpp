@@ -83,7 +83,6 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
         EXPECT_TRUE(all.contains(name) && all[name]->isEnabled()) << always;
     }
     for (const char* needy : {"Reload",
-                              "Report",
                               "Interactive page",
                               "Copy the tab as an image",
                               "The table or chart with the focus",

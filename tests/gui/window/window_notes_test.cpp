@@ -1,7 +1,6 @@
 #include "tests/gui/window/main_window_fixture.h"
 
 #include "gui/document/notes_file.h"
-#include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
 #include "gui/style/message_bar.h"
 #include "gui/what_if/scenario_model.h"
@@ -170,7 +169,6 @@ TEST_F(WindowNotes, OfADamagedFileAreReportedAndTheFileIsKept) {
     settle();
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("notes.json")))
         << window_.page()->messages().text().toStdString();
-    EXPECT_TRUE(reportOf(*window_.page()).warnings.front().contains(QStringLiteral("notes.json")));
     EXPECT_TRUE(pageSceneOf(*window_.page(), Theme::light).noteTrouble.contains(QStringLiteral("notes.json")));
     window_.page()->messages().hide();
     window_.page()->notes().annotate(firstTask(), QStringLiteral("lasts for the session"));
