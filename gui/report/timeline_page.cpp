@@ -1,7 +1,7 @@
 #include "gui/report/timeline_page.h"
 
 #include "base/error.h"
-#include "gui/report/report.h"
+#include "gui/report/page_tables.h"
 #include "gui/style/number_format.h"
 #include "gui/style/save_file.h"
 
@@ -35,7 +35,7 @@ QByteArray timelinePageHtml(const PageScene& scene) {
     const QByteArray data = timelinePageData(scene);
     const QByteArray script = resource("timeline_page.js");
     const QByteArray style = resource("timeline_page.css");
-    const QByteArray title = reportTitle(*scene.document).toHtmlEscaped().toUtf8();
+    const QByteArray title = pageTitle(*scene.document).toHtmlEscaped().toUtf8();
     QByteArray html;
     html.reserve(data.size() + script.size() + style.size() + 2000);
     html += "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";

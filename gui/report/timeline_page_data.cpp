@@ -2,7 +2,7 @@
 #include "gui/document/headlines.h"
 #include "gui/document/link_tiers.h"
 #include "gui/document/step_history.h"
-#include "gui/report/report.h"
+#include "gui/report/page_tables.h"
 #include "gui/report/timeline_page.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
@@ -135,7 +135,7 @@ Json latenessJson(const std::vector<TaskPair>& pairs, std::int64_t scale, bool t
     return all;
 }
 
-Json tableJson(const ReportTable& table) {
+Json tableJson(const PageTable& table) {
     const auto texts = [](const QStringList& from) {
         Json to = Json::array();
         for (const QString& each : from) {
@@ -921,7 +921,7 @@ private:
 };
 
 /// One timeline whose lanes are threads and whose tasks are ranges.
-Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& table) {
+Json threadsJson(const PageScene& scene, const PageRanges& ranges, PageTable& table) {
     const TrackStore& store = *scene.document->tracks;
     Json rows = Json::array();
     Json lanes = Json::array();
@@ -1048,7 +1048,7 @@ Json rangeColorsJson() {
 /// Threads, streams and counters of a page with tasks.
 void addThreads(const PageScene& scene, Json& data, QStringList& notes) {
     const PageRanges ranges(*scene.document->tracks, scene.range, kMostPageRangesBesideTasks);
-    ReportTable unused;
+    PageTable unused;
     Json timeline = threadsJson(scene, ranges, unused);
     if (const std::size_t held = timeline["start"].size(); held < ranges.count()) {
         notes << leftOutText({ranges.count() - held, ranges.least()}, translated("range"), translated("ranges"));
@@ -1070,11 +1070,11 @@ void addThreads(const PageScene& scene, Json& data, QStringList& notes) {
 Json threadsPage(const PageScene& scene) {
     const TraceDocument& document = *scene.document;
     const PageRanges ranges(*document.tracks, scene.range, kMostPageRanges);
-    ReportTable table{translated("Threads and streams"),
-                      {translated("Thread or stream"), translated("Process or device"), translated("Ranges"),
-                       translated("Busy"), translated("Share")},
-                      {},
-                      {}};
+    PageTable table{translated("Threads and streams"),
+                    {translated("Thread or stream"), translated("Process or device"), translated("Ranges"),
+                     translated("Busy"), translated("Share")},
+                    {},
+                    {}};
     Json timeline = threadsJson(scene, ranges, table);
     const std::size_t held = timeline["start"].size();
     std::size_t omitted = 0;
@@ -1130,7 +1130,7 @@ Json pageHead(const PageScene& scene) {
     const QLocale language;
     data["language"] = language.language() == QLocale::C ? "en" : utf8(language.bcp47Name());
     data["grouping"] = !(language.numberOptions() & QLocale::OmitGroupSeparator);
-    data["title"] = utf8(reportTitle(*scene.document));
+    data["title"] = utf8(pageTitle(*scene.document));
     data["theme"] = nameOf(scene.theme);
     data["mode"] = utf8(nameOf(scene.choice.mode));
     data["causes"] = scene.choice.causes;
@@ -1148,7 +1148,7 @@ Json pageHead(const PageScene& scene) {
     data["colors"] = {{"light", colorsJson(light)}, {"dark", colorsJson(dark)}};
     data["bubbleCauses"] = causesJson(light, dark);
     data["tables"] = Json::array();
-    for (const ReportTable& table : runTables(*scene.document)) {
+    for (const PageTable& table : runTables(*scene.document)) {
         data["tables"].push_back(tableJson(table));
     }
     return data;

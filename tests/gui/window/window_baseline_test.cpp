@@ -1,5 +1,5 @@
 #include "gui/document/baseline.h"
-#include "gui/report/report.h"
+#include "gui/report/page_tables.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
@@ -233,15 +233,15 @@ TEST_F(WindowBaseline, IsInTheTablesOfThePage) {
     open("after.sqlite");
     compareWith("before.sqlite", slower_);
     const TraceDocument& document = *window_.page()->document();
-    const ReportTable figures = figuresTable(document, window_.page()->model().step());
-    std::vector<ReportTable> tables = runTables(document);
+    const PageTable figures = figuresTable(document, window_.page()->model().step());
+    std::vector<PageTable> tables = runTables(document);
     tables.push_back(figures);
-    for (const ReportTable& table : tables) {
+    for (const PageTable& table : tables) {
         EXPECT_FALSE(table.title.contains(QStringLiteral("simulated"))) << table.title.toStdString();
         EXPECT_FALSE(table.header.join(u' ').contains(QStringLiteral("imulated"))) << table.title.toStdString();
     }
     EXPECT_EQ(figures.title, QStringLiteral("After and before"));
-    const auto configuration = std::ranges::find(tables, QStringLiteral("Configuration"), &ReportTable::title);
+    const auto configuration = std::ranges::find(tables, QStringLiteral("Configuration"), &PageTable::title);
     ASSERT_NE(configuration, tables.end());
     EXPECT_EQ(configuration->rows[2].value(1), QStringLiteral("before.sqlite"));
     const QString change = figures.rows.front().value(3);

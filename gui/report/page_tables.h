@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace pipescope {
-struct ReportTable {
+struct PageTable {
     QString title;
     QStringList header;
     std::vector<QStringList> rows;
@@ -16,14 +16,14 @@ struct ReportTable {
 };
 
 /// "model – file", or the file's name.
-QString reportTitle(const TraceDocument& document);
+QString pageTitle(const TraceDocument& document);
 /// Figures of the compared steps, measured and simulated; peaks are those of `step`. The first rows are the step time,
 /// the bubble and, if it is known, the peak memory. Omits bubble fractions if the recorder lost ranges, because lost
 /// work would count as idle.
-ReportTable figuresTable(const TraceDocument& document, std::int32_t step);
+PageTable figuresTable(const TraceDocument& document, std::int32_t step);
 /// Busy time, bubble and peak memory of each lane in the step.
-ReportTable lanesTable(const TraceDocument& document, std::int32_t step);
+PageTable lanesTable(const TraceDocument& document, std::int32_t step);
 /// Tasks that differ most and tasks without a twin, configuration, processes, lost records, diagnostics, environment;
 /// without those that are empty. Reads the last three from the file.
-std::vector<ReportTable> runTables(const TraceDocument& document);
+std::vector<PageTable> runTables(const TraceDocument& document);
 }  // namespace pipescope

@@ -1,4 +1,4 @@
-#include "gui/report/report.h"
+#include "gui/report/page_tables.h"
 
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
@@ -32,17 +32,17 @@ std::shared_ptr<const TraceDocument> sample(const std::string& name, std::int64_
 }
 
 /// All tables of the document's page.
-std::vector<ReportTable> tablesOf(const TraceDocument& document) {
+std::vector<PageTable> tablesOf(const TraceDocument& document) {
     const std::int32_t step = typicalStep(document);
-    std::vector<ReportTable> tables{figuresTable(document, step), lanesTable(document, step)};
+    std::vector<PageTable> tables{figuresTable(document, step), lanesTable(document, step)};
     std::ranges::move(runTables(document), std::back_inserter(tables));
     return tables;
 }
 
 /// Titles, notes and cells, one per line.
-QString textOf(const std::vector<ReportTable>& tables) {
+QString textOf(const std::vector<PageTable>& tables) {
     QStringList lines;
-    for (const ReportTable& table : tables) {
+    for (const PageTable& table : tables) {
         lines << table.title << table.note;
         for (const QStringList& row : table.rows) {
             lines << row;
@@ -51,7 +51,7 @@ QString textOf(const std::vector<ReportTable>& tables) {
     return lines.join(u'\n') + u'\n';
 }
 
-TEST(Report, TellsConfigurationErrorsLossesAndEnvironment) {
+TEST(PageTables, TellsConfigurationErrorsLossesAndEnvironment) {
     const auto document = sample("report.sqlite");
     const QString text = textOf(tablesOf(*document));
     for (const char* wanted : {"Configuration", "1,1", "except_last", "Step time, median", "Bubble fraction", "lane 1",
@@ -61,7 +61,7 @@ TEST(Report, TellsConfigurationErrorsLossesAndEnvironment) {
     EXPECT_FALSE(text.contains(QStringLiteral("refused")));
 }
 
-TEST(Report, TellsTheConfigurationThoughTheProfileCannotBeRead) {
+TEST(PageTables, TellsTheConfigurationThoughTheProfileCannotBeRead) {
     const auto path = temporaryPath("no_profile.sqlite");
     writeSampleTrace(path);
     SQLite::Database trace(path.string(), SQLite::OPEN_READWRITE);
@@ -85,7 +85,7 @@ TEST(Report, TellsTheConfigurationThoughTheProfileCannotBeRead) {
     EXPECT_FALSE(text.contains(QStringLiteral("does not say how")));
 }
 
-TEST(Report, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
+TEST(PageTables, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
     SampleRun run;
     run.cv = 0.2;
     const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
@@ -98,7 +98,7 @@ TEST(Report, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
     TraceDocument document = *loadTrace(QString::fromStdString(temporaryPath("simulated_report.sqlite").string()));
     document.simulation->options = options;
     std::map<QString, QString> values;
-    for (const ReportTable& table : tablesOf(document)) {
+    for (const PageTable& table : tablesOf(document)) {
         for (const QStringList& row : table.rows) {
             values[row[0]] = row[1];
         }
@@ -193,10 +193,10 @@ TEST(Selection, KeepsFiguresOfTwoColumnsApart) {
     }
 }
 
-TEST(Report, RefusesBubbleFiguresOfALossyTrace) {
-    const std::vector<ReportTable> tables = tablesOf(*sample("lossy.sqlite", 17));
+TEST(PageTables, RefusesBubbleFiguresOfALossyTrace) {
+    const std::vector<PageTable> tables = tablesOf(*sample("lossy.sqlite", 17));
     EXPECT_TRUE(textOf(tables).contains(QStringLiteral("not shown: ranges were lost")));
-    for (const ReportTable& table : tables) {
+    for (const PageTable& table : tables) {
         for (const QStringList& row : table.rows) {
             if (row[0].startsWith(QStringLiteral("Bubble fraction"))) {
                 EXPECT_FALSE(row[1].contains(QLatin1Char('%')));
@@ -255,12 +255,12 @@ TEST(UnmatchedTasks, HoldAnOptimizerThatRanLongAfterItsStep) {
     EXPECT_EQ(found[0].count, 3U);
 }
 
-TEST(Report, RefusesStepTimesOfOneRankAlone) {
+TEST(PageTables, RefusesStepTimesOfOneRankAlone) {
     TraceDocument document = *sample("alone.sqlite");
     TraceWarning warning = refusal("this is the trace of one rank alone", "alone");
     warning.of_steps = true;
     document.run.warnings = document.warnings = {warning};
-    const ReportTable table = figuresTable(document, 1);
+    const PageTable table = figuresTable(document, 1);
     EXPECT_EQ(table.rows[0][1], QStringLiteral("refused"));
     for (const QStringList& row : table.rows) {
         EXPECT_NE(row[0], QStringLiteral("Samples/s"));
@@ -271,7 +271,7 @@ TEST(Report, RefusesStepTimesOfOneRankAlone) {
 
 /// The note of the figures, and the first cell of each row.
 QStringList totalsOf(const TraceDocument& document) {
-    const ReportTable table = figuresTable(document, 1);
+    const PageTable table = figuresTable(document, 1);
     QStringList names{table.note};
     for (const QStringList& row : table.rows) {
         names << row[0];
@@ -279,7 +279,7 @@ QStringList totalsOf(const TraceDocument& document) {
     return names;
 }
 
-TEST(Report, SaysOfEachFigureWhetherItIsAMeanOrAMedian) {
+TEST(PageTables, SaysOfEachFigureWhetherItIsAMeanOrAMedian) {
     TraceDocument document = *sample("means.sqlite");
     EXPECT_EQ(totalsOf(document).mid(0, 5),
               (QStringList{QStringLiteral("Over 2 steps, without warm-up."), QStringLiteral("Step time, median"),
@@ -305,7 +305,7 @@ QStringList peakRow(const TraceDocument& document) {
     return {};
 }
 
-TEST(Report, GivesThePeakOverTheComparedSteps) {
+TEST(PageTables, GivesThePeakOverTheComparedSteps) {
     TraceDocument document = *sample("peaks.sqlite");
     ASSERT_TRUE(document.comparison);
     const std::optional<Bytes> whole = document.comparison->lanes[1].measured_peak_bytes;
@@ -318,7 +318,7 @@ TEST(Report, GivesThePeakOverTheComparedSteps) {
     EXPECT_EQ(peakRow(document)[1], formatBytes(Bytes{1} << 40));
 }
 
-TEST(Report, CountsATaskWithoutTwinOnTheSideThatHasIt) {
+TEST(PageTables, CountsATaskWithoutTwinOnTheSideThatHasIt) {
     TraceDocument document = *sample("one_side.sqlite");
     ASSERT_TRUE(document.comparison);
     document.comparison->tasks_unmatched = 7;
@@ -332,10 +332,10 @@ TEST(Report, CountsATaskWithoutTwinOnTheSideThatHasIt) {
     FAIL() << "no such row";
 }
 
-TEST(Report, GivesNoBatchThatNobodyKnows) {
+TEST(PageTables, GivesNoBatchThatNobodyKnows) {
     TraceDocument document = *sample("no_batch.sqlite");
     const auto batch = [&]() -> QString {
-        for (const ReportTable& table : runTables(document)) {
+        for (const PageTable& table : runTables(document)) {
             for (const QStringList& row : table.rows) {
                 if (row[0] == QStringLiteral("Mini-batch")) {
                     return row[1];
@@ -351,7 +351,7 @@ TEST(Report, GivesNoBatchThatNobodyKnows) {
     EXPECT_TRUE(batch().endsWith(QStringLiteral(" samples"))) << batch().toStdString();
 }
 
-TEST(Report, SaysHowManyStepsItCompares) {
+TEST(PageTables, SaysHowManyStepsItCompares) {
     TraceDocument document = *sample("some_steps.sqlite");
     EXPECT_FALSE(figuresTable(document, 1).note.contains(QStringLiteral("evenly chosen")));
     document.comparableSteps = 4000;  // of which the sample's two were taken

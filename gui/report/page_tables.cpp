@@ -1,4 +1,4 @@
-#include "gui/report/report.h"
+#include "gui/report/page_tables.h"
 
 #include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
@@ -96,8 +96,8 @@ QString batchText(const RecordedRun& run) {
                  : pieces;
 }
 
-ReportTable configuration(const TraceDocument& document) {
-    ReportTable table{translated("Configuration"), {translated("Setting"), translated("Value")}, {}, {}};
+PageTable configuration(const TraceDocument& document) {
+    PageTable table{translated("Configuration"), {translated("Setting"), translated("Value")}, {}, {}};
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     add(translated("File"), QFileInfo(document.path).fileName());
     add(translated("Model"), document.run.model.empty() ? unknownValue() : modelOf(document));
@@ -164,7 +164,7 @@ std::optional<Bytes> highest(const std::vector<LaneFacts>& lanes, std::optional<
 }
 
 /// The highest peak over the compared steps.
-void addPeak(const TraceDocument& document, ReportTable& table) {
+void addPeak(const TraceDocument& document, PageTable& table) {
     std::optional<Bytes> measured;
     std::optional<Bytes> simulated;
     for (const ComparedLane& lane : document.comparison->lanes) {
@@ -204,7 +204,7 @@ std::vector<Rate> ratesOf(const Throughput& throughput) {
 }
 
 /// Rates of the judged steps. In the other column are those of the simulation, or of the run before.
-void addRates(const TraceDocument& document, const JudgedStep& judged, ReportTable& table) {
+void addRates(const TraceDocument& document, const JudgedStep& judged, PageTable& table) {
     const Throughput other = document.baseline     ? throughputOf(document.baseline->run, judged.simulated)
                              : document.simulation ? throughputOf(document.run, *document.simulation, judged.simulated)
                                                    : Throughput{};
@@ -218,9 +218,9 @@ void addRates(const TraceDocument& document, const JudgedStep& judged, ReportTab
 }
 
 /// The simulated step of a file without measured ones. Like figuresTable(), it begins with step, bubble and memory.
-ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
+PageTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     const Simulation& simulation = *document.simulation;
-    ReportTable table{translated("Simulated step"), {translated("Figure"), translated("Simulated")}, {}, {}};
+    PageTable table{translated("Simulated step"), {translated("Figure"), translated("Simulated")}, {}, {}};
     const StepFigures expected = expected_figures(simulation);
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
@@ -254,7 +254,7 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
 }
 
 /// The table with a title and header in the words of the document.
-ReportTable inWords(const TraceDocument& document, ReportTable table) {
+PageTable inWords(const TraceDocument& document, PageTable table) {
     table.title = inWordsOf(document, table.title);
     for (QString& header : table.header) {
         header = inWordsOf(document, header);
@@ -262,11 +262,11 @@ ReportTable inWords(const TraceDocument& document, ReportTable table) {
     return table;
 }
 
-ReportTable largest(const TraceDocument& document) {
-    ReportTable table{translated("Tasks whose median durations differ most"),
-                      {translated("Task"), translated("Measured"), translated("Simulated"), translated("Difference")},
-                      {},
-                      {}};
+PageTable largest(const TraceDocument& document) {
+    PageTable table{translated("Tasks whose median durations differ most"),
+                    {translated("Task"), translated("Measured"), translated("Simulated"), translated("Difference")},
+                    {},
+                    {}};
     if (!document.whyNoTwins.empty()) {
         table.note = translated("Not compared: %1.").arg(QString::fromStdString(document.whyNoTwins));
     }
@@ -286,8 +286,8 @@ ReportTable largest(const TraceDocument& document) {
     return inWords(document, std::move(table));
 }
 
-ReportTable unmatched(const TraceDocument& document) {
-    ReportTable table{
+PageTable unmatched(const TraceDocument& document) {
+    PageTable table{
         translated("Unmatched tasks"), {translated("Reason"), translated("Tasks"), translated("Such as")}, {}, {}};
     for (const UnmatchedTasks& each : unmatchedTasks(document)) {
         QStringList examples;
@@ -301,12 +301,12 @@ ReportTable unmatched(const TraceDocument& document) {
 }
 
 /// The processes of a merged trace.
-ReportTable processes(const TraceDocument& document) {
-    ReportTable table{translated("Processes"),
-                      {translated("Rank"), translated("Host"), translated("Process"), translated("Lanes"),
-                       translated("Times are off by at most")},
-                      {},
-                      {}};
+PageTable processes(const TraceDocument& document) {
+    PageTable table{translated("Processes"),
+                    {translated("Rank"), translated("Host"), translated("Process"), translated("Lanes"),
+                     translated("Times are off by at most")},
+                    {},
+                    {}};
     for (const MergedProcess& process : document.run.processes) {
         QStringList lanes;
         for (const LaneId lane : process.lanes) {
@@ -395,16 +395,16 @@ RunFacts readRunFacts(const QString& path) {
 }
 }  // namespace
 
-QString reportTitle(const TraceDocument& document) {
+QString pageTitle(const TraceDocument& document) {
     const QString file = QFileInfo(document.path).fileName();
     return document.run.model.empty() ? file : translated("%1 – %2").arg(modelOf(document), file);
 }
 
-ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
-    ReportTable table{translated("Measured and simulated"),
-                      {translated("Figure"), translated("Measured"), translated("Simulated"), translated("Difference")},
-                      {},
-                      {}};
+PageTable figuresTable(const TraceDocument& document, std::int32_t step) {
+    PageTable table{translated("Measured and simulated"),
+                    {translated("Figure"), translated("Measured"), translated("Simulated"), translated("Difference")},
+                    {},
+                    {}};
     if (!document.comparison) {
         if (!document.measured && document.simulation && document.simulated) {
             return simulatedTotals(document, step);
@@ -457,8 +457,8 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
     return inWords(document, std::move(table));
 }
 
-ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
-    ReportTable table{
+PageTable lanesTable(const TraceDocument& document, std::int32_t step) {
+    PageTable table{
         translated("Lanes in step %1").arg(step),
         {translated("Lane"), translated("Busy measured"), translated("simulated"), translated("Bubble measured"),
          translated("simulated"), translated("Peak memory measured"), translated("simulated")},
@@ -490,9 +490,9 @@ ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
     return inWords(document, std::move(table));
 }
 
-std::vector<ReportTable> runTables(const TraceDocument& document) {
+std::vector<PageTable> runTables(const TraceDocument& document) {
     const RunFacts run = readRunFacts(document.path);
-    std::vector<ReportTable> tables{
+    std::vector<PageTable> tables{
         largest(document),
         unmatched(document),
         configuration(document),
@@ -510,7 +510,7 @@ std::vector<ReportTable> runTables(const TraceDocument& document) {
          {translated("Property"), translated("Value")},
          run.environment,
          run.environment.empty() ? translated("The file does not say where it was recorded.") : QString()}};
-    std::erase_if(tables, [](const ReportTable& table) { return table.rows.empty() && table.note.isEmpty(); });
+    std::erase_if(tables, [](const PageTable& table) { return table.rows.empty() && table.note.isEmpty(); });
     return tables;
 }
 }  // namespace pipescope
