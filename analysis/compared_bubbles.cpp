@@ -45,7 +45,7 @@ std::map<std::int32_t, Timeline> tasks_within(const Measured& measured) {
     if (measured.update == Update::synchronous) {
         return compared_tasks(measured);
     }
-    Measured all{measured.timeline, measured.memory, steps_of(measured.timeline), {}, measured.update};
+    Measured all{measured.timeline, measured.peaks, steps_of(measured.timeline), {}, measured.update};
     const std::map<std::int32_t, Timeline> tasks = compared_tasks(all);
     std::map<std::int32_t, Timeline> within;
     for (const std::int32_t step : measured.steps) {

@@ -1,6 +1,5 @@
 #include "analysis/comparison.h"
 
-#include "analysis/step_peaks.h"
 #include "analysis/task_join.h"
 #include "base/error.h"
 #include "base/sample_statistics.h"
@@ -116,11 +115,9 @@ void add_peaks(const Measured& measured, const std::map<std::int32_t, StepStatis
     for (const auto& [step, each] : statistics) {
         steps.push_back({each.start.count(), each.end.count()});
     }
-    const auto peaks = measured_peaks(measured.memory, std::move(steps), lanes.size());
+    const std::vector<std::optional<Bytes>> peaks = measured.peaks(steps, lanes.size());
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-        if (peaks[lane]) {
-            lanes[lane].peak_bytes = peaks[lane]->bytes;
-        }
+        lanes[lane].peak_bytes = peaks[lane];
     }
 }
 
@@ -155,7 +152,9 @@ RunFigures figures_of(const Measured& measured, const std::map<std::int32_t, Tim
         });
         figures.lanes.push_back({median(busy[lane]), median(idle[lane]), std::nullopt, recorded});
     }
-    add_peaks(measured, statistics, figures.lanes);
+    if (measured.peaks) {
+        add_peaks(measured, statistics, figures.lanes);
+    }
     return figures;
 }
 

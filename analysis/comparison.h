@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/step_peaks.h"
 #include "analysis/task_join.h"
 #include "schedule/backward_half.h"
 #include "simulator/model_error.h"
@@ -83,7 +84,7 @@ struct Comparison {
 /// The measured side of a comparison, from a trace. A borrowed view.
 struct Measured {
     const Timeline& timeline;
-    const std::vector<MemorySample>& memory;
+    StepPeaks peaks;                           ///< empty if memory is left out
     std::vector<std::int32_t> steps;           ///< to compare, without warm-up
     std::vector<Nanoseconds> wall_step_times;  ///< of those steps, or empty
     /// With staggered updates the timeline also needs the steps before and after each of them, which overlap it.

@@ -434,11 +434,35 @@ void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredS
     }
 }
 
-MeasuredSteps whole_steps(const RecordedRun& run, const Timeline& timeline) {
-    const RunCheck check = check_run(run, timeline);
-    MeasuredSteps steps = steps_to_compare(run, check, steps_in_time(timeline));
+namespace {
+/// The step that a simulation is of.
+MeasuredSteps simulated_step(const RecordedRun& run, const Timeline& timeline) {
+    const bool is_staggered = update_of(run) == Update::staggered;
+    MeasuredSteps simulated;
+    for (const std::int32_t step : steps_in_time(timeline)) {
+        if (!is_staggered || step == Simulation::kStaggeredStep) {
+            simulated.steps.emplace_back().step = step;
+        }
+    }
+    if (simulated.steps.size() > 1) {
+        simulated.steps.clear();
+        simulated.why_none =
+            "is a simulation of a schedule that never drains, which has no single step to compare; choose another file";
+    }
+    simulated.comparable = simulated.steps.size();
+    return simulated;
+}
+}  // namespace
+
+MeasuredSteps whole_steps(const RecordedRun& run, const Timeline& timeline, const RunCheck& check) {
+    MeasuredSteps steps = timeline.source == Source::measured ? steps_to_compare(run, check, steps_in_time(timeline))
+                                                              : simulated_step(run, timeline);
     leave_out_broken(check, timeline, steps);
     return steps;
+}
+
+MeasuredSteps whole_steps(const RecordedRun& run, const Timeline& timeline) {
+    return whole_steps(run, timeline, check_run(run, timeline));
 }
 
 std::vector<std::string> left_out_warnings(const MeasuredSteps& measured) {

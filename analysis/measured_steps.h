@@ -121,7 +121,9 @@ RunCheck check_run(const RecordedRun& run, const Timeline& timeline);
 /// or by the training loop's record, and those with a fault. Their times or bubbles are unknown. `timeline` needs to
 /// hold the slices of these steps only.
 void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredSteps& measured);
-/// The steps of the run that count: all of the above. `timeline` holds all tasks.
+/// The steps of the run that count: all of the above; of a simulation, its step. `timeline` holds all tasks. `check`:
+/// check_run().
+MeasuredSteps whole_steps(const RecordedRun& run, const Timeline& timeline, const RunCheck& check);
 MeasuredSteps whole_steps(const RecordedRun& run, const Timeline& timeline);
 /// Sentences that name the steps that MeasuredSteps leaves out.
 std::vector<std::string> left_out_warnings(const MeasuredSteps& measured);

@@ -35,4 +35,14 @@ std::vector<std::optional<MeasuredPeak>> measured_peaks(std::span<const MemorySa
     }
     return peaks;
 }
+
+StepPeaks peaks_of(std::span<const MemorySample> samples) {
+    return [samples](const std::vector<TimeRange>& steps, std::size_t num_lanes) {
+        std::vector<std::optional<Bytes>> bytes;
+        for (const std::optional<MeasuredPeak>& peak : measured_peaks(samples, steps, num_lanes)) {
+            bytes.push_back(peak ? std::optional(peak->bytes) : std::nullopt);
+        }
+        return bytes;
+    };
+}
 }  // namespace pipescope

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,4 +26,10 @@ struct MeasuredPeak {
 /// the steps. Steps may overlap.
 std::vector<std::optional<MeasuredPeak>> measured_peaks(std::span<const MemorySample> samples,
                                                         std::vector<TimeRange> steps, std::size_t num_lanes);
+
+/// The bytes of these peaks, of whoever holds the samples: in a list, or in columns to draw.
+using StepPeaks =
+    std::function<std::vector<std::optional<Bytes>>(const std::vector<TimeRange>& steps, std::size_t num_lanes)>;
+/// By measured_peaks(). Refers to the samples.
+StepPeaks peaks_of(std::span<const MemorySample> samples);
 }  // namespace pipescope

@@ -171,13 +171,12 @@ std::vector<TraceWarning> contradiction_warnings(const RecordedRun& run, const T
     return warnings;
 }
 
-std::vector<TraceWarning> idle_time_warnings(const RecordedRun& run, const Timeline& timeline, const RunCheck& check,
-                                             const MeasuredSteps& steps) {
-    std::vector<TraceWarning> warnings = idle_lane_warnings(run, check);
-    for (TraceWarning& warning : contradiction_warnings(run, timeline, steps.numbers())) {
+std::vector<TraceWarning> idle_time_warnings(const RunTasks& tasks) {
+    std::vector<TraceWarning> warnings = idle_lane_warnings(tasks.run, tasks.check);
+    for (TraceWarning& warning : contradiction_warnings(tasks.run, tasks.timeline, tasks.steps.numbers())) {
         warnings.push_back(std::move(warning));
     }
-    if (steps.cut_off && !steps.steps.empty()) {
+    if (tasks.steps.cut_off && !tasks.steps.steps.empty()) {
         warnings.push_back(only_step_cut_off());
     }
     return warnings;

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "analysis/measured_steps.h"
-#include "analysis/recorded_run.h"
+#include "analysis/load_run.h"
 #include "schedule/timeline.h"
 
 #include <cstdint>
@@ -24,8 +23,7 @@ namespace pipescope {
 std::vector<TraceWarning> contradiction_warnings(const RecordedRun& run, const Timeline& measured,
                                                  std::span<const std::int32_t> steps);
 
-/// All reasons why idle time in `steps`, chosen by steps_to_compare(), is uncertain: idle_lane_warnings(), the above,
-/// and a step that may have been cut off.
-std::vector<TraceWarning> idle_time_warnings(const RecordedRun& run, const Timeline& timeline, const RunCheck& check,
-                                             const MeasuredSteps& steps);
+/// All reasons why idle time in the steps is uncertain: idle_lane_warnings(), the above, and a step that may have been
+/// cut off.
+std::vector<TraceWarning> idle_time_warnings(const RunTasks& tasks);
 }  // namespace pipescope

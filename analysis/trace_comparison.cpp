@@ -2,10 +2,8 @@
 
 #include "analysis/replay.h"
 #include "analysis/task_contradictions.h"
-#include "analysis/trace_profile.h"
 #include "base/quantities.h"
 #include "simulator/pipeline_defaults.h"
-#include "trace/open_trace.h"
 #include "trace/store/process_json.h"
 
 #include <fmt/format.h>
@@ -50,8 +48,8 @@ std::vector<std::string> prediction_warnings(const Profile& profile, const Simul
 }
 }  // namespace
 
-RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
-                          const Timeline& measured, const std::vector<MemorySample>& memory, const RunCheck& check) {
+RunComparison compare_run(const RunTasks& measured, const Simulation* simulation) {
+    const RecordedRun& run = measured.run;
     RunComparison compared;
     compared.warnings = run.warnings;
     const auto caution = [&](std::vector<std::string> texts, bool of_prediction) {
@@ -59,23 +57,21 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
             compared.warnings.push_back({Severity::caution, std::move(text), of_prediction});
         }
     };
-    leave_out_broken(check, measured, steps);
     if (simulation != nullptr) {
         caution(prediction_warnings(*run.profile, *simulation), true);
         caution(load_warnings(run.profile->load, run.load), true);
-        caution(left_out_warnings(steps), false);
+        caution(left_out_warnings(measured.steps), false);
     }
-    for (TraceWarning& warning : idle_time_warnings(run, measured, check, steps)) {
+    for (TraceWarning& warning : idle_time_warnings(measured)) {
         compared.warnings.push_back(std::move(warning));
     }
-    compared.why_none = simulation == nullptr ? run.why_not_simulated : steps.why_none;
+    compared.why_none = simulation == nullptr ? run.why_not_simulated : measured.steps.why_none;
     if (!compared.why_none.empty()) {
         return compared;
     }
-    compared.comparable = steps.comparable;
+    compared.comparable = measured.steps.comparable;
     try {
-        compared.comparison =
-            compare({measured, memory, steps.numbers(), steps.wall_times(), update_of(run)}, *simulation);
+        compared.comparison = compare(measured.measured(), *simulation);
     } catch (const Error& error) {
         compared.why_none = fmt::format("holds a run that cannot be compared: {}", error.what());
     }
@@ -101,26 +97,19 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
 }
 
 TraceComparison compare_trace(const std::filesystem::path& path, const std::string& name) {
-    const OpenedTrace trace = open_trace(path, {.tracks = false});
+    LoadedRun loaded = load_run(path);
+    const OpenedTrace& trace = loaded.trace;
+    RecordedRun& run = loaded.run;
     if (trace.measured.slices.empty()) {
-        refuse(name, nothing_measured(recorded_run(trace)), trace);
+        refuse(name, nothing_measured(run), trace);
     }
-    RecordedRun run = recorded_run_to_simulate(trace);
-    std::int32_t highest = -1;
-    for (const Slice& slice : trace.measured.slices) {
-        highest = std::max(highest, slice.key.partition);
-    }
-    warn_of_partition(run, highest);
     std::optional<Simulation> simulation = simulate_run(run);
-    const RunCheck check = check_run(run, trace.measured);
-    RunComparison compared =
-        compare_run(run, simulation ? &*simulation : nullptr,
-                    steps_to_compare(run, check, steps_in_time(trace.measured)), trace.measured, trace.memory, check);
+    RunComparison compared = compare_run(loaded.tasks(), simulation ? &*simulation : nullptr);
     if (!compared.comparison) {
         refuse(name, compared.why_none, trace);
     }
     Comparison& comparison = *compared.comparison;
-    const Measured measured{trace.measured, trace.memory, comparison.steps, {}, update_of(run)};
+    const Measured measured = loaded.tasks().measured();
     ComparedBubbles bubbles =
         compare_bubbles(measured, *simulation, run.graph, pipeline_graph_of(*run.profile, simulation->options));
     try {

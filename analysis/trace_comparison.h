@@ -1,8 +1,7 @@
 #pragma once
 
 #include "analysis/compared_bubbles.h"
-#include "analysis/measured_steps.h"
-#include "analysis/recorded_run.h"
+#include "analysis/load_run.h"
 #include "base/machine_load.h"
 #include "simulator/simulation.h"
 #include "trace/store/trace_records.h"
@@ -22,11 +21,9 @@ struct RunComparison {
     std::vector<TraceWarning> warnings;    ///< about the trace, then the prediction, then omitted steps
     std::string why_none;                  ///< as RecordedRun::why_not_simulated; empty if there is a comparison
 };
-/// Compares `steps`, chosen by steps_to_compare(), with the simulated step. If that is null, why_not_simulated has the
-/// reason, and only idle_time_warnings() are found. Never throws for the trace's contents. `measured`: at least the
-/// slices of these steps. `check`: of the whole run.
-RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
-                          const Timeline& measured, const std::vector<MemorySample>& memory, const RunCheck& check);
+/// Compares the measured steps with the simulated one. If that is null, why_not_simulated has the reason, and only
+/// idle_time_warnings() are found. Never throws for the trace's contents.
+RunComparison compare_run(const RunTasks& measured, const Simulation* simulation);
 /// model_error() of the comparison. Empty without one, and if a warning refuses the run's figures: its steps may be
 /// longer or shorter than recorded.
 std::optional<ModelError> judged_model_error(const RunComparison& compared);

@@ -742,14 +742,6 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
     return made;
 }
 
-RecordedRun recorded_run_to_simulate(const OpenedTrace& trace) {
-    RecordedRun run = recorded_run(trace);
-    if (run.of_another_program) {
-        take_measured_profile(run, trace.measured, whole_steps(run, trace.measured));
-    }
-    return run;
-}
-
 void take_measured_profile(RecordedRun& run, const Timeline& measured, const MeasuredSteps& steps) {
     if (!run.of_another_program || run.profile || measured.slices.empty()) {
         return;

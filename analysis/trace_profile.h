@@ -49,6 +49,4 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
 /// Gives a run of another program the profile and the options measured from it, so that it can be simulated. Warnings
 /// describe their origin; if nothing can be measured, why_not_simulated has the reason. No effect on other runs.
 void take_measured_profile(RecordedRun& run, const Timeline& measured, const MeasuredSteps& steps);
-/// recorded_run() of a trace with its tasks, with a measured profile if another program recorded it.
-RecordedRun recorded_run_to_simulate(const OpenedTrace& trace);
 }  // namespace pipescope

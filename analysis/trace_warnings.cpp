@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -119,6 +120,12 @@ std::vector<std::string> texts_of(std::span<const TraceWarning> warnings) {
     std::transform(warnings.begin(), warnings.end(), std::back_inserter(texts),
                    [](const TraceWarning& warning) { return warning.text; });
     return texts;
+}
+
+std::vector<TraceWarning> about_run(std::span<const TraceWarning> warnings) {
+    std::vector<TraceWarning> own;
+    std::ranges::copy_if(warnings, std::back_inserter(own), std::not_fn(&TraceWarning::of_prediction));
+    return own;
 }
 
 namespace {

@@ -33,6 +33,8 @@ struct TraceWarning {
 
 TraceWarning refusal(std::string brief, std::string text);
 std::vector<std::string> texts_of(std::span<const TraceWarning> warnings);
+/// Those about the run, without those about its prediction.
+std::vector<TraceWarning> about_run(std::span<const TraceWarning> warnings);
 /// True if one of them rules out measured bubble fractions.
 bool refuse_bubbles(std::span<const TraceWarning> warnings);
 /// TraceWarning::brief of the first refusal; empty if there is none.

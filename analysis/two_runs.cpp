@@ -1,10 +1,7 @@
 #include "analysis/two_runs.h"
 
-#include "analysis/measured_steps.h"
 #include "analysis/task_contradictions.h"
 #include "analysis/task_join.h"
-#include "analysis/trace_comparison.h"
-#include "analysis/trace_profile.h"
 #include "base/quantities.h"
 #include "base/sample_statistics.h"
 #include "trace/open_trace.h"
@@ -15,8 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -24,68 +23,23 @@ namespace pipescope {
 namespace {
 /// A run with its tasks, as read.
 struct ReadRun {
+    LoadedRun loaded;
     ComparedRun compared;
-    OpenedTrace trace;
 
-    bool is_simulated() const { return trace.measured.slices.empty() && !trace.simulated.slices.empty(); }
-    const Timeline& tasks() const { return is_simulated() ? trace.simulated : trace.measured; }
-    Measured steps() const { return {tasks(), trace.memory, compared.figures->steps, {}, update()}; }
-    Update update() const { return update_of(compared.run); }
+    const Timeline& tasks() const { return loaded.timeline(); }
 };
 
 void caution(std::vector<TraceWarning>& warnings, std::string text) {
     warnings.push_back({Severity::caution, std::move(text)});
 }
 
-std::string why_no_steps(const ReadRun& read, const MeasuredSteps& steps) {
-    if (read.tasks().slices.empty()) {
-        return "holds no task of a pipeline";
-    }
-    if (read.is_simulated() && read.update() == Update::synchronous && steps_of(read.tasks()).size() > 1) {
-        return "is a simulation of a schedule that never drains, which has no single step";
-    }
-    return steps.why_none;
-}
-
 ReadRun read_run(const std::filesystem::path& path) {
-    ReadRun read;
-    read.trace = open_trace(path, {.tracks = false});
-    ComparedRun& compared = read.compared;
-    compared.name = path.filename().string();
-    compared.run = recorded_run(read.trace);
-    compared.warnings = compared.run.warnings;
-    for (std::string& text : load_warnings(compared.run.load, "the run was recorded")) {
-        caution(compared.warnings, std::move(text));
-    }
-    const RunCheck check = check_run(compared.run, read.tasks());
-    MeasuredSteps steps = steps_to_compare(compared.run, check, steps_in_time(read.tasks()));
-    leave_out_broken(check, read.tasks(), steps);
-    if (read.is_simulated() && read.update() == Update::staggered) {
-        std::erase_if(steps.steps, [](const StepRecord& step) { return step.step != Simulation::kStaggeredStep; });
-    }
-    for (std::string& text : left_out_warnings(steps)) {
-        caution(compared.warnings, std::move(text));
-    }
-    for (TraceWarning& warning : idle_time_warnings(compared.run, read.tasks(), check, steps)) {
-        compared.warnings.push_back(std::move(warning));
-    }
-    if (const std::string why = why_no_steps(read, steps); !why.empty()) {
-        caution(compared.warnings, fmt::format("no step is compared, since this file {}", why));
-        return read;
-    }
-    if (read.is_simulated()) {
-        caution(compared.warnings, "this is a simulation, not a recording: one step without noise");
-    }
-    // Batch, order and graph of another program's run are those of the steps that are compared.
-    take_measured_profile(compared.run, read.trace.measured, steps);
-    const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times(),
-                            update_of(compared.run)};
-    compared.figures = figures_of(compared.run, measured);
-    compared.bubbles = bubble_report(measured, compared.run.graph, sends_of(compared.run));
-    if (const std::optional<std::int64_t> batch = known_batch(compared.run);
-        batch && compared.figures->step_mean.count() > 0 && compared.why_no_step_times().empty()) {
-        compared.samples_per_second =
-            static_cast<double>(*batch) * 1e9 / static_cast<double>(compared.figures->step_mean.count());
+    ReadRun read{load_run(path), {}};
+    read.compared = compared_run(read.loaded.tasks());
+    read.compared.name = path.filename().string();
+    if (read.compared.figures) {
+        const RecordedRun& run = read.loaded.run;
+        read.compared.bubbles = bubble_report(read.loaded.tasks().measured(), run.graph, sends_of(run));
     }
     return read;
 }
@@ -96,22 +50,6 @@ std::vector<double> numbers_of(const std::vector<Nanoseconds>& times) {
         numbers.push_back(static_cast<double>(time.count()));
     }
     return numbers;
-}
-
-void compare_steps_of(TwoRuns& runs) {
-    for (ComparedRun* run : {&runs.before, &runs.after}) {
-        if (run->figures->step_times.size() > 1 && run->why_no_step_times().empty()) {
-            run->step_deviation = Nanoseconds{std::llround(standard_deviation(numbers_of(run->figures->step_times)))};
-        }
-    }
-    const RunFigures& before = *runs.before.figures;
-    const RunFigures& after = *runs.after.figures;
-    if (runs.before.why_no_step_times().empty() && runs.after.why_no_step_times().empty()) {
-        runs.step = step_difference(before, after);
-    }
-    if (!runs.before.lossy() && !runs.after.lossy()) {
-        runs.bubble = mean_difference(before.bubbles, after.bubbles);
-    }
 }
 
 std::vector<TaskKey> keys_of_tasks(const Timeline& timeline) {
@@ -197,17 +135,16 @@ void add_kinds(const Timeline& before, const Timeline& after, bool joins_backwar
 }
 
 void compare_tasks_of(const ReadRun& before, const ReadRun& after, TwoRuns& runs) {
-    const TaskShape shape_before = task_shape(before.tasks());
-    const TaskShape shape_after = task_shape(after.tasks());
     runs.why_no_kinds = why_work_differs(runs.before.run, runs.after.run);
-    runs.why_no_tasks = why_tasks_differ(runs.before.run, shape_before, runs.after.run, shape_after);
+    runs.why_no_tasks = why_tasks_differ(runs.before, runs.after);
     if (!runs.why_no_kinds.empty()) {
         caution(runs.warnings, "the steps do not hold the same work: " + runs.why_no_kinds);
         return;
     }
-    const Timeline typical_before = typical_step(before.steps());
-    const Timeline typical_after = typical_step(after.steps());
-    add_kinds(typical_before, typical_after, shape_before.splits_backward != shape_after.splits_backward, runs);
+    const Timeline typical_before = typical_step(before.loaded.tasks().measured());
+    const Timeline typical_after = typical_step(after.loaded.tasks().measured());
+    const bool joins_backward = runs.before.shape.splits_backward != runs.after.shape.splits_backward;
+    add_kinds(typical_before, typical_after, joins_backward, runs);
     if (runs.why_no_tasks.empty()) {
         join_typical(typical_before, typical_after, runs);
     } else {
@@ -278,7 +215,7 @@ Properties properties_of(const ReadRun& read) {
     const RecordedRun& run = read.compared.run;
     Properties properties;
     const auto add_entry = [&](const char* key, const std::string& prefix) {
-        if (const auto found = read.trace.run.find(key); found != read.trace.run.end()) {
+        if (const auto found = read.loaded.trace.run.find(key); found != read.loaded.trace.run.end()) {
             const nlohmann::json value = nlohmann::json::parse(found->second, nullptr, false);
             if (!value.is_discarded()) {
                 flatten_into(prefix, value, properties);
@@ -317,7 +254,7 @@ Properties properties_of(const ReadRun& read) {
     if (std::ranges::all_of(hosts, &std::string::empty)) {
         hosts.clear();  // not recorded
     }
-    const std::optional<ProcessFacts> alone = recording_process(read.trace.run);
+    const std::optional<ProcessFacts> alone = recording_process(read.loaded.trace.run);
     properties["processes"] =
         std::to_string(std::max<std::size_t>(alone ? static_cast<std::size_t>(alone->size) : 1, run.processes.size()));
     properties["hosts"] = fmt::format("{}", fmt::join(hosts, ","));
@@ -420,14 +357,14 @@ std::string why_work_differs(const RecordedRun& before, const RecordedRun& after
     return {};
 }
 
-std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_before, const RecordedRun& after,
-                             const TaskShape& shape_after) {
-    if (std::string why = why_work_differs(before, after); !why.empty()) {
+std::string why_tasks_differ(const ComparedRun& before, const ComparedRun& after) {
+    if (std::string why = why_work_differs(before.run, after.run); !why.empty()) {
         return why;
     }
-    if (before.options && after.options) {
-        const PipelineOptions& then = *before.options;
-        const PipelineOptions& now = *after.options;
+    const bool are_known = before.run.options && after.run.options;  // a trace may hold the tasks of one rank alone
+    if (are_known) {
+        const PipelineOptions& then = *before.run.options;
+        const PipelineOptions& now = *after.run.options;
         if (then.balance != now.balance) {
             return fmt::format("the balance was {} and is {}, so that partitions hold other layers",
                                to_string(then.balance), to_string(now.balance));
@@ -437,15 +374,14 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
                                then.replicas, then.chunks, now.replicas, now.chunks);
         }
     }
-    const bool are_known = before.options && after.options;  // a trace may hold the tasks of one rank alone
-    if (!are_known && shape_before.partitions != shape_after.partitions) {
-        return fmt::format("there were {} partitions and are {}", shape_before.partitions, shape_after.partitions);
+    if (!are_known && before.shape.partitions != after.shape.partitions) {
+        return fmt::format("there were {} partitions and are {}", before.shape.partitions, after.shape.partitions);
     }
-    if (!are_known && shape_before.micro_batches != shape_after.micro_batches) {
-        return fmt::format("there were {} micro-batches and are {}", shape_before.micro_batches,
-                           shape_after.micro_batches);
+    if (!are_known && before.shape.micro_batches != after.shape.micro_batches) {
+        return fmt::format("there were {} micro-batches and are {}", before.shape.micro_batches,
+                           after.shape.micro_batches);
     }
-    if (shape_before.splits_backward != shape_after.splits_backward) {
+    if (before.shape.splits_backward != after.shape.splits_backward) {
         return "one run splits its backwards in two, so that a backward is not the same work";
     }
     return {};
@@ -476,20 +412,64 @@ RunFigures figures_of(const RecordedRun& run, const Measured& measured) {
     return figures;
 }
 
-MeanDifference step_difference(const RunFigures& before, const RunFigures& after) {
-    return mean_difference(numbers_of(before.step_times), numbers_of(after.step_times));
+ComparedRun compared_run(const RunTasks& tasks) {
+    const bool is_simulated = tasks.timeline.source == Source::simulated;
+    ComparedRun compared;
+    compared.run = tasks.run;
+    compared.shape = task_shape(tasks.timeline);
+    compared.warnings = about_run(tasks.run.warnings);
+    for (std::vector<std::string>& texts :
+         std::array{load_warnings(tasks.run.load, "the run was recorded"), left_out_warnings(tasks.steps)}) {
+        for (std::string& text : texts) {
+            caution(compared.warnings, std::move(text));
+        }
+    }
+    std::ranges::move(idle_time_warnings(tasks), std::back_inserter(compared.warnings));
+    compared.why_none = tasks.timeline.slices.empty() ? "holds no task of a pipeline" : tasks.steps.why_none;
+    if (!compared.why_none.empty()) {
+        caution(compared.warnings, fmt::format("no step is compared, since this file {}", compared.why_none));
+        return compared;
+    }
+    if (is_simulated) {
+        caution(compared.warnings, "this is a simulation, not a recording: one step without noise");
+    }
+    const RunFigures& figures = compared.figures.emplace(figures_of(tasks.run, tasks.measured()));
+    if (compared.why_no_step_times().empty()) {
+        if (figures.step_times.size() > 1) {
+            compared.step_deviation = Nanoseconds{std::llround(standard_deviation(numbers_of(figures.step_times)))};
+        }
+        if (const std::optional<std::int64_t> batch = known_batch(tasks.run); batch && figures.step_mean.count() > 0) {
+            compared.samples_per_second =
+                static_cast<double>(*batch) * 1e9 / static_cast<double>(figures.step_mean.count());
+        }
+    }
+    return compared;
+}
+
+StepChanges step_changes(const ComparedRun& before, const ComparedRun& after) {
+    StepChanges changes;
+    if (!before.figures || !after.figures) {
+        return changes;
+    }
+    if (before.why_no_step_times().empty() && after.why_no_step_times().empty()) {
+        changes.step = mean_difference(numbers_of(before.figures->step_times), numbers_of(after.figures->step_times));
+    }
+    if (!before.lossy() && !after.lossy()) {
+        changes.bubble = mean_difference(before.figures->bubbles, after.figures->bubbles);
+    }
+    return changes;
 }
 
 TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesystem::path& after) {
-    ReadRun then = read_run(before);
-    ReadRun now = read_run(after);
+    const ReadRun then = read_run(before);
+    const ReadRun now = read_run(after);
     TwoRuns runs;
     runs.differences = differences_of(then, now);
     runs.before = then.compared;
     runs.after = now.compared;
     runs.losses = compare_losses(runs.before.run, runs.after.run);
     if (runs.before.figures && runs.after.figures) {
-        compare_steps_of(runs);
+        runs.changes = step_changes(runs.before, runs.after);
         if (std::string text = update_warning(runs.before.run, runs.after.run); !text.empty()) {
             caution(runs.warnings, std::move(text));
         }

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "analysis/compared_bubbles.h"
+#include "analysis/load_run.h"
 #include "analysis/mean_difference.h"
 #include "analysis/name_join.h"
-#include "analysis/recorded_run.h"
 #include "schedule/backward_half.h"
 
 #include <cstdint>
@@ -31,16 +31,14 @@ bool knows_losses(const RecordedRun& run);
 /// Reason why the steps of two runs do not hold the same work: another model or batch. Empty if they do, as far as the
 /// files say.
 std::string why_work_differs(const RecordedRun& before, const RecordedRun& after);
-/// Reason why tasks of equal keys are not equal work: the above, another balance, other micro-batches, or backwards
-/// that one run splits. Empty if they are.
-std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_before, const RecordedRun& after,
-                             const TaskShape& shape_after);
 
 /// One of the two runs.
 struct ComparedRun {
     std::string name;                           ///< of its file
     RecordedRun run;                            ///< without tasks
     std::optional<RunFigures> figures;          ///< empty if it has no step to compare; a warning says why
+    std::string why_none;                       ///< likewise, as RecordedRun::why_not_simulated
+    TaskShape shape;                            ///< of its tasks
     BubbleReport bubbles;                       ///< of the compared steps
     std::optional<Nanoseconds> step_deviation;  ///< standard deviation of the step times; empty for one step
     std::optional<double> samples_per_second;   ///< in a step of mean length; empty if the batch is not known
@@ -51,6 +49,19 @@ struct ComparedRun {
     /// Why step times and rates are withheld; empty if they are known.
     std::string why_no_step_times() const { return pipescope::why_no_step_times(warnings); }
 };
+/// The run with its figures and all warnings about it, except those about predictions; without name and bubbles.
+ComparedRun compared_run(const RunTasks& tasks);
+/// Reason why tasks of equal keys are not equal work: why_work_differs(), another balance, other micro-batches, or
+/// backwards that one run splits. Empty if they are.
+std::string why_tasks_differ(const ComparedRun& before, const ComparedRun& after);
+
+/// Means over the compared steps, in ns and 0 to 1. Empty if one run withholds them; both if a run has no step to
+/// compare.
+struct StepChanges {
+    std::optional<MeanDifference> step;
+    std::optional<MeanDifference> bubble;
+};
+StepChanges step_changes(const ComparedRun& before, const ComparedRun& after);
 
 /// The tasks of one kind on one partition, in the typical steps (typical_step()).
 struct TaskGroup {
@@ -87,10 +98,7 @@ struct ConfigurationDifference {
 struct TwoRuns {
     ComparedRun before;
     ComparedRun after;
-    /// Means over the compared steps, in ns and 0 to 1. Empty if one run withholds them; both if a run has no step to
-    /// compare.
-    std::optional<MeanDifference> step;
-    std::optional<MeanDifference> bubble;
+    StepChanges changes;
 
     // Tasks of the typical steps.
     std::string why_no_tasks;  ///< empty: tasks are joined by key
@@ -112,8 +120,6 @@ std::string update_warning(const RecordedRun& before, const RecordedRun& after);
 /// run_figures(). Of a layout on a cluster, step times are those of the whole steps, and bubbles and lanes those of the
 /// traced pipelines.
 RunFigures figures_of(const RecordedRun& run, const Measured& measured);
-/// The means of the step times, in ns.
-MeanDifference step_difference(const RunFigures& before, const RunFigures& after);
 /// Throws TraceFormatError for a file that is not a trace, or that has neither tasks nor ranges.
 TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesystem::path& after);
 }  // namespace pipescope

@@ -1,8 +1,5 @@
-#include "analysis/measured_steps.h"
-#include "analysis/recorded_run.h"
-#include "analysis/task_contradictions.h"
+#include "analysis/load_run.h"
 #include "analysis/trace_comparison.h"
-#include "analysis/trace_profile.h"
 #include "base/error.h"
 #include "cli/advice_report.h"
 #include "cli/commands.h"
@@ -13,7 +10,6 @@
 #include "cli/simulated_pipeline.h"
 #include "profiler/profile/profile_file.h"
 #include "schedule/placement.h"
-#include "trace/open_trace.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -161,18 +157,16 @@ ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
 }
 
 /// What `compare` says of the run. `base` has the noise. Without measured tasks, only the run's own warnings.
-RunComparison compared_with(RecordedRun run, const OpenedTrace& trace, const Simulation& base) {
-    std::optional<Simulation> simulation = simulate_run(run, false);
-    if (!simulation || trace.measured.slices.empty()) {
-        return {std::nullopt, 0, run.warnings, {}};
+RunComparison compared_with(LoadedRun& loaded, const Simulation& base) {
+    std::optional<Simulation> simulation = simulate_run(loaded.run, false);
+    if (!simulation || loaded.trace.measured.slices.empty()) {
+        return {std::nullopt, 0, loaded.run.warnings, {}};
     }
     simulation->noise = base.noise;
-    const RunCheck check = check_run(run, trace.measured);
-    return compare_run(run, &*simulation, steps_to_compare(run, check, steps_in_time(trace.measured)), trace.measured,
-                       {}, check);
+    return compare_run(loaded.tasks(), &*simulation);
 }
 
-ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, const OpenedTrace& trace) {
+ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, LoadedRun loaded) {
     for (const CLI::Option* option : given_options(command)) {
         if (!is_named(*option, "memory-limit")) {
             throw UsageError(
@@ -181,7 +175,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
                             shown_name(*option)));
         }
     }
-    const RecordedRun run = recorded_run_to_simulate(trace);
+    const RecordedRun& run = loaded.run;
     if (!run.why_not_simulated.empty()) {
         throw TraceFormatError(flags.files.front() + " " + run.why_not_simulated);
     }
@@ -191,10 +185,10 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
     }
     Advice advice = complete_advice(*run.profile, options);
-    const RunComparison compared = compared_with(run, trace, advice.base);
+    const RunComparison compared = compared_with(loaded, advice.base);
     print_warnings(texts_of(compared.warnings));
     advice.model_error = judged_model_error(compared);
-    if (!advice.model_error && !trace.measured.slices.empty()) {
+    if (!advice.model_error && !loaded.trace.measured.slices.empty()) {
         const std::string why = why_no_bubbles(compared.warnings);
         print_warnings({"the error of the simulation on this run is not known, and no change is judged by it: " +
                         (why.empty() ? "the file " + compared.why_none : why)});
@@ -223,9 +217,9 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
 
 ExitCode advise_command(const AdviseFlags& flags, const CLI::App& command) {
     const JoinedTrace joined(with_files_of_folders(flags.files));
-    const OpenedTrace trace = open_trace(joined.path(), {.tracks = false});
-    return trace.origin == TraceOrigin::profile ? advise_on_profile(flags, command)
-                                                : advise_on_trace(flags, command, trace);
+    LoadedRun loaded = load_run(joined.path());
+    return loaded.run.origin == TraceOrigin::profile ? advise_on_profile(flags, command)
+                                                     : advise_on_trace(flags, command, std::move(loaded));
 }
 }  // namespace
 

@@ -188,8 +188,8 @@ std::string figures_text(const TwoRuns& runs) {
         const auto text = [](const ComparedRun& run, Nanoseconds time) {
             return run.why_no_step_times().empty() ? format_duration(time) : "unknown";
         };
-        table.add_row(
-            {name, text(runs.before, was), text(runs.after, is), runs.step ? change_text(relative(was, is)) : ""});
+        table.add_row({name, text(runs.before, was), text(runs.after, is),
+                       runs.changes.step ? change_text(relative(was, is)) : ""});
     };
     add_step("step time, mean", old_run.step_mean, new_run.step_mean);
     add_step("step time, median", old_run.step_time, new_run.step_time);
@@ -207,7 +207,7 @@ std::string figures_text(const TwoRuns& runs) {
     }
     table.add_row({"bubble fraction, mean", bubble_text(!runs.before.lossy(), old_run.bubble_mean),
                    bubble_text(!runs.after.lossy(), new_run.bubble_mean),
-                   runs.bubble ? format_points(runs.bubble->difference()) : ""});
+                   runs.changes.bubble ? format_points(runs.changes.bubble->difference()) : ""});
     add_lanes(runs, table);
     return table.str();
 }
@@ -325,8 +325,8 @@ std::string configuration_text(const std::vector<ConfigurationDifference>& diffe
 Json two_runs_json(const TwoRuns& runs) {
     Json object{{"before", run_json(runs.before)},
                 {"after", run_json(runs.after)},
-                {"step", step_json(runs.step)},
-                {"bubble", bubble_json(runs.bubble)},
+                {"step", step_json(runs.changes.step)},
+                {"bubble", bubble_json(runs.changes.bubble)},
                 {"joined_by", runs.names                  ? Json("name")
                               : runs.why_no_tasks.empty() ? Json("task")
                                                           : Json(nullptr)},
@@ -378,10 +378,10 @@ std::string two_runs_text(const TwoRuns& runs) {
     };
     text += printable(fmt::format("before: {}, after: {}", steps(runs.before), steps(runs.after))) + "\n";
     if (runs.before.figures && runs.after.figures) {
-        text +=
-            runs.step ? verdict(*runs.step) : "the step times are not compared, since those of a run are not known\n";
+        text += runs.changes.step ? verdict(*runs.changes.step)
+                                  : "the step times are not compared, since those of a run are not known\n";
         text += figures_text(runs) + "\n";
-        text += runs.bubble ? causes_text(runs) : "";
+        text += runs.changes.bubble ? causes_text(runs) : "";
         text += tasks_text(runs);
     }
     if (runs.names) {

@@ -47,75 +47,44 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
         baseline.memory.push_back(track.cut(range, span->statistics.start.count()));
         baseline.peaks.push_back(track.highestIn(range));
     }
-    MeasuredSteps steps = stepsToCompare(before);
-    const Timeline timeline = timelineOf(*before.measured, steps);
-    leave_out_broken(before.check, timeline, steps);
-    if (!steps.why_none.empty()) {
-        throw Error(before.path.toStdString() + " " + steps.why_none);
-    }
-    const std::vector<MemorySample> noMemory;
-    const Measured measured{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(before.run)};
-    baseline.figures = figures_of(before.run, measured);
-    for (std::size_t lane = 0; lane < std::min(before.measuredMemory->size(), baseline.figures.lanes.size()); ++lane) {
-        baseline.figures.lanes[lane].peak_bytes =
-            highestOver((*before.measuredMemory)[lane], *before.measured, baseline.figures.steps);
-    }
-    baseline.typical = typical_step(measured);
-    baseline.whyNoStepTime = before.whyNoStepTime();
-    baseline.whyNoTimesAcrossLanes = before.whyNoTimesAcrossLanes();
-    for (std::string& warning : left_out_warnings(steps)) {
-        baseline.warnings.push_back(std::move(warning));
-    }
-    for (const std::int32_t step : baseline.figures.steps) {
-        if (baseline.whyNoBubble.isEmpty()) {
-            baseline.whyNoBubble = before.whyNoBubble(step);
-        }
-    }
 }
 
 void showSimulated(const TraceDocument& before, Baseline& baseline) {
-    const Timeline timeline = timelineOf(*before.simulated);
-    if (steps_of(timeline).size() != 1 && !before.simulated->overlaps()) {
-        throw Error(before.path.toStdString() +
-                    " is a simulation of a schedule that never drains, which has no single step to compare with; "
-                    "choose another file");
-    }
     baseline.step = before.simulated->steps().front().step;
     baseline.timeline = before.simulated;
     baseline.memory = before.simulatedMemory;
     for (const MemoryTrack& track : baseline.memory) {
         baseline.peaks.push_back(track.empty() ? std::nullopt : std::optional(track.highest()));
     }
-    const std::vector<MemorySample> noMemory;
-    const Measured measured{timeline, noMemory, {baseline.step}, {}, update_of(before.run)};
-    baseline.figures = figures_of(before.run, measured);
-    for (std::size_t lane = 0; lane < std::min(baseline.peaks.size(), baseline.figures.lanes.size()); ++lane) {
-        baseline.figures.lanes[lane].peak_bytes = baseline.peaks[lane];
+}
+
+void addFigures(const QString& path, const RunTasks& tasks, Baseline& baseline) {
+    baseline.compared = compared_run(tasks);
+    if (!baseline.compared.figures) {
+        throw Error(path.toStdString() + " " + baseline.compared.why_none);
     }
-    baseline.typical = typical_step(measured);
-    baseline.warnings.emplace_back("this is a simulation, not a recording: one step without noise");
+    baseline.typical = typical_step(tasks.measured());
+    const std::vector<TraceWarning>& warnings = baseline.compared.warnings;
+    baseline.whyNoBubble = QString::fromStdString(why_no_bubbles(warnings));
+    baseline.whyNoStepTime = QString::fromStdString(why_no_step_times(warnings));
+    baseline.whyNoTimesAcrossLanes = QString::fromStdString(why_no_times_across_lanes(warnings));
 }
 
 void compareRuns(const Baseline& baseline, TraceDocument& document) {
-    MeasuredSteps steps = stepsToCompare(document);
-    const Timeline timeline = timelineOf(*document.measured, steps);
-    leave_out_broken(document.check, timeline, steps);
-    document.whyNoTwins = why_tasks_differ(baseline.run, baseline.shape, document.run, task_shape(timeline));
-    document.comparableSteps = steps.comparable;
-    document.whyNotCompared = steps.why_none;
-    if (!steps.why_none.empty()) {
+    const ComparedTasks own = comparedTasks(document);
+    const RunTasks tasks = runTasks(document, own);
+    const ComparedRun after = compared_run(tasks);
+    document.whyNoTwins = why_tasks_differ(baseline.compared, after);
+    document.comparableSteps = own.steps.comparable;
+    document.whyNotCompared = after.why_none;
+    if (!after.figures) {
         return;
     }
-    const std::vector<MemorySample> noMemory;
-    const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(document.run)};
-    const RunFigures figures = figures_of(document.run, after);
-    document.comparison =
-        compare(after, figures, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
-    addPeaks(document);
-    if (baseline.whyNoStepTime.isEmpty() && document.whyNoStepTime().isEmpty()) {
-        document.stepChange = step_difference(baseline.figures, figures);
-    }
-    document.bubbleChange = mean_difference(baseline.figures.bubbles, figures.bubbles);
+    document.comparison = compare(tasks.measured(), *after.figures, *baseline.compared.figures,
+                                  document.whyNoTwins.empty() ? baseline.typical : Timeline{});
+    const StepChanges changes = step_changes(baseline.compared, after);
+    document.stepChange = changes.step;
+    document.bubbleChange = changes.bubble;
     if (!document.whyNoTwins.empty()) {
         document.comparison->tasks_unmatched = 0;  // none was looked for
         document.comparison->tasks_only_simulated = 0;
@@ -126,22 +95,19 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
 std::shared_ptr<const Baseline> baselineOf(const TraceDocument& before) {
     auto baseline = std::make_shared<Baseline>();
     baseline->path = before.path;
-    baseline->run = before.run;
     if (before.measured) {
         showMeasured(before, *baseline);
+        addFigures(before.path, runTasks(before, comparedTasks(before)), *baseline);
     } else if (before.simulated && !before.simulated->steps().empty()) {
         showSimulated(before, *baseline);
+        const Timeline timeline = timelineOf(*before.simulated);
+        const RunCheck unchecked;
+        const MeasuredSteps steps = whole_steps(before.run, timeline, unchecked);
+        addFigures(before.path, {before.run, unchecked, steps, timeline, peaksOf(before.simulatedMemory)}, *baseline);
     } else {
         throw Error(before.path.toStdString() +
                     " holds no task of a pipeline, so there is no step to compare with; record a run with 'pipescope "
                     "run --trace', or compare ranges by name with 'pipescope compare'");
-    }
-    baseline->shape = task_shape(baseline->typical);
-    std::vector<std::string> warnings = texts_of(before.run.warnings);
-    warnings.insert(warnings.end(), baseline->warnings.begin(), baseline->warnings.end());
-    baseline->warnings = std::move(warnings);
-    for (std::string& warning : load_warnings(before.run.load, "the run was recorded")) {
-        baseline->warnings.push_back(std::move(warning));
     }
     return baseline;
 }
@@ -168,11 +134,11 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
     if (document.complete) {
         compareRuns(*baseline, *changed);
     }
-    std::erase_if(changed->warnings, [](const TraceWarning& warning) { return warning.of_prediction; });
+    changed->warnings = about_run(changed->warnings);
     for (std::string& warning : load_warnings(document.run.load, "the run was recorded")) {
         changed->warnings.push_back({Severity::caution, std::move(warning)});
     }
-    for (const std::string& warning : baseline->warnings) {
+    for (const std::string& warning : texts_of(baseline->compared.warnings)) {
         changed->notes
             << translated("Before (%1): %2").arg(QFileInfo(baseline->path).fileName(), QString::fromStdString(warning));
     }
@@ -184,7 +150,7 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
         changed->notes << translated("Only the earlier run has %1: overlay and difference leave it out.")
                               .arg(missing.join(QStringLiteral(", ")));
     }
-    if (const std::string text = update_warning(baseline->run, document.run); !text.empty()) {
+    if (const std::string text = update_warning(baseline->compared.run, document.run); !text.empty()) {
         changed->notes << QString::fromStdString(text);
     }
     if (!changed->whyNoTwins.empty()) {

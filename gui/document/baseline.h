@@ -5,14 +5,13 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace pipescope {
 /// A run before, with which others are compared. Threading: immutable once created, shared.
 struct Baseline {
     QString path;
-    RecordedRun run;
+    ComparedRun compared;   ///< with figures, of the compared steps
     std::int32_t step = 0;  ///< the typical one, which the timeline shows
     /// That step as the simulated half of a document: from time 0, with its optimizer.
     std::shared_ptr<const TimelineStore> timeline;
@@ -21,10 +20,7 @@ struct Baseline {
     QString whyNoBubble;                      ///< as TraceDocument::whyNoBubble(), for the compared steps
     QString whyNoStepTime;                    ///< as TraceDocument::whyNoStepTime()
     QString whyNoTimesAcrossLanes;            ///< as TraceDocument::whyNoTimesAcrossLanes()
-    RunFigures figures;                       ///< over the compared steps
-    Timeline typical;                         ///< typical_step() of them
-    TaskShape shape;
-    std::vector<std::string> warnings;  ///< about the run
+    Timeline typical;                         ///< typical_step() of the compared steps
 };
 
 /// Cost: about a microsecond per task of the compared steps. Threading: any thread. Throws Error if the document has no

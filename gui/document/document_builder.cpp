@@ -34,7 +34,25 @@ Timeline slicesOf(const TimelineStore& store, const Wanted& wanted) {
     return timeline;
 }
 
-/// -1 if no task has a partition.
+/// False if `stop` was requested, and then no change.
+bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_token& stop) {
+    const StopCheck check([&stop] { return !stop.stop_requested(); });
+    try {
+        add_noise(*document.run.profile, *document.simulation);
+    } catch (const ComputationStopped&) {
+        return false;
+    }
+    document.noiseLeftOut = false;
+    if (document.measured) {
+        simulation.noise = document.simulation->noise;
+        std::vector<TraceWarning> warnings = std::move(document.warnings);
+        compareWith(document, simulation);
+        document.warnings = std::move(warnings);  // with those of the ranges
+    }
+    return true;
+}
+}  // namespace
+
 std::int32_t highestPartition(const TimelineStore& store) {
     std::int32_t highest = -1;
     for (const StoredRow& row : store.rows()) {
@@ -43,25 +61,6 @@ std::int32_t highestPartition(const TimelineStore& store) {
         }
     }
     return highest;
-}
-}  // namespace
-
-std::optional<Bytes> highestOver(const MemoryTrack& track, const TimelineStore& store,
-                                 const std::vector<std::int32_t>& steps) {
-    std::optional<Bytes> highest;
-    for (const std::int32_t step : steps) {
-        const StepSpan* span = store.step(step);
-        highest = std::max(highest, span != nullptr ? track.highestIn(span->range()) : std::nullopt);
-    }
-    return highest;
-}
-
-void addPeaks(TraceDocument& document) {
-    const std::vector<MemoryTrack>& tracks = *document.measuredMemory;
-    std::vector<ComparedLane>& lanes = document.comparison->lanes;
-    for (std::size_t lane = 0; lane < std::min(tracks.size(), lanes.size()); ++lane) {
-        lanes[lane].measured_peak_bytes = highestOver(tracks[lane], *document.measured, document.comparison->steps);
-    }
 }
 
 void addHidden(TraceDocument& document) {
@@ -81,6 +80,15 @@ std::shared_ptr<const TimelineStore> storeOf(const Simulation& simulation) {
                                                  isStaggered ? std::optional(simulation.step) : std::nullopt);
 }
 
+std::optional<Simulation> simulateRun(TraceDocument& document) {
+    const RecordedRun& run = document.run;
+    const bool takesLong =
+        run.profile && run.options && noiseTakesLong(*run.profile, *run.options, kMostForwardsAtOnce);
+    std::optional<Simulation> simulation = simulate_run(document.run, !takesLong);
+    document.noiseLeftOut = takesLong && simulation;
+    return simulation ? std::optional(adopt(std::move(*simulation), document)) : std::nullopt;
+}
+
 Simulation adopt(Simulation simulation, TraceDocument& document) {
     document.simulated = storeOf(simulation);
     if (!simulation.memory_unknown) {
@@ -93,23 +101,23 @@ Simulation adopt(Simulation simulation, TraceDocument& document) {
     return simulation;
 }
 
-bool showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
+void showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
                 const Simulation* simulation) {
     if (stored.slices.empty()) {
-        return true;
+        return;
     }
     if (simulation == nullptr) {
         document.simulated = std::make_shared<const TimelineStore>(stored, one_step_statistics(stored));
         document.simulatedMemory = memoryTracks(memory, document.simulated->lanes().size());
-        return false;
+        return;
     }
     Simulation shown = *simulation;
     const std::optional<TraceWarning> warning = take_stored_tasks(shown, stored, memory);
     if (warning) {
         document.warnings.push_back(*warning);
+        document.noiseLeftOut = false;
     }
     adopt(std::move(shown), document);
-    return !warning;
 }
 
 bool noiseTakesLong(const Profile& profile, const PipelineOptions& options, std::int64_t most) {
@@ -117,21 +125,16 @@ bool noiseTakesLong(const Profile& profile, const PipelineOptions& options, std:
     return has_noise(profile) && options.chunks * partitions > most;
 }
 
-bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_token& stop) {
-    const StopCheck check([&stop] { return !stop.stop_requested(); });
-    try {
-        add_noise(*document.run.profile, *document.simulation);
-    } catch (const ComputationStopped&) {
-        return false;
+void publishWhole(TraceDocument& document, std::optional<Simulation>& simulation, const PublishDocument& publish,
+                  const std::stop_token& stop, std::int64_t mostForwards) {
+    if (document.noiseLeftOut && !stop.stop_requested() &&
+        !noiseTakesLong(*document.run.profile, document.simulation->options, mostForwards)) {
+        document.complete = false;
+        publish(std::make_shared<const TraceDocument>(document));
+        addNoise(document, *simulation, stop);
     }
-    document.noiseLeftOut = false;
-    if (document.measured) {
-        simulation.noise = document.simulation->noise;
-        std::vector<TraceWarning> warnings = std::move(document.warnings);
-        compareWith(document, &simulation);
-        document.warnings = std::move(warnings);  // with those of the ranges
-    }
-    return true;
+    document.complete = true;
+    publish(std::make_shared<const TraceDocument>(document));
 }
 
 namespace {
@@ -375,21 +378,39 @@ Timeline timelineOf(const TimelineStore& store) {
     return slicesOf(store, [](std::uint64_t) { return true; });
 }
 
-void compareWith(TraceDocument& document, const Simulation* simulation) {
+ComparedTasks comparedTasks(const TraceDocument& document) {
+    ComparedTasks compared{stepsToCompare(document), {}};
+    compared.timeline = timelineOf(*document.measured, compared.steps);
+    leave_out_broken(document.check, compared.timeline, compared.steps);
+    return compared;
+}
+
+RunTasks runTasks(const TraceDocument& document, const ComparedTasks& compared) {
+    return {document.run, document.check, compared.steps, compared.timeline, peaksOf(*document.measuredMemory)};
+}
+
+StepPeaks peaksOf(const std::vector<MemoryTrack>& tracks) {
+    return [&tracks](const std::vector<TimeRange>& steps, std::size_t lanes) {
+        std::vector<std::optional<Bytes>> peaks(lanes);
+        for (std::size_t lane = 0; lane < std::min(lanes, tracks.size()); ++lane) {
+            for (const TimeRange& step : steps) {
+                peaks[lane] = std::max(peaks[lane], tracks[lane].highestIn(step));  // none is less than any
+            }
+        }
+        return peaks;
+    };
+}
+
+void compareWith(TraceDocument& document, const std::optional<Simulation>& simulation) {
     if (!document.measured) {
         document.whyNotCompared = nothing_measured(document.run);
         return;
     }
-    warn_of_partition(document.run, highestPartition(*document.measured));
-    const MeasuredSteps steps = stepsToCompare(document);
-    RunComparison compared =
-        compare_run(document.run, simulation, steps, timelineOf(*document.measured, steps), {}, document.check);
+    const ComparedTasks tasks = comparedTasks(document);
+    RunComparison compared = compare_run(runTasks(document, tasks), simulation ? &*simulation : nullptr);
     document.comparison = std::move(compared.comparison);
     document.comparableSteps = compared.comparable;
     document.warnings = std::move(compared.warnings);
     document.whyNotCompared = std::move(compared.why_none);
-    if (document.comparison) {
-        addPeaks(document);
-    }
 }
 }  // namespace pipescope

@@ -1,6 +1,6 @@
 #include "gui/document/document_loader.h"
 
-#include "analysis/trace_profile.h"
+#include "analysis/load_run.h"
 #include "base/stop_check.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
@@ -42,23 +42,27 @@ Profile profileIn(const QString& path, const std::string& json) {
 }
 
 /// Publishes the document of a profile or of another tool's trace.
-void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocument& publish,
-                const std::stop_token& stop, std::int64_t mostForwards) {
+void loadOpened(const QString& path, OpenedTrace opened, const PublishDocument& publish, const std::stop_token& stop,
+                std::int64_t mostForwards) {
     const auto goOn = [&stop] {
         if (stop.stop_requested()) {
             throw ComputationStopped();
         }
     };
     goOn();
+    LoadedRun loaded = load_run(std::move(opened));
+    const OpenedTrace& trace = loaded.trace;
     TraceDocument document;
     document.path = path;
-    document.run = recorded_run_to_simulate(trace);
+    document.run = std::move(loaded.run);
+    document.check = std::move(loaded.check);
     document.warnings = document.run.warnings;
     std::optional<Simulation> simulation;
     if (trace.origin == TraceOrigin::profile) {
         document.run.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
         simulation = simulate(*document.run.profile, defaultScenario(*document.run.profile).options);
         add_lower_bound(*document.run.profile, *simulation);
+        simulation = adopt(std::move(*simulation), document);
         document.run.model = document.run.profile->model;
         document.run.why_not_simulated.clear();
         document.warnings.push_back(
@@ -69,20 +73,11 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
                       formatCount(simulation->lanes.size(), translated("lane"), translated("lanes")))
                  .toStdString()});
     } else {
-        const RecordedRun& run = document.run;
-        document.noiseLeftOut =
-            run.profile && run.options && noiseTakesLong(*run.profile, *run.options, kMostForwardsAtOnce);
-        simulation = simulate_run(document.run, !document.noiseLeftOut);
-    }
-    if (simulation) {
-        simulation = adopt(std::move(*simulation), document);
-    } else {
-        document.noiseLeftOut = false;
+        simulation = simulateRun(document);
     }
     goOn();
     if (trace.measured.slices.empty() || !simulation) {
-        const bool same = showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
-        document.noiseLeftOut = document.noiseLeftOut && same;
+        showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
     }
     if (!trace.measured.slices.empty()) {
         document.measured = std::make_shared<const TimelineStore>(trace.measured, update_of(document.run));
@@ -92,8 +87,7 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
     }
     goOn();
     addHidden(document);
-    checkSteps(document);
-    compareWith(document, simulation ? &*simulation : nullptr);
+    compareWith(document, simulation);
     goOn();
     document.tracks = tracksOf(trace);
     if (document.tracks && hasOnlyTracks(document)) {
@@ -102,13 +96,7 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
     if (!document.measured && !document.simulated && !document.tracks) {
         throw Error(path.toStdString() + " cannot be shown: " + missing_content(trace));
     }
-    if (document.noiseLeftOut && !noiseTakesLong(*document.run.profile, document.simulation->options, mostForwards)) {
-        document.complete = false;
-        publish(std::make_shared<const TraceDocument>(document));
-        addNoise(document, *simulation, stop);
-        document.complete = true;
-    }
-    publish(std::make_shared<const TraceDocument>(std::move(document)));
+    publishWhole(document, simulation, publish, stop, mostForwards);
 }
 }  // namespace
 

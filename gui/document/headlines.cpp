@@ -131,11 +131,11 @@ QString matchedText(const Comparison& comparison) {
 QString runsHeadline(const TraceDocument& document) {
     const Comparison& comparison = *document.comparison;
     const Baseline& before = *document.baseline;
-    const Nanoseconds was = before.figures.step_mean;
+    const Nanoseconds was = before.compared.figures->step_mean;
     const Nanoseconds is = comparison.measured_step_mean;
     QString line = translated("%1, and %2 before: step time %3 after, %4 before (%5)")
                        .arg(comparedSteps(document))
-                       .arg(before.figures.steps.size())
+                       .arg(before.compared.figures->steps.size())
                        .arg(formatDuration(is.count()), formatDuration(was.count()),
                             formatShareChange(static_cast<double>(is.count()) / static_cast<double>(was.count()) - 1));
     if (document.stepChange && document.stepChange->noise_is_known) {
@@ -143,9 +143,10 @@ QString runsHeadline(const TraceDocument& document) {
                                                      : translated(", within the noise of the steps");
     }
     if (document.whyNoBubble().isEmpty() && before.whyNoBubble.isEmpty()) {
-        line += translated("  ·  bubble %1 after, %2 before (%3)")
-                    .arg(formatShare(comparison.measured_bubble_mean), formatShare(before.figures.bubble_mean),
-                         formatPoints(comparison.measured_bubble_mean, before.figures.bubble_mean));
+        line +=
+            translated("  ·  bubble %1 after, %2 before (%3)")
+                .arg(formatShare(comparison.measured_bubble_mean), formatShare(before.compared.figures->bubble_mean),
+                     formatPoints(comparison.measured_bubble_mean, before.compared.figures->bubble_mean));
         if (document.bubbleChange && document.bubbleChange->noise_is_known) {
             line += document.bubbleChange->exceeds_noise() ? translated(", more than the noise")
                                                            : translated(", within the noise");
@@ -167,18 +168,18 @@ void addPipeline(QStringList& figures, const RecordedRun& run, Nanoseconds step)
 /// The line above the timeline of the run before.
 QString baselineHeadline(const Baseline& before) {
     QStringList parts{QFileInfo(before.path).fileName()};
-    if (!before.run.model.empty()) {
-        parts << QString::fromStdString(before.run.model);
+    if (!before.compared.run.model.empty()) {
+        parts << QString::fromStdString(before.compared.run.model);
     }
     const StepStatistics& pipeline = before.timeline->steps().front().statistics;
-    const Nanoseconds step = pipeline.step_time() + after_pipeline(before.run);
+    const Nanoseconds step = pipeline.step_time() + after_pipeline(before.compared.run);
     QStringList shown = figures(step, pipeline.bubble_fraction, before.whyNoBubble, before.whyNoStepTime);
     parts << translated("step %1").arg(before.step);
     if (!before.whyNoStepTime.isEmpty()) {
         return (parts << shown).join(kPartSeparator);
     }
-    addPipeline(shown, before.run, step);
-    parts << shown << brief(throughputOf(before.run, pipeline.step_time(), before.step));
+    addPipeline(shown, before.compared.run, step);
+    parts << shown << brief(throughputOf(before.compared.run, pipeline.step_time(), before.step));
     return parts.join(kPartSeparator);
 }
 

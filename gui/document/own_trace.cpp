@@ -33,7 +33,7 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop,
     constexpr std::size_t kSmall = 100'000;
     readHead();
     tasks_.readFor(tasks_.rows() > 10 * kSmall ? kFirstPartOfLarge : kFirstPart);
-    const bool small = tasks_.finished() && tasks_.size() <= kSmall && !noiseFollows_;
+    const bool small = tasks_.finished() && tasks_.size() <= kSmall && !document_.noiseLeftOut;
     if (!tasks_.finished()) {
         if (tasks_.size() > 0) {  // the first tasks may all be simulated
             publish(firstPart());
@@ -53,23 +53,17 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop,
     }
     readMemory();
     if (!stop.stop_requested()) {
-        compareWith(document_, simulation_ ? &*simulation_ : nullptr);
+        compareWith(document_, simulation_);
     }
     if (!small) {
         publish(std::make_shared<const TraceDocument>(document_));
     }
     readRanges(stop);
     requireContent(stop);
-    if (noiseFollows_ && !stop.stop_requested() &&
-        !noiseTakesLong(*document_.run.profile, document_.simulation->options, mostForwards)) {
-        publish(std::make_shared<const TraceDocument>(document_));
-        addNoise(stop);
-    }
     if (!small) {
         returnFreeMemory();
     }
-    document_.complete = true;
-    publish(std::make_shared<const TraceDocument>(document_));
+    publishWhole(document_, simulation_, publish, stop, mostForwards);
 }
 
 std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& stop) {
@@ -89,7 +83,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     takeTasks();
     readNewMemory();
     if (!stop.stop_requested()) {
-        compareWith(document_, simulation_ ? &*simulation_ : nullptr);
+        compareWith(document_, simulation_);
     }
     document_.kernels = before.kernels;
     document_.tracks = before.tracks;
@@ -107,22 +101,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
 void OwnTrace::readHead() {
     document_.run = recorded_run(reader_.head());
     document_.warnings = document_.run.warnings;
-    simulateRun();
-}
-
-void OwnTrace::simulateRun() {
-    const RecordedRun& run = document_.run;
-    noiseFollows_ = run.profile && run.options && noiseTakesLong(*run.profile, *run.options, kMostForwardsAtOnce);
-    if (std::optional<Simulation> simulation = simulate_run(document_.run, !noiseFollows_)) {
-        simulation_ = adopt(std::move(*simulation), document_);
-    } else {
-        noiseFollows_ = false;
-    }
-    document_.noiseLeftOut = noiseFollows_;
-}
-
-void OwnTrace::addNoise(const std::stop_token& stop) {
-    noiseFollows_ = !pipescope::addNoise(document_, *simulation_, stop);
+    simulation_ = simulateRun(document_);
 }
 
 std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
@@ -139,6 +118,7 @@ void OwnTrace::takeTasks() {
     } else {
         checkSteps(document_);
         simulateAnotherProgram();
+        warn_of_partition(document_.run, highestPartition(*document_.measured));
     }
     addHidden(document_);
 }
@@ -147,12 +127,11 @@ void OwnTrace::simulateAnotherProgram() {
     if (!document_.run.of_another_program || document_.run.profile) {
         return;
     }
-    MeasuredSteps steps = stepsToCompare(document_);
-    const Timeline timeline = timelineOf(*document_.measured, steps);
-    leave_out_broken(document_.check, timeline, steps);
-    take_measured_profile(document_.run, timeline, steps);
+    const ComparedTasks tasks = comparedTasks(document_);
+    take_measured_profile(document_.run, tasks.timeline, tasks.steps);
+    checkSteps(document_);  // the measured pipeline says which steps are whole
     document_.warnings = document_.run.warnings;
-    simulateRun();
+    simulation_ = simulateRun(document_);
 }
 
 void OwnTrace::readRanges(const std::stop_token& stop) {
@@ -180,8 +159,7 @@ void OwnTrace::requireContent(const std::stop_token& stop) {
 void OwnTrace::readSimulated() {
     const Timeline stored = reader_.timeline(Source::simulated);
     const std::vector<MemorySample> memory = stored.slices.empty() ? std::vector<MemorySample>{} : reader_.memory();
-    noiseFollows_ = showStored(document_, stored, memory, simulation_ ? &*simulation_ : nullptr) && noiseFollows_;
-    document_.noiseLeftOut = noiseFollows_;
+    showStored(document_, stored, memory, simulation_ ? &*simulation_ : nullptr);
 }
 
 void OwnTrace::readMemory() {

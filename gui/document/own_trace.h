@@ -24,10 +24,6 @@ public:
 
 private:
     void readHead();
-    /// Without noise, if that takes long.
-    void simulateRun();
-    /// Adds the noise that simulateRun() left out, and what follows from it.
-    void addNoise(const std::stop_token& stop);
     std::shared_ptr<const TraceDocument> firstPart() const;
     /// Call once all measured tasks, if any, are read.
     void takeTasks();
@@ -44,8 +40,7 @@ private:
     std::vector<LaneInfo> lanes_;
     TaskLoading tasks_;
     TraceDocument document_;
-    std::optional<Simulation> simulation_;
-    bool noiseFollows_ = false;  // simulation_ is without noise so far
+    std::optional<Simulation> simulation_;  // what document_ lacks of its simulation
     // For a growing trace.
     std::vector<MemoryTrack> memory_;
     std::int64_t lastSample_ = 0;

@@ -354,14 +354,11 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
     if (!document.measured || !simulated.runs()) {
         return std::nullopt;
     }
-    MeasuredSteps steps = stepsToCompare(document);
-    const Timeline timeline = timelineOf(*document.measured, steps);
-    leave_out_broken(document.check, timeline, steps);
+    const ComparedTasks tasks = comparedTasks(document);
     Simulation simulation = simulated.simulation;
     simulation.timeline = timelineOf(*simulated.timeline);
-    const std::vector<MemorySample> noMemory;  // measured memory is in the recorded comparison
     try {
-        return compare({timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(document.run)}, simulation);
+        return compare(runTasks(document, tasks).measured(), simulation);
     } catch (const Error&) {
         return std::nullopt;  // no step can be compared
     }

@@ -44,7 +44,7 @@ const char* phrase(BubbleCause cause) {
 
 std::shared_ptr<const TaskGraph> simulatedGraph(const TraceDocument& document) {
     if (document.baseline) {
-        return document.baseline->run.graph;
+        return document.baseline->compared.run.graph;
     }
     return document.run.profile && document.simulation
                ? pipeline_graph_of(*document.run.profile, document.simulation->options)
@@ -53,7 +53,7 @@ std::shared_ptr<const TaskGraph> simulatedGraph(const TraceDocument& document) {
 
 Sends simulatedSends(const TraceDocument& document) {
     if (document.baseline) {
-        return sends_of(document.baseline->run);
+        return sends_of(document.baseline->compared.run);
     }
     return document.simulation ? document.simulation->options.hardware.link.sends : Sends::overlapped;
 }
@@ -325,8 +325,9 @@ std::int64_t onTimeWithin(const TraceDocument& document, std::int32_t step) {
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     const Nanoseconds share{span != nullptr ? span->statistics.step_time().count() / kPart : 0};
     const Nanoseconds own = clock_bound(document.run.processes).value_or(Nanoseconds{0});
-    const Nanoseconds before =
-        document.baseline ? clock_bound(document.baseline->run.processes).value_or(Nanoseconds{0}) : Nanoseconds{0};
+    const Nanoseconds before = document.baseline
+                                   ? clock_bound(document.baseline->compared.run.processes).value_or(Nanoseconds{0})
+                                   : Nanoseconds{0};
     return std::max({share, own, before}).count();
 }
 

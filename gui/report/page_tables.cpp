@@ -103,8 +103,8 @@ PageTable configuration(const TraceDocument& document) {
     add(translated("Model"), document.run.model.empty() ? unknownValue() : modelOf(document));
     if (document.baseline) {
         add(translated("Earlier run"), QFileInfo(document.baseline->path).fileName());
-        for (const auto& [name, run] :
-             {std::pair(translated("after"), &document.run), {translated("before"), &document.baseline->run}}) {
+        for (const auto& [name, run] : {std::pair(translated("after"), &document.run),
+                                        {translated("before"), &document.baseline->compared.run}}) {
             if (run->options) {
                 add(translated("Pipeline %1").arg(name),
                     translated("%1, balance %2, %3, checkpoint %4, %5")
@@ -205,7 +205,7 @@ std::vector<Rate> ratesOf(const Throughput& throughput) {
 
 /// Rates of the judged steps. In the other column are those of the simulation, or of the run before.
 void addRates(const TraceDocument& document, const JudgedStep& judged, PageTable& table) {
-    const Throughput other = document.baseline     ? throughputOf(document.baseline->run, judged.simulated)
+    const Throughput other = document.baseline     ? throughputOf(document.baseline->compared.run, judged.simulated)
                              : document.simulation ? throughputOf(document.run, *document.simulation, judged.simulated)
                                                    : Throughput{};
     const std::vector<Rate> others = ratesOf(other);
@@ -435,7 +435,7 @@ PageTable figuresTable(const TraceDocument& document, std::int32_t step) {
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back(
         {translated("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
-         document.baseline ? orUnknown(document.baseline->figures.wall_step_time, duration) : unknownValue(),
+         document.baseline ? orUnknown(document.baseline->compared.figures->wall_step_time, duration) : unknownValue(),
          unknownValue()});
     if (stepKnown && otherKnown) {
         addRates(document, judged, table);

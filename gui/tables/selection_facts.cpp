@@ -496,7 +496,7 @@ void FactsBuilder::addRates(const Both<std::int64_t>& step) {
         rates.measured = throughputOf(document_.run, Nanoseconds{*step.measured}, step_);
     }
     if (step.simulated && document_.baseline) {
-        const RecordedRun& before = document_.baseline->run;
+        const RecordedRun& before = document_.baseline->compared.run;
         rates.simulated = throughputOf(before, Nanoseconds{*step.simulated} - after_pipeline(before));
     } else if (step.simulated && document_.simulation) {
         rates.simulated = throughputOf(document_.run, *document_.simulation, Nanoseconds{*step.simulated});
@@ -558,7 +558,7 @@ void FactsBuilder::addLanes() {
 SelectionFacts FactsBuilder::ofStep() {
     facts_.ofWholeStep = true;
     facts_.title = document_.measured ? translated("Step %1").arg(step_) : translated("Simulated step");
-    const RecordedRun& drawn = document_.baseline ? document_.baseline->run : document_.run;
+    const RecordedRun& drawn = document_.baseline ? document_.baseline->compared.run : document_.run;
     Both<std::int64_t> length;  // with what follows the pipeline
     Both<double> bubble;
     if (const StepSpan* span = document_.measured ? document_.measured->step(step_) : nullptr) {

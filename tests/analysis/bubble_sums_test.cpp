@@ -112,8 +112,7 @@ TEST(BubbleSums, AreThoseOfAPeriodIfStepsOverlap) {
             ASSERT_NE(each.cause, BubbleCause::finished) << "lanes go on with the next step";
         }
         // As a recording of the same steps, it has the simulated figures, and each task its twin.
-        const std::vector<MemorySample> memory;
-        const Measured measured{simulation.timeline, memory, {simulation.step}, {}, Update::staggered};
+        const Measured measured{simulation.timeline, {}, {simulation.step}, {}, Update::staggered};
         const Comparison comparison = compare(measured, simulation);
         ASSERT_EQ(comparison.measured_step_time, simulation.step_time);
         ASSERT_EQ(comparison.step_error, 0);

@@ -40,7 +40,7 @@ protected:
             {{step, TaskKind::optimizer, -1, -1, -1}, LaneId{0}, at(Nanoseconds{20'000}), at(Nanoseconds{25'000}), 0});
     }
     Comparison of(std::vector<std::int32_t> steps) const {
-        return compare({timeline_, memory_, std::move(steps), {}}, simulation_);
+        return compare({timeline_, peaks_of(memory_), std::move(steps), {}}, simulation_);
     }
 
     Simulation simulation_;
@@ -182,7 +182,7 @@ TEST_F(Compare, ReadsPeaksFromTheStepsComparedOnly) {
 
 // Steps of 10, 11 and 12 us: the typical step has the durations of the second.
 TEST_F(Compare, TakesTheTypicalStepOfAnotherRunForTheSimulatedOne) {
-    const Measured before{timeline_, memory_, {0, 1, 2}, {}};
+    const Measured before{timeline_, peaks_of(memory_), {0, 1, 2}, {}};
     const Timeline typical = typical_step(before);
     EXPECT_EQ(typical.slices.size(), simulation_.timeline.slices.size()) << "without the optimizer";
     for (const Slice& slice : typical.slices) {
@@ -196,21 +196,21 @@ TEST_F(Compare, TakesTheTypicalStepOfAnotherRunForTheSimulatedOne) {
     EXPECT_TRUE(same.judged().is_mean);
     EXPECT_EQ(same.tasks_unmatched, 0);
     EXPECT_TRUE(same.worst.empty()) << "no task differs from itself";
-    const Measured last{timeline_, memory_, {2}, {}};
+    const Measured last{timeline_, peaks_of(memory_), {2}, {}};
     const Comparison later = compare(last, run_figures(last), figures, typical);
     EXPECT_NEAR(later.step_error, 11.0 / 12 - 1, 1e-12);
     EXPECT_EQ(later.lanes.at(0).simulated_busy.count(), 7'700);
     EXPECT_EQ(later.lanes.at(0).measured_busy.count(), 8'400);
     EXPECT_EQ(later.worst.front().measured.count(), 2'400);
     EXPECT_EQ(later.worst.front().simulated.count(), 2'200);
-    const Timeline of_two = typical_step({timeline_, memory_, {0, 1}, {}});
+    const Timeline of_two = typical_step({timeline_, peaks_of(memory_), {0, 1}, {}});
     const auto backward =
         std::ranges::find(of_two.slices, TaskKind::backward, [](const Slice& slice) { return slice.key.kind; });
     EXPECT_EQ(backward->duration().count(), 2'200) << "of two, the longer";
 }
 
 TEST_F(Compare, TakesTheFiguresOfBothRunsAsTheyAreGiven) {
-    const Measured run{timeline_, memory_, {0, 1, 2}, {}};
+    const Measured run{timeline_, peaks_of(memory_), {0, 1, 2}, {}};
     RunFigures longer = run_figures(run);  // as those of a layout, whose step goes on after the traced pipeline
     longer.step_time += Nanoseconds{9'000};
     longer.step_mean += Nanoseconds{9'000};

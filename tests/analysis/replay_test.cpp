@@ -250,8 +250,7 @@ TEST(Replay, HoldsForEveryScheduleWithSkipsAndCopies) {
         }
         options.hardware.link = {1, 7};
         const Simulation simulation = simulate(profile, options);
-        const std::vector<MemorySample> memory;
-        const auto replayed = replay({simulation.timeline, memory, {0}, {}}, profile, options);
+        const auto replayed = replay({simulation.timeline, {}, {0}, {}}, profile, options);
         ASSERT_TRUE(replayed) << to_string(schedule);
         EXPECT_EQ(replayed->error, 0) << to_string(schedule);
         EXPECT_EQ(replayed->with_gaps_error, 0) << to_string(schedule);

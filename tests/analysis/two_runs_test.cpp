@@ -112,9 +112,9 @@ std::vector<std::string> texts_of_differences(const TwoRuns& runs) {
 
 TEST_F(CompareTwoRuns, FindsNothingBetweenARunAndItself) {
     const TwoRuns runs = compared(sample_of(), sample_of());
-    EXPECT_EQ(runs.step->difference(), 0);
-    EXPECT_FALSE(runs.step->exceeds_noise());
-    EXPECT_EQ(runs.bubble->difference(), 0);
+    EXPECT_EQ(runs.changes.step->difference(), 0);
+    EXPECT_FALSE(runs.changes.step->exceeds_noise());
+    EXPECT_EQ(runs.changes.bubble->difference(), 0);
     EXPECT_GT(runs.tasks_matched, 0);
     EXPECT_EQ(runs.tasks_only_before + runs.tasks_only_after, 0);
     EXPECT_THAT(runs.differences, IsEmpty());
@@ -172,15 +172,15 @@ TEST_F(CompareTwoRuns, FindsTheExactFactorInRandomRuns) {
         const std::filesystem::path other = write("other", after);
 
         const TwoRuns same = compare_two_runs(one, one);
-        ASSERT_TRUE(same.step) << trial;
-        EXPECT_EQ(same.step->difference(), 0);
+        ASSERT_TRUE(same.changes.step) << trial;
+        EXPECT_EQ(same.changes.step->difference(), 0);
         EXPECT_EQ(same.tasks_only_before + same.tasks_only_after, 0);
 
         const TwoRuns slower = compare_two_runs(one, other);
         ASSERT_GT(slower.tasks_matched, 0) << slower.why_no_tasks;
         EXPECT_EQ(slower.tasks_only_before + slower.tasks_only_after, 0);
-        EXPECT_EQ(slower.step->after, 3 * slower.step->before);
-        EXPECT_NEAR(slower.bubble->difference(), 0, 1e-12);
+        EXPECT_EQ(slower.changes.step->after, 3 * slower.changes.step->before);
+        EXPECT_NEAR(slower.changes.bubble->difference(), 0, 1e-12);
         std::int64_t tasks = 0;
         for (const TaskGroup& group : slower.groups) {
             EXPECT_EQ(group.after, 3 * group.before);
@@ -192,7 +192,7 @@ TEST_F(CompareTwoRuns, FindsTheExactFactorInRandomRuns) {
         }
 
         const TwoRuns faster = compare_two_runs(other, one);
-        EXPECT_EQ(faster.step->difference(), -slower.step->difference());
+        EXPECT_EQ(faster.changes.step->difference(), -slower.changes.step->difference());
         EXPECT_EQ(faster.tasks_matched, slower.tasks_matched);
         ASSERT_EQ(faster.groups.size(), slower.groups.size());
         for (std::size_t k = 0; k < faster.groups.size(); ++k) {
@@ -226,10 +226,10 @@ TEST_F(CompareTwoRuns, NamesTheTaskThatChanged) {
 
 TEST_F(CompareTwoRuns, SetsTheChangeAgainstTheNoiseOfTheSteps) {
     const TwoRuns same_noise = compared(sample_of({.steps = 6}), sample_of({.steps = 6, .forward_ns = 10'010'000}));
-    EXPECT_TRUE(same_noise.step->noise_is_known);
-    EXPECT_FALSE(same_noise.step->exceeds_noise()) << "a thousandth, and steps vary by more";
-    EXPECT_TRUE(compared(sample_of(), sample_of({.forward_ns = 20'000'000})).step->exceeds_noise());
-    EXPECT_FALSE(compared(sample_of({.steps = 1}), sample_of({.forward_ns = 20'000'000})).step->noise_is_known);
+    EXPECT_TRUE(same_noise.changes.step->noise_is_known);
+    EXPECT_FALSE(same_noise.changes.step->exceeds_noise()) << "a thousandth, and steps vary by more";
+    EXPECT_TRUE(compared(sample_of(), sample_of({.forward_ns = 20'000'000})).changes.step->exceeds_noise());
+    EXPECT_FALSE(compared(sample_of({.steps = 1}), sample_of({.forward_ns = 20'000'000})).changes.step->noise_is_known);
 }
 
 TEST_F(CompareTwoRuns, ComparesNoTasksOfAnotherBalanceButSumsByKind) {
@@ -241,7 +241,7 @@ TEST_F(CompareTwoRuns, ComparesNoTasksOfAnotherBalanceButSumsByKind) {
     EXPECT_THAT(runs.worst, IsEmpty());
     EXPECT_EQ(runs.tasks_matched, 0);
     EXPECT_THAT(runs.kinds, Contains(Field(&TaskGroup::kind, TaskKind::forward)));
-    EXPECT_TRUE(runs.step);
+    EXPECT_TRUE(runs.changes.step);
     EXPECT_EQ(runs.before.figures->lanes.size(), 2U);
     EXPECT_EQ(runs.after.figures->lanes.size(), 3U);
     EXPECT_THAT(texts_of(runs.warnings), Contains(HasSubstr("tasks are not compared one by one")));
@@ -374,8 +374,8 @@ TEST_F(CompareTwoRuns, WithholdsBubblesIfOneRunLostRanges) {
     const TwoRuns runs = compared(sample_of(), lossy);
     EXPECT_FALSE(runs.before.lossy());
     EXPECT_TRUE(runs.after.lossy());
-    EXPECT_TRUE(runs.step);
-    EXPECT_FALSE(runs.bubble);
+    EXPECT_TRUE(runs.changes.step);
+    EXPECT_FALSE(runs.changes.bubble);
 }
 
 TEST_F(CompareTwoRuns, GivesPeaksOfRunsThatRecordedMemory) {
@@ -392,7 +392,7 @@ TEST_F(CompareTwoRuns, TakesASimulationAsARunOfOneStep) {
     const std::filesystem::path simulated = folder_ / "simulated.sqlite";
     writeSimulatedTrace(simulated);
     const TwoRuns runs = compare_two_runs(simulated, write("after", sample_of()));
-    EXPECT_FALSE(runs.step->noise_is_known);
+    EXPECT_FALSE(runs.changes.step->noise_is_known);
     EXPECT_GT(runs.tasks_matched, 0);
     EXPECT_EQ(runs.tasks_only_before + runs.tasks_only_after, 0);
     EXPECT_THAT(texts_of(runs.before.warnings), Contains(HasSubstr("this is a simulation")));
@@ -543,7 +543,7 @@ TEST_F(CompareTwoRuns, DoesNotJudgeStepsOfOneRankAlone) {
     process.lanes = {LaneId{1}};
     alone.process = to_json(process);
     const TwoRuns runs = compared(sample_of(), alone);
-    EXPECT_FALSE(runs.step);
+    EXPECT_FALSE(runs.changes.step);
     EXPECT_TRUE(runs.before.samples_per_second);
     EXPECT_FALSE(runs.after.samples_per_second);
     EXPECT_FALSE(runs.after.step_deviation);

@@ -1,5 +1,4 @@
-#include "analysis/measured_steps.h"
-#include "analysis/recorded_run.h"
+#include "analysis/load_run.h"
 #include "analysis/trace_comparison.h"
 #include "analysis/two_runs.h"
 #include "cli/joined_trace.h"
@@ -11,7 +10,6 @@
 #include "python/src/core/python_function.h"
 #include "python/src/json_text.h"
 #include "simulator/option_texts.h"
-#include "trace/open_trace.h"
 
 #include <Python.h>
 #include <nlohmann/json.hpp>
@@ -61,20 +59,20 @@ Json arguments_json(const PipelineOptions& options) {
     return object;
 }
 
-Json steps_json(const RecordedRun& run, const OpenedTrace& trace) {
-    const RunCheck check = check_run(run, trace.measured);
+Json steps_json(const LoadedRun& loaded) {
+    const Timeline& measured = loaded.trace.measured;
     Json steps = Json::array();
-    for (const std::int32_t number : steps_of(trace.measured)) {
+    for (const std::int32_t number : steps_of(measured)) {
         if (number < 0) {
             continue;  // forwards outside of training
         }
-        const StepStatistics statistics = step_statistics(trace.measured, number);
+        const StepStatistics statistics = step_statistics(measured, number);
         Json step{{"step", number},
                   {"start_ns", statistics.start.count()},
                   {"end_ns", statistics.end.count()},
                   {"bubble_fraction", statistics.bubble_fraction},
-                  {"whole", !check.faults.contains(number)}};
-        if (const StepRecord* record = run.record_of(number)) {
+                  {"whole", !loaded.check.faults.contains(number)}};
+        if (const StepRecord* record = loaded.run.record_of(number)) {
             step["wall_step_ns"] = (record->wall_end - record->wall_start).count();
             step["training_loss"] = record->training_loss;
             step["warmup"] = record->warmup;
@@ -90,21 +88,23 @@ using ReadTrace = std::tuple<std::string, std::vector<PythonBytes>, std::optiona
                              TaskColumns, MemoryColumns>;
 
 ReadTrace read_trace(const Paths& paths, const std::string& rules) {
-    OpenedTrace trace;
+    LoadedRun loaded;
     Json facts;
     const Paths files = with_files_of_folders(paths);
     {
         const std::lock_guard lock(joining);
         const JoinedTrace joined(files, rules);
-        trace = open_trace(joined.path(), {.tracks = false});
+        loaded = load_run(joined.path());
         facts["name"] = joined.name();
     }
-    const RecordedRun run = recorded_run(trace);
+    const RecordedRun& run = loaded.run;
+    OpenedTrace& trace = loaded.trace;
     facts["origin"] = run.source;
     facts["model"] = run.model;
-    facts["steps"] = steps_json(run, trace);
-    facts["options"] = run.options ? arguments_json(*run.options) : Json(nullptr);
-    facts["warnings"] = texts_of(run.warnings);
+    facts["steps"] = steps_json(loaded);
+    const bool are_recorded = run.options && !run.of_another_program;
+    facts["options"] = are_recorded ? arguments_json(*run.options) : Json(nullptr);
+    facts["warnings"] = texts_of(about_run(run.warnings));
     facts["dropped"] = trace.dropped();
     std::vector<PythonBytes> names;
     for (const std::string& file : files) {

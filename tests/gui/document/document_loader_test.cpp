@@ -201,7 +201,7 @@ TEST(DocumentLoader, SaysThatOnlyOneRunsStepsIncludeTheUpdate) {
     auto staggered = std::make_shared<Baseline>(*baselineOf(*document));
     EXPECT_THAT(withBaseline(*document, staggered)->messages().join(QLatin1Char('\n')).toStdString(),
                 Not(HasSubstr("include the update")));
-    staggered->run.options->update = Update::staggered;
+    staggered->compared.run.options->update = Update::staggered;
     EXPECT_THAT(withBaseline(*document, staggered)->messages().join(QLatin1Char('\n')).toStdString(),
                 HasSubstr("steps of the run before include the update of the parameters"));
 }
@@ -403,7 +403,7 @@ TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
     const auto after = withBaseline(*load("after_cluster.sqlite"), baselineOf(*document));
     EXPECT_THAT(simulatedHeadline(*after, 1).toStdString(),
                 HasSubstr("step time " + formatDuration(whole.count()).toStdString() + ", its pipeline "));
-    EXPECT_EQ(after->baseline->figures.step_mean, whole);
+    EXPECT_EQ(after->baseline->compared.figures->step_mean, whole);
     const Throughput found = throughputOf(document->run, *document->simulation, whole);
     EXPECT_NEAR(*found.tflops, step.tflops_per_device().value() * 16, 1e-6 * *found.tflops);
     EXPECT_NEAR(*found.utilization, step.tflops_per_device().value() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
@@ -577,7 +577,8 @@ std::string messagesOf(const TraceDocument& document) {
 TEST(DocumentLoader, TellsASimulationFromAnEarlierRun) {
     const auto simulated = loadTrace(simulatedTrace("earlier.sqlite"));
     const std::shared_ptr<const Baseline> before = baselineOf(*simulated);
-    EXPECT_THAT(before->warnings, ::testing::Contains(::testing::HasSubstr("this is a simulation, not a recording")));
+    EXPECT_THAT(texts_of(before->compared.warnings),
+                ::testing::Contains(::testing::HasSubstr("this is a simulation, not a recording")));
     EXPECT_THAT(thrown<Error>([&] { withBaseline(*simulated, before); }),
                 ::testing::HasSubstr("give the simulation as the earlier run"));
 }

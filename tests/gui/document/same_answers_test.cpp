@@ -1,7 +1,10 @@
 // `pipescope compare` and the viewer say the same of one file, however odd it is: the same figures, the same warnings,
 // or the same reason why there is nothing to compare.
 #include "analysis/trace_comparison.h"
+#include "analysis/two_runs.h"
 #include "cli/reports.h"
+#include "cluster/step_parts.h"
+#include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/step_analysis.h"
 #include "profiler/profile/profile_file.h"
@@ -312,6 +315,98 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
         }
     }
 }
+
+/// Two runs, before and after a change.
+struct TwoFiles {
+    std::string name;
+    std::function<void(const fs::path&)> before;
+    std::function<void(const fs::path&)> after;
+
+    friend std::ostream& operator<<(std::ostream& out, const TwoFiles& files) { return out << files.name; }
+};
+
+/// A run of a layout on a cluster, whose tasks take so many times their time.
+std::function<void(const fs::path&)> layout(int times) {
+    return [=](const fs::path& path) {
+        writeClusterTrace(path);
+        SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+            .exec("UPDATE PIPESCOPE_TASK SET source = 'measured', start = start * " + std::to_string(times) +
+                  ", end = end * " + std::to_string(times));
+    };
+}
+
+const SampleRun kSlower{.forward_ns = 20'000'000};
+const std::vector<TwoFiles> kPairs{
+    {"Slower", sample(), sample({}, kSlower)},
+    {"OfOneStep", sample(), sample("DELETE FROM PIPESCOPE_STEP WHERE step = 2")},
+    {"OfAnotherBalance", sample(), sample({}, {.partitions = 3})},
+    {"LossyBefore", sample(kLose + "('nvtx', 1, 100, 7, 0, 0)"), sample({}, kSlower)},
+    {"LaneMissingAfter", sample(), sample("DELETE FROM PIPESCOPE_TASK WHERE lane = 1")},
+    {"OddSteps", sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind = 'forward'"), sample({}, kSlower)},
+    {"OverlapsBefore",
+     sample("UPDATE PIPESCOPE_TASK SET start = start - 5000000 WHERE kind = 'backward' AND microBatch = 0 AND "
+            "partition = 1"),
+     sample()},
+    {"OfAnotherProgram", sample(kOfAnotherProgram), sample(kOfAnotherProgram, kSlower)},
+    {"SimulationBefore", [](const fs::path& path) { writeSimulatedTrace(path); }, sample()},
+    {"LayoutsOnAClusterSlower", layout(1), layout(2)},
+    {"LayoutsOnAClusterFaster", layout(3), layout(2)}};
+
+class SameAnswersOnTwoRuns : public testing::TestWithParam<TwoFiles> {};
+
+TEST_P(SameAnswersOnTwoRuns, OfCompareAndTheViewer) {
+    const fs::path before = temporaryPath("before_" + GetParam().name);
+    const fs::path after = temporaryPath("after_" + GetParam().name);
+    GetParam().before(before);
+    GetParam().after(after);
+    const TwoRuns compared = compare_two_runs(before, after);
+    const auto load = [](const fs::path& path) { return loadTrace(QString::fromStdString(path.string())); };
+    const auto viewed = withBaseline(*load(after), baselineOf(*load(before)));
+    const auto expect_same = [](const std::optional<MeanDifference>& own, const std::optional<MeanDifference>& other) {
+        ASSERT_EQ(own.has_value(), other.has_value());
+        if (own) {
+            EXPECT_EQ(own->before, other->before);
+            EXPECT_EQ(own->after, other->after);
+            EXPECT_EQ(own->exceeds_noise(), other->exceeds_noise());
+        }
+    };
+    expect_same(viewed->stepChange, compared.changes.step);
+    expect_same(viewed->bubbleChange, compared.changes.bubble);
+    EXPECT_EQ(viewed->whyNoTwins, compared.why_no_tasks);
+    EXPECT_EQ(viewed->whyNoBubble().isEmpty(), !compared.after.lossy());
+    EXPECT_EQ(viewed->baseline->whyNoBubble.isEmpty(), !compared.before.lossy());
+    const std::string notes = viewed->notes.join(u'\n').toStdString();
+    for (const std::string& warning : texts_of(compared.before.warnings)) {
+        EXPECT_THAT(notes, HasSubstr(warning));
+    }
+    ASSERT_TRUE(compared.before.figures && compared.after.figures && viewed->comparison);
+    const Comparison& comparison = *viewed->comparison;
+    EXPECT_EQ(comparison.steps, compared.after.figures->steps);
+    EXPECT_EQ(comparison.measured_step_mean, compared.after.figures->step_mean);
+    EXPECT_EQ(comparison.simulated_step_mean, compared.before.figures->step_mean);
+    if (compared.changes.step) {
+        const double change = compared.changes.step->before / compared.changes.step->after - 1;
+        EXPECT_NEAR(comparison.step_error, change, 1e-9) << "a layout's step is the whole one, on both sides";
+    }
+    for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
+        const auto peak_in = [lane](const ComparedRun& run) {
+            return lane < run.figures->lanes.size() ? run.figures->lanes[lane].peak_bytes : std::nullopt;
+        };
+        EXPECT_EQ(comparison.lanes[lane].measured_peak_bytes, peak_in(compared.after)) << lane;
+        EXPECT_EQ(comparison.lanes[lane].simulated_peak_bytes, peak_in(compared.before)) << lane;
+    }
+    const auto differences = [](const std::vector<ComparedTask>& worst) {
+        std::vector<std::int64_t> all;
+        for (const ComparedTask& each : worst) {
+            all.push_back((each.measured - each.simulated).count());
+        }
+        return all;
+    };
+    EXPECT_EQ(differences(comparison.worst), differences(compared.worst));
+}
+
+INSTANTIATE_TEST_SUITE_P(Changed, SameAnswersOnTwoRuns, testing::ValuesIn(kPairs),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(SameAnswersToDamage, OfCompareAndTheViewer) {
     const fs::path path = temporaryPath("damaged_values.sqlite");
