@@ -1,13 +1,13 @@
 #include "cli/cluster_plan_command.h"
 
+#include "answers/reports.h"
+#include "answers/text_table.h"
+#include "answers/units.h"
 #include "base/error.h"
 #include "base/number_ranges.h"
 #include "cli/layout_flags.h"
 #include "cli/progress_bar.h"
-#include "cli/reports.h"
 #include "cli/stop_signals.h"
-#include "cli/text_table.h"
-#include "cli/units.h"
 #include "profiler/profile/profile_file.h"
 #include "simulator/plan/planner.h"
 

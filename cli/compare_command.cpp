@@ -1,12 +1,12 @@
 #include "analysis/trace_comparison.h"
 #include "analysis/two_runs.h"
+#include "answers/reports.h"
+#include "answers/two_runs_report.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "cli/reports.h"
-#include "cli/two_runs_report.h"
 
 #include <fmt/format.h>
 

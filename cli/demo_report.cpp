@@ -1,8 +1,8 @@
 #include "cli/demo_report.h"
 
+#include "answers/or_null.h"
+#include "answers/units.h"
 #include "base/printable.h"
-#include "cli/or_null.h"
-#include "cli/units.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

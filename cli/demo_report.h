@@ -1,8 +1,8 @@
 #pragma once
 
+#include "answers/reports.h"
+#include "answers/text_table.h"
 #include "base/machine_load.h"
-#include "cli/reports.h"
-#include "cli/text_table.h"
 
 #include <nlohmann/json_fwd.hpp>
 

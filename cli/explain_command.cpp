@@ -1,3 +1,4 @@
+#include "answers/reports.h"
 #include "base/error.h"
 #include "base/number_ranges.h"
 #include "cli/cluster_plan_command.h"
@@ -5,7 +6,6 @@
 #include "cli/layout_flags.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "cli/reports.h"
 #include "cli/stop_signals.h"
 #include "cluster/language_model.h"
 #include "schedule/schedules.h"

@@ -1,9 +1,9 @@
+#include "answers/reports.h"
+#include "answers/units.h"
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "cli/reports.h"
-#include "cli/units.h"
 #include "trace/store/trace_reader.h"
 #include "trace/store/trace_schema.h"
 

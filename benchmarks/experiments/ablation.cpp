@@ -1,11 +1,11 @@
 #include "benchmarks/experiments/ablation.h"
 
+#include "answers/text_table.h"
+#include "answers/units.h"
 #include "base/error.h"
 #include "base/sample_statistics.h"
 #include "cli/stop_signals.h"
-#include "cli/text_table.h"
 #include "cli/torch/training.h"
-#include "cli/units.h"
 
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+#include "answers/reports.h"
 #include "base/error.h"
 #include "base/number_ranges.h"
 #include "base/quantities.h"
@@ -6,7 +7,6 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
-#include "cli/reports.h"
 #include "cli/stop_signals.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/training.h"

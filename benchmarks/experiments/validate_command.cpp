@@ -1,4 +1,5 @@
 #include "analysis/trace_warnings.h"
+#include "answers/reports.h"
 #include "base/error.h"
 #include "base/quantities.h"
 #include "benchmarks/experiments/experiment_commands.h"
@@ -7,7 +8,6 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
-#include "cli/reports.h"
 #include "cli/stop_signals.h"
 #include "cli/torch/emulated_demo_profile.h"
 #include "cli/torch/self_profile.h"

@@ -1,9 +1,9 @@
 #include "benchmarks/experiments/validation_report.h"
 
-#include "cli/or_null.h"
-#include "cli/reports.h"
-#include "cli/text_table.h"
-#include "cli/units.h"
+#include "answers/or_null.h"
+#include "answers/reports.h"
+#include "answers/text_table.h"
+#include "answers/units.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
+#include "answers/reports.h"
+#include "answers/text_table.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "cli/reports.h"
-#include "cli/text_table.h"
 #include "cli/torch/torch_program.h"
 #include "models/zoo.h"
 

@@ -2,7 +2,7 @@
 // or the same reason why there is nothing to compare.
 #include "analysis/trace_comparison.h"
 #include "analysis/two_runs.h"
-#include "cli/reports.h"
+#include "answers/reports.h"
 #include "cluster/step_parts.h"
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"

@@ -1,8 +1,8 @@
-#include "cli/advice_report.h"
+#include "answers/advice_report.h"
 
-#include "cli/reports.h"
-#include "cli/text_table.h"
-#include "cli/units.h"
+#include "answers/reports.h"
+#include "answers/text_table.h"
+#include "answers/units.h"
 #include "simulator/memory/memory_fit.h"
 
 #include <fmt/format.h>

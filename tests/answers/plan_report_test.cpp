@@ -1,4 +1,4 @@
-#include "cli/plan_report.h"
+#include "answers/plan_report.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "cli/reports.h"
+#include "answers/reports.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -1,11 +1,11 @@
-#include "cli/two_runs_report.h"
+#include "answers/two_runs_report.h"
 
+#include "answers/or_null.h"
+#include "answers/reports.h"
+#include "answers/text_table.h"
+#include "answers/units.h"
 #include "base/printable.h"
 #include "base/quantities.h"
-#include "cli/or_null.h"
-#include "cli/reports.h"
-#include "cli/text_table.h"
-#include "cli/units.h"
 #include "trace/store/process_json.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-#include "cli/reports.h"
+#include "answers/reports.h"
 
+#include "answers/or_null.h"
+#include "answers/text_table.h"
+#include "answers/units.h"
 #include "base/printable.h"
-#include "cli/or_null.h"
-#include "cli/text_table.h"
-#include "cli/units.h"
 #include "simulator/memory/memory_fit.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "cli/text_table.h"
+#include "answers/text_table.h"
 
 #include "base/error.h"
 #include "base/printable.h"

@@ -1,4 +1,4 @@
-#include "cli/units.h"
+#include "answers/units.h"
 
 #include <fmt/format.h>
 
