@@ -172,11 +172,11 @@ Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
 void leave_room(NodeGroup& group, const PipelineFlags& pipeline) {
     const Hardware& hardware = pipeline.options.hardware;
     if (!hardware.memory_limits.empty()) {
-        throw UsageError(memory_limit_text(hardware) +
+        throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) +
                          " with --cluster; a layout's devices have one limit; give one size, such as 72GiB");
     }
     if (hardware.memory_limit && *hardware.memory_limit < 1) {
-        throw UsageError(memory_limit_text(hardware) +
+        throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) +
                          " with --cluster; tensors need some memory; give a size, such as 72GiB");
     }
     if (pipeline.headroom) {

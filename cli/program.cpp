@@ -284,12 +284,13 @@ int Program::run(int argc, const char* const* argv) {
     try {
         arguments_ = plain_arguments({argv + std::min(argc, 1), argv + argc});
         return parse_and_act();
-    } catch (const OptionError& error) {
-        return report(ExitCode::usage, std::string("--") + error.what());
     } catch (const UsageError& error) {
-        return report(ExitCode::usage, error.what());
+        return report(ExitCode::usage, error.message(OptionNames::command_line));
     } catch (const Interrupted& error) {
         return report(stop_exit_code(), error.what());
+    } catch (const Error& error) {
+        return report(ExitCode::failure,
+                      lacks_memory(error) ? out_of_memory(error) : error.message(OptionNames::command_line));
     } catch (const std::exception& error) {
         return report(ExitCode::failure, lacks_memory(error) ? out_of_memory(error) : error.what());
     } catch (...) {

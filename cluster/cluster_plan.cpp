@@ -657,9 +657,10 @@ void refuse_schedules(const PlannedModel& model, const Cluster& cluster, Cluster
     };
     std::vector<Size> sizes = sizes_of(cluster, request, model.blocks);
     if (!names.empty() && std::ranges::any_of(sizes, has_layouts)) {
-        throw UsageError("--schedule is " + names + ", which no layout of the model on " + devices_text(request) +
-                         " of the cluster with a batch of " + std::to_string(request.layout.batch) + " can run" +
-                         needs + "; change --schedule, --devices or --batch");
+        throw UsageError(option_name("schedule") + " is " + names + ", which no layout of the model on " +
+                         devices_text(request) + " of the cluster with a batch of " +
+                         std::to_string(request.layout.batch) + " can run" + needs + "; change " +
+                         option_name("schedule") + ", " + option_name("devices") + " or " + option_name("batch"));
     }
 }
 
@@ -796,11 +797,11 @@ std::string closest_text(const PlannedModel& model, const Cluster& cluster, cons
 ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                      std::vector<std::string> left_out) {
     if (request.layout.batch < 1) {
-        throw UsageError("--batch is " + std::to_string(request.layout.batch) +
+        throw UsageError(option_name("batch") + " is " + std::to_string(request.layout.batch) +
                          "; a step has at least 1 sample; correct it");
     }
     if (request.layout.batch > kMostSamples) {
-        throw UsageError("--batch is " + std::to_string(request.layout.batch) +
+        throw UsageError(option_name("batch") + " is " + std::to_string(request.layout.batch) +
                          "; a batch has at most 2^40 samples; use a smaller one");
     }
     std::int64_t devices = 0;
@@ -809,11 +810,12 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     }
     for (const NumberRange& range : request.devices) {
         if (range.first > devices) {
-            throw UsageError("--devices has " + std::to_string(range.first) + "; the cluster has " +
+            throw UsageError(option_name("devices") + " has " + std::to_string(range.first) + "; the cluster has " +
                              std::to_string(devices) + "; ask for fewer");
         }
         if (range.first < 1 || range.last < range.first) {
-            throw UsageError("--devices has " + std::to_string(range.first) + ".." + std::to_string(range.last) +
+            throw UsageError(option_name("devices") + " has " + std::to_string(range.first) + ".." +
+                             std::to_string(range.last) +
                              "; a range begins with 1 or more, the smaller number first; correct it");
         }
     }
@@ -858,7 +860,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
             "no layout of the model fits " + devices_text(request) + " of the cluster with a batch of " +
             std::to_string(request.layout.batch) +
             "; replicas divide the batch, tensor-parallel ranks the heads, and devices need a rate for the dtype, " +
-            request.layout.dtype + without + "; change --devices, --batch or --dtype");
+            request.layout.dtype + without + "; change " + option_name("devices") + ", " + option_name("batch") +
+            " or " + option_name("dtype"));
     }
     // The largest numbers of devices take longest, so they come first.
     std::vector<std::size_t> order(sizes.size());
@@ -923,8 +926,10 @@ std::string to_string(ClusterGoal goal) {
 }
 
 ClusterGoal parse_cluster_goal(std::string_view name) {
-    return parse_name<ClusterGoal>(name, {ClusterGoal::step, ClusterGoal::cost, ClusterGoal::time},
-                                   "--rank-by is '" + std::string(name) + "' with --cluster", "leave it out for step");
+    return parse_name<ClusterGoal>(
+        name, {ClusterGoal::step, ClusterGoal::cost, ClusterGoal::time},
+        option_name("rank-by") + " is '" + std::string(name) + "' with " + option_name("cluster"),
+        "leave it out for step");
 }
 
 Cluster with_types(Cluster cluster, const std::string& names) {
@@ -932,16 +937,16 @@ Cluster with_types(Cluster cluster, const std::string& names) {
         return cluster;
     }
     std::vector<NodeGroup> named;
-    for (const std::string& name : parse_list(names, "--device-types")) {
+    for (const std::string& name : parse_list(names, option_name("device-types"))) {
         if (const std::size_t colon = name.rfind(':'); colon != std::string::npos && colon > 0) {
-            throw UsageError("--device-types has " + name +
+            throw UsageError(option_name("device-types") + " has " + name +
                              " with a number of lanes; a plan finds these itself; write it as " +
                              name.substr(0, colon));
         }
         const PipelineParts part = parse_pipeline_parts(name, cluster, 1);
         if (std::ranges::count(named, part.front().group->device.name,
                                [](const NodeGroup& each) { return each.device.name; }) > 0) {
-            throw UsageError("--device-types names " + part.front().group->device.name +
+            throw UsageError(option_name("device-types") + " names " + part.front().group->device.name +
                              " twice; each type counts once; leave one out");
         }
         named.push_back(*part.front().group);

@@ -284,8 +284,10 @@ std::string to_string(Recompute recompute) {
 }
 
 Recompute parse_recompute(std::string_view name) {
-    return parse_name<Recompute>(name, {Recompute::none, Recompute::selective, Recompute::full},
-                                 "--recompute is '" + printable(name) + "' with --cluster", "leave it out for none");
+    return parse_name<Recompute>(
+        name, {Recompute::none, Recompute::selective, Recompute::full},
+        option_name("recompute") + " is '" + printable(name) + "' with " + option_name("cluster"),
+        "leave it out for none");
 }
 
 BlockActivations block_activations(const LanguageModel& model, BlockKind kind, double samples, int tensor,

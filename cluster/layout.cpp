@@ -14,13 +14,13 @@
 namespace pipescope {
 namespace {
 [[noreturn]] void refuse(const std::string& value, const std::string& rule, const std::string& remedy) {
-    const bool is_option = value.starts_with("--");
+    const bool is_option = value.starts_with(kOptionBegin);
     throw UsageError((is_option ? "" : "layout ") + value + "; " + rule + "; " + remedy);
 }
 
 void check_count(const char* name, std::int64_t count) {
     if (count < 1) {
-        refuse(std::string(name) + " is " + std::to_string(count), "each count is at least 1", "correct it");
+        refuse(option_name(name) + " is " + std::to_string(count), "each count is at least 1", "correct it");
     }
 }
 }  // namespace
@@ -62,7 +62,8 @@ std::string to_string(TokenDispatch dispatch) {
 
 TokenDispatch parse_token_dispatch(std::string_view name) {
     return parse_name<TokenDispatch>(name, {TokenDispatch::expert, TokenDispatch::node},
-                                     "--token-dispatch is '" + printable(name) + "'", "leave it out for expert");
+                                     option_name("token-dispatch") + " is '" + printable(name) + "'",
+                                     "leave it out for expert");
 }
 
 std::string to_string(Cuts cuts) {
@@ -74,7 +75,7 @@ std::string to_string(Cuts cuts) {
 }
 
 Cuts parse_cuts(std::string_view name) {
-    return parse_name<Cuts>(name, {Cuts::even, Cuts::quickest}, "--cuts is '" + printable(name) + "'",
+    return parse_name<Cuts>(name, {Cuts::even, Cuts::quickest}, option_name("cuts") + " is '" + printable(name) + "'",
                             "leave it out for even");
 }
 
@@ -113,15 +114,16 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
         known += (known.empty() ? "" : ", ") + group.device.name;
     }
     const auto refuse_types = [&](const std::string& rule) {
-        throw UsageError(
-            (text.empty() ? "--device-types is missing; " : "--device-types is '" + printable(text) + "'; ") + rule +
-            "; name one of " + known + ", or several with their numbers of lanes, in order, such as A100:4,V100:4");
+        throw UsageError((text.empty() ? option_name("device-types") + " is missing; "
+                                       : option_name("device-types") + " is '" + printable(text) + "'; ") +
+                         rule + "; name one of " + known +
+                         ", or several with their numbers of lanes, in order, such as A100:4,V100:4");
     };
     if (text.empty()) {
         refuse_types("the cluster has several types");
     }
     PipelineParts parts;
-    for (const std::string& item : parse_list(text, "--device-types")) {
+    for (const std::string& item : parse_list(text, option_name("device-types"))) {
         const std::size_t colon = std::min(item.find(':'), item.size());
         const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
         const auto group = std::ranges::find_if(cluster.groups, [&](const NodeGroup& each) {
@@ -132,7 +134,7 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
         }
         int own = lanes;
         if (colon < item.size()) {
-            own = parse_number<int>(text, item.substr(colon + 1), "--device-types", "A100:4,V100:4");
+            own = parse_number<int>(text, item.substr(colon + 1), option_name("device-types"), "A100:4,V100:4");
         }
         if (own < 1) {
             refuse_types("a type has one lane or more");
@@ -143,14 +145,14 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 }
 
 void check_layout(const Layout& layout, const PipelineParts& parts) {
-    check_count("--partitions", layout.pipeline);
-    check_count("--data-parallel", layout.data);
-    check_count("--tensor-parallel", layout.tensor);
-    check_count("--context-parallel", layout.context);
-    check_count("--expert-parallel", layout.expert);
-    check_count("--interleave", layout.interleave);
-    check_count("--micro-batch-size", layout.micro_batch_size);
-    check_count("--batch", layout.batch);
+    check_count("partitions", layout.pipeline);
+    check_count("data-parallel", layout.data);
+    check_count("tensor-parallel", layout.tensor);
+    check_count("context-parallel", layout.context);
+    check_count("expert-parallel", layout.expert);
+    check_count("interleave", layout.interleave);
+    check_count("micro-batch-size", layout.micro_batch_size);
+    check_count("batch", layout.batch);
     constexpr std::int64_t kMostPartitionsOfAll = 4096;
     if (static_cast<std::int64_t>(layout.pipeline) * layout.interleave > kMostPartitionsOfAll) {
         refuse(to_string(layout) + " has more than 4096 partitions", "a pipeline has at most that many",
@@ -180,40 +182,42 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
                "the pipeline has " + std::to_string(layout.pipeline), "let the lanes of the types add up to it");
     }
     if (layout.micro_batch_size > kMostSamples) {
-        refuse("--micro-batch-size is " + std::to_string(layout.micro_batch_size),
+        refuse(option_name("micro-batch-size") + " is " + std::to_string(layout.micro_batch_size),
                "a micro-batch has at most 2^40 samples", "use a smaller one");
     }
     if (layout.batch > kMostSamples) {
-        refuse("--batch is " + std::to_string(layout.batch), "a batch has at most 2^40 samples", "use a smaller one");
+        refuse(option_name("batch") + " is " + std::to_string(layout.batch), "a batch has at most 2^40 samples",
+               "use a smaller one");
     }
     if (layout.batch % layout.data != 0 || layout.batch / layout.data % layout.micro_batch_size != 0) {
-        refuse("--batch is " + std::to_string(layout.batch),
+        refuse(option_name("batch") + " is " + std::to_string(layout.batch),
                "it must be a multiple of replicas times micro-batch size, " + std::to_string(layout.data) + " x " +
                    std::to_string(layout.micro_batch_size),
                "change one of the three");
     }
     if (layout.weight_copies().ranks > 1 && !is_synchronous(schedule_of(layout))) {
-        refuse((layout.data > 1 ? "--data-parallel is " + std::to_string(layout.data)
-                                : "--context-parallel is " + std::to_string(layout.context)) +
-                   " with --schedule " + to_string(schedule_of(layout)),
+        refuse((layout.data > 1 ? option_name("data-parallel") + " is " + std::to_string(layout.data)
+                                : option_name("context-parallel") + " is " + std::to_string(layout.context)) +
+                   " with " + option_name("schedule") + " " + to_string(schedule_of(layout)),
                "that schedule never drains, and sums of gradients in every period are not simulated",
                "leave one of both out");
     }
     if (layout.stage_devices() % layout.expert != 0) {
-        refuse("--expert-parallel is " + std::to_string(layout.expert),
+        refuse(option_name("expert-parallel") + " is " + std::to_string(layout.expert),
                "it must divide the devices of a lane, the product of those of data, context and tensor parallelism, " +
                    std::to_string(layout.stage_devices()),
                "use another number");
     }
     if (layout.zero < 0 || layout.zero > 3) {
-        refuse("--zero is " + std::to_string(layout.zero), "ZeRO has stages 0 to 3", "correct it");
+        refuse(option_name("zero") + " is " + std::to_string(layout.zero), "ZeRO has stages 0 to 3", "correct it");
     }
     if (layout.gradient_bytes != 2 && layout.gradient_bytes != 4 && layout.gradient_bytes != 8) {
-        refuse("--gradient-bytes is " + std::to_string(layout.gradient_bytes), "a gradient takes 2, 4 or 8 bytes",
-               "correct it");
+        refuse(option_name("gradient-bytes") + " is " + std::to_string(layout.gradient_bytes),
+               "a gradient takes 2, 4 or 8 bytes", "correct it");
     }
     if (layout.gradient_bucket < 0) {
-        refuse("--gradient-bucket is " + std::to_string(layout.gradient_bucket), "it counts bytes", "use 0 for none");
+        refuse(option_name("gradient-bucket") + " is " + std::to_string(layout.gradient_bucket), "it counts bytes",
+               "use 0 for none");
     }
     if (layout.sequence_parallel && layout.tensor == 1) {
         refuse("has sequence parallelism with one tensor-parallel rank", "such ranks split the tokens among them",
@@ -226,14 +230,14 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     }
     if (layout.interleave == 1 && layout.pipeline > 1 && !runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic && schedule_of(layout).file() == nullptr) {
-        refuse("--interleave is 1 with schedule " + to_string(schedule_of(layout)),
-               "that schedule runs several partitions a lane", "use --interleave 2");
+        refuse(option_name("interleave") + " is 1 with schedule " + to_string(schedule_of(layout)),
+               "that schedule runs several partitions a lane", "use " + option_name("interleave") + " 2");
     }
     if (layout.interleave > 1 && runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic) {
-        refuse(
-            "--interleave is " + std::to_string(layout.interleave) + " with schedule " + to_string(schedule_of(layout)),
-            "that schedule runs one partition per lane", "use interleaved, or leave one of both out");
+        refuse(option_name("interleave") + " is " + std::to_string(layout.interleave) + " with schedule " +
+                   to_string(schedule_of(layout)),
+               "that schedule runs one partition per lane", "use interleaved, or leave one of both out");
     }
 }
 
@@ -257,7 +261,8 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout) {
 
 void check_dispatch(const LanguageModel& model, const Layout& layout) {
     if (layout.dispatch != TokenDispatch::expert && model.experts == 0) {
-        refuse("--token-dispatch is " + to_string(layout.dispatch), "the model has no experts", "leave it out");
+        refuse(option_name("token-dispatch") + " is " + to_string(layout.dispatch), "the model has no experts",
+               "leave it out");
     }
 }
 
@@ -266,7 +271,7 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     check_layer_flops(model, layout);
     const auto check = [&](const char* name, std::int64_t number) {
         if (number % layout.tensor != 0) {
-            refuse("--tensor-parallel is " + std::to_string(layout.tensor),
+            refuse(option_name("tensor-parallel") + " is " + std::to_string(layout.tensor),
                    "it must divide the model's " + std::string(name) + ", " + std::to_string(number),
                    "use another number of ranks");
         }
@@ -287,19 +292,20 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     if (layout.context > 1) {
         const std::int64_t pieces = 2LL * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
         if (model.attention != Attention::flash) {
-            refuse("--context-parallel is " + std::to_string(layout.context) + " with standard attention",
-                   "keys and values of other devices come one after the other, which only flash attention can take",
-                   "add attention=flash to the model");
+            refuse(
+                option_name("context-parallel") + " is " + std::to_string(layout.context) + " with standard attention",
+                "keys and values of other devices come one after the other, which only flash attention can take",
+                "add attention=flash to the model");
         }
         if (model.sequence % pieces != 0) {
-            refuse("--context-parallel is " + std::to_string(layout.context),
+            refuse(option_name("context-parallel") + " is " + std::to_string(layout.context),
                    "each device has two parts of a sample's tokens, so that " + std::to_string(pieces) +
                        " must divide the model's sequence, " + std::to_string(model.sequence),
                    "use another number of devices");
         }
     }
     if (layout.expert > 1 && (model.experts == 0 || model.experts % layout.expert != 0)) {
-        refuse("--expert-parallel is " + std::to_string(layout.expert),
+        refuse(option_name("expert-parallel") + " is " + std::to_string(layout.expert),
                model.experts == 0 ? "the model has no experts"
                                   : "it must divide the model's experts, " + std::to_string(model.experts),
                "use another number, or leave it out");
@@ -307,7 +313,7 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     check_dispatch(model, layout);
     if (model.experts > 0 && layout.tensor > 1 && !layout.sequence_parallel) {
         refuse("has " + std::to_string(layout.tensor) + " tensor-parallel devices without sequence parallelism",
-               "experts need it, so that each device sends its own tokens", "add --sequence-parallel");
+               "experts need it, so that each device sends its own tokens", "add " + option_name("sequence-parallel"));
     }
     const std::int64_t partitions = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
     if (partitions > model.layers) {

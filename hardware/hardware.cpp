@@ -14,8 +14,8 @@ namespace pipescope {
 namespace {
 void check_speed(double speed, std::size_t lane) {
     if (!(speed > 0) || !std::isfinite(speed)) {
-        throw OptionError("speed: the speed of lane " + std::to_string(lane) + " is " + shortest(speed) +
-                          "; a speed is a number above 0, 1 being the profiled device; correct it");
+        throw UsageError(option_name("speed") + ": the speed of lane " + std::to_string(lane) + " is " +
+                         shortest(speed) + "; a speed is a number above 0, 1 being the profiled device; correct it");
     }
 }
 
@@ -35,19 +35,21 @@ void check_times(const Link& link) {
         return;
     }
     if (link.bytes_per_second != 0 || link.latency_ns != 0) {
-        throw OptionError(
-            "links: measured times of messages are given with a link bandwidth or latency; the times hold both; "
+        throw UsageError(
+            option_name("links") +
+            ": measured times of messages are given with a link bandwidth or latency; the times hold both; "
             "leave out one or the other");
     }
     if (link.times.size() == 1) {
-        throw OptionError("links: the time of one size is given; at least two give a bandwidth; measure another size");
+        throw UsageError(option_name("links") +
+                         ": the time of one size is given; at least two give a bandwidth; measure another size");
     }
     for (std::size_t k = 0; k < link.times.size(); ++k) {
         const auto& [bytes, ns, exchange_ns] = link.times[k];
         constexpr const char* kRule = "0 or more and not below that of a smaller message; measure again";
         const auto refuse = [k](const std::string& key, const std::string& value, const std::string& rule) {
-            throw OptionError("links: times[" + std::to_string(k) + "]." + key + " is " + value + "; it must be " +
-                              rule);
+            throw UsageError(option_name("links") + ": times[" + std::to_string(k) + "]." + key + " is " + value +
+                             "; it must be " + rule);
         };
         if (bytes < 0 || (k > 0 && bytes <= link.times[k - 1].bytes)) {
             refuse("bytes", std::to_string(bytes), "0 or more and above the size before; sort the sizes");
@@ -215,8 +217,8 @@ double Link::exchange_ns(double bytes) const {
 void check_hardware(const Hardware& hardware, int lanes) {
     for_each_list(hardware, [lanes](const char* option, const auto& values) {
         if (!values.empty() && values.size() != static_cast<std::size_t>(lanes)) {
-            throw OptionError(option + (" names " + counted(values.size(), "lane", "lanes")) + "; the pipeline has " +
-                              std::to_string(lanes) + "; give one for each lane, or none");
+            throw UsageError(option_name(option) + " names " + counted(values.size(), "lane", "lanes") +
+                             "; the pipeline has " + std::to_string(lanes) + "; give one for each lane, or none");
         }
     });
     for (std::size_t lane = 0; lane < hardware.speeds.size(); ++lane) {
@@ -233,15 +235,15 @@ void check_hardware(const Hardware& hardware, int lanes) {
 
 void check_processes(int processes) {
     if (processes < 1) {
-        throw OptionError("processes is " + std::to_string(processes) +
-                          "; at least one process runs the lanes; leave it out for one");
+        throw UsageError(option_name("processes") + " is " + std::to_string(processes) +
+                         "; at least one process runs the lanes; leave it out for one");
     }
 }
 
 void check_cores(int cores) {
     if (cores < 0) {
-        throw OptionError("cores is " + std::to_string(cores) +
-                          "; it counts cores; use 0 for one for each lane on the host");
+        throw UsageError(option_name("cores") + " is " + std::to_string(cores) +
+                         "; it counts cores; use 0 for one for each lane on the host");
     }
 }
 
@@ -301,18 +303,18 @@ std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes) {
 
 std::string memory_limit_text(const Hardware& hardware) {
     if (hardware.memory_limits.empty()) {
-        return "--memory-limit is " + format_bytes(*hardware.memory_limit);
+        return format_bytes(*hardware.memory_limit);
     }
     std::string text;
     for (const Bytes limit : memory_limits_of(hardware, static_cast<int>(hardware.memory_limits.size()))) {
-        text += (text.empty() ? "--memory-limit is " : ", ") + format_bytes(limit);
+        text += (text.empty() ? "" : ", ") + format_bytes(limit);
     }
     return text;
 }
 
 void check_memory_known(const Profile& profile, const Hardware& hardware) {
     if (profile.memory_unknown && (hardware.memory_limit || !hardware.memory_limits.empty())) {
-        throw UsageError(memory_limit_text(hardware) +
+        throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) +
                          ", but the profile was measured from a trace that does not say what the layers hold; leave "
                          "the limit out, or profile the model with 'pipescope profile MODEL'");
     }

@@ -146,8 +146,7 @@ const Link& link_between(const Hardware& hardware, LaneId a, LaneId b);
 const Link& replica_link_of(const Hardware& hardware, LaneId lane);
 /// Limits of the first `lanes` lanes; empty if there is no limit.
 std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes);
-/// "--memory-limit is 16.00 GiB" or "--memory-limit is 16.00 GiB, 8.00 GiB", for messages. Precondition: there is a
-/// limit.
+/// "16.00 GiB", or "16.00 GiB, 8.00 GiB" of lanes that differ, for messages. Precondition: there is a limit.
 std::string memory_limit_text(const Hardware& hardware);
 /// The number of lanes that the hardware describes one by one; empty if all lanes are alike. If lists differ in length,
 /// the shortest counts.

@@ -11,7 +11,7 @@
 
 namespace pipescope {
 /// The times of a links file (docs/links-format.md). Throws ProfileError whose message starts with the path of the
-/// fault, and OptionError for times that no link can have (check_link()).
+/// fault, and UsageError for times that no link can have (check_link()).
 std::vector<LinkTime> parse_links(std::string_view json);
 /// The list `times` of such a file, or of another that holds one; `path` is its own. Checks the form of each entry
 /// only. Throws ProfileError.

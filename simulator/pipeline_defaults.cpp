@@ -22,10 +22,11 @@ std::vector<Assumption> assume(PipelineOptions& options, const Profile& profile,
     const std::vector<std::string>& devices = hardware.devices;
     const bool any_on_host = std::ranges::find(devices, kHost) != devices.end();
     if (given.cores && !any_on_host) {
-        throw UsageError("--cores is " + std::to_string(hardware.host_cores) +
+        throw UsageError(option_name("cores") + " is " + std::to_string(hardware.host_cores) +
                          ", and no lane is on cpu; only lanes on cpu share cores; " +
-                         (given.device_types ? "leave out --device-types" : "name cpu in --devices, such as cpu,cpu") +
-                         ", or leave out --cores");
+                         (given.device_types ? "leave out " + option_name("device-types")
+                                             : "name cpu in " + option_name("devices") + ", such as cpu,cpu") +
+                         ", or leave out " + option_name("cores"));
     }
     if (any_on_host && !given.cores && profile.host_cores > 0) {
         hardware.host_cores = profile.host_cores;

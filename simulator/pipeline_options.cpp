@@ -116,35 +116,34 @@ void check_master_weights(const PipelineOptions& options, const std::string& dty
 
 void check_replicas(const PipelineOptions& options) {
     if (options.weight_copies < 0) {
-        throw OptionError("weight copies are " + std::to_string(options.weight_copies) +
-                          "; they count devices; use 0 for one of each replica");
+        throw UsageError("weight copies are " + std::to_string(options.weight_copies) +
+                         "; they count devices; use 0 for one of each replica");
     }
     if (options.experts.copies < 1 || !(options.experts.state >= 0)) {
-        throw OptionError("copies of experts are " + std::to_string(options.experts.copies) + " with " +
-                          shortest(options.experts.state) +
-                          " times the state; at least 1 device holds an expert, and no state is negative; correct it");
+        throw UsageError("copies of experts are " + std::to_string(options.experts.copies) + " with " +
+                         shortest(options.experts.state) +
+                         " times the state; at least 1 device holds an expert, and no state is negative; correct it");
     }
     if (const std::size_t links = options.experts.links.size();
         links > 1 && links != static_cast<std::size_t>(num_lanes(options))) {
-        throw OptionError("links of experts are " + std::to_string(links) + " for " +
-                          counted(num_lanes(options), "lane", "lanes") +
-                          "; there is one for each or one for all; correct it");
+        throw UsageError("links of experts are " + std::to_string(links) + " for " +
+                         counted(num_lanes(options), "lane", "lanes") +
+                         "; there is one for each or one for all; correct it");
     }
     for (const Link& link : options.experts.links) {
         check_link(link);
     }
     if (sums_gradients(options) && !is_synchronous(options.schedule)) {
-        throw OptionError(
-            "replicas is " + std::to_string(num_weight_copies(options)) + " with schedule " +
-            to_string(options.schedule) +
-            ", which never drains; its gradients would be summed in every period, which is not simulated; "
-            "leave it out");
+        throw UsageError(option_name("replicas") + " is " + std::to_string(num_weight_copies(options)) +
+                         " with schedule " + to_string(options.schedule) +
+                         ", which never drains; its gradients would be summed in every period, which is not simulated; "
+                         "leave it out");
     }
     if (options.replicas < 1 || options.batch % options.replicas != 0) {
-        throw OptionError("replicas is " + std::to_string(options.replicas) + " for a batch of " +
-                          std::to_string(options.batch) +
-                          "; each replica, at least 1, takes the same number of samples; use a number that divides the "
-                          "batch");
+        throw UsageError(option_name("replicas") + " is " + std::to_string(options.replicas) + " for a batch of " +
+                         std::to_string(options.batch) +
+                         "; each replica, at least 1, takes the same number of samples; use a number that divides the "
+                         "batch");
     }
 }
 
@@ -153,7 +152,7 @@ void check_update(const PipelineOptions& options) {
         return;
     }
     const auto refuse = [](const std::string& why) {
-        throw OptionError("update is staggered with " + why + "; leave it out, or use synchronous");
+        throw UsageError(option_name("update") + " is staggered with " + why + "; leave it out, or use synchronous");
     };
     if (sums_gradients(options)) {
         refuse("replicas " + std::to_string(num_weight_copies(options)) +
@@ -172,18 +171,19 @@ namespace {
 void check_in_flight(const PipelineOptions& options) {
     const int most = options.most_in_flight;
     if (most < 0) {
-        throw OptionError("in-flight is " + std::to_string(most) + "; it counts micro-batches; use 0 for no limit");
+        throw UsageError(option_name("in-flight") + " is " + std::to_string(most) +
+                         "; it counts micro-batches; use 0 for no limit");
     }
     const std::int64_t m = std::min(options.chunks, replica_batch(options));
     if (most > 0 && most < m && !needs_loss_inside(options.schedule)) {
-        throw OptionError("in-flight is " + std::to_string(most) + " with " +
-                          counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
-                          " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
+        throw UsageError(option_name("in-flight") + " is " + std::to_string(most) + " with " +
+                         counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
+                         " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
     }
     if (most > 0 && most < m && options.hardware.link.protocol == LinkProtocol::blocking) {
-        throw OptionError("in-flight is " + std::to_string(most) +
-                          " with the link protocol blocking; lanes then leave their order, and may wait for receives "
-                          "that nobody posts; use eager, or no limit");
+        throw UsageError(option_name("in-flight") + " is " + std::to_string(most) +
+                         " with the link protocol blocking; lanes then leave their order, and may wait for receives "
+                         "that nobody posts; use eager, or no limit");
     }
 }
 }  // namespace

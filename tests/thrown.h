@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/error.h"
+
 #include <gtest/gtest.h>
 
 #include <exception>
@@ -24,14 +26,19 @@ inline std::string thrown_instead(const std::exception_ptr& other) {
 }
 }  // namespace testing_support
 
-/// The message of the Error that the call throws; the test fails if there is none. For EXPECT_THAT with a matcher of
+/// The message of the Error that the call throws, with names of options as a command line has them; the test fails if
+/// there is none. For EXPECT_THAT with a matcher of
 /// strings: testing::ThrowsMessage has the compiler make a hundred functions for each lambda.
 template <class Error, class Call>
 std::string thrown(Call&& call) {
     try {
         call();
     } catch (const Error& error) {
-        return error.what();
+        if constexpr (requires { error.message(OptionNames::command_line); }) {
+            return error.message(OptionNames::command_line);
+        } else {
+            return error.what();
+        }
     } catch (...) {
         return testing_support::thrown_instead(std::current_exception());
     }

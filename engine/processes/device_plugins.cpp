@@ -55,8 +55,8 @@ void* open(const std::string& way) {
 
 void check_device_messages(const std::string& way) {
     if (way != "host" && way != "auto" && way != "nccl" && !is_path(way)) {
-        throw OptionError("device-messages is '" + way +
-                          "'; it must be host, auto, nccl, or a plugin library's path with a '/'; use one of them");
+        throw UsageError(option_name("device-messages") + " is '" + way +
+                         "'; it must be host, auto, nccl, or a plugin library's path with a '/'; use one of them");
     }
 }
 

@@ -10,7 +10,7 @@ struct DevicePlugin;
 ///     auto   by NCCL where both ends can, otherwise through the host's memory
 ///     nccl   by NCCL
 ///     a path by that plugin library (device_plugin.h); has a '/'
-/// Throws OptionError for anything else.
+/// Throws UsageError for anything else.
 void check_device_messages(const std::string& way);
 
 /// Loads the plugin library of "nccl", "auto" or a path; it stays loaded. NCCL's needs libtorch_cuda.so, so ask for it

@@ -9,7 +9,7 @@
 
 namespace pipescope {
 /// Sets the Python error of that class of pipescope.errors.
-inline void set_python_error(const char* class_name, const std::exception& error) {
+inline void set_python_error(const char* class_name, const Error& error) {
     PyObject* errors = PyImport_ImportModule("pipescope.errors");
     PyObject* type = errors == nullptr ? nullptr : PyObject_GetAttrString(errors, class_name);
     Py_XDECREF(errors);
@@ -17,7 +17,7 @@ inline void set_python_error(const char* class_name, const std::exception& error
         return;  // the error of the import is set
     }
     // Names of files in messages need not be UTF-8.
-    const std::string text = error.what();
+    const std::string text = error.message(OptionNames::python);
     PyObject* message = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
     if (message != nullptr) {
         PyErr_SetObject(type, message);

@@ -69,7 +69,7 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
         if (now_ == kNever) {
             throw Error("the step can never end with at most " +
                         counted(resources_.most_in_flight, "micro-batch", "micro-batches") +
-                        " in flight; the schedule needs more of them at once; raise --in-flight");
+                        " in flight; the schedule needs more of them at once; raise " + option_name("in-flight"));
         }
         end_next_on(server_of_leaf_[leaf]);
         settle();

@@ -51,12 +51,12 @@ void check(const PlanRequest& request) {
                          "; a mini-batch is at least 1 micro-batch; leave it out");
     }
     if (!request.device_types.empty() && !(request.hardware.devices.empty() && request.hardware.speeds.empty())) {
-        throw UsageError(
-            "--devices or --speed is given with --device-types; each type is planned with its own lanes; leave out "
-            "one or the other");
+        throw UsageError(option_name("devices") + " or " + option_name("speed") + " is given with " +
+                         option_name("device-types") +
+                         "; each type is planned with its own lanes; leave out one or the other");
     }
     if (!(request.price_per_lane_hour >= 0) || !std::isfinite(request.price_per_lane_hour)) {
-        throw UsageError("--price-per-lane-hour is " + std::to_string(request.price_per_lane_hour) +
+        throw UsageError(option_name("price-per-lane-hour") + " is " + std::to_string(request.price_per_lane_hour) +
                          "; a price is finite and not negative; correct it");
     }
 }
@@ -72,14 +72,14 @@ std::vector<Checkpoint> modes_of(const Schedule& schedule, const PlanRequest& re
 void check_lanes(const PlanRequest& request, int most_partitions) {
     const auto require_lanes = [&](const char* option, std::size_t given) {
         if (given != 0 && given < static_cast<std::size_t>(most_partitions)) {
-            throw UsageError(std::string(option) + " names " + counted(given, "lane", "lanes") + "; up to " +
+            throw UsageError(option_name(option) + " names " + counted(given, "lane", "lanes") + "; up to " +
                              std::to_string(most_partitions) +
                              " are planned; give one for each, or plan fewer partitions");
         }
     };
-    require_lanes("--devices", request.hardware.devices.size());
-    require_lanes("--speed", request.hardware.speeds.size());
-    require_lanes("--memory-limit", request.hardware.memory_limits.size());
+    require_lanes("devices", request.hardware.devices.size());
+    require_lanes("speed", request.hardware.speeds.size());
+    require_lanes("memory-limit", request.hardware.memory_limits.size());
 }
 
 constexpr Bytes kAnyMemory = std::numeric_limits<Bytes>::max();
@@ -301,7 +301,8 @@ public:
 
     std::string why() const {
         const PipelineOptions& options = least_->simulation.options;
-        std::string text = memory_limit_text(options.hardware) + "; the least that any candidate needs is ";
+        std::string text =
+            "--memory-limit is " + memory_limit_text(options.hardware) + "; the least that any candidate needs is ";
         text += limits_differ() ? format_bytes(more_) + " more on each lane"
                                 : format_bytes(largest_limit() + more_) + " a lane";
         text += ", with " + counted(least_->simulation.options.balance.num_partitions(), "partition", "partitions") +

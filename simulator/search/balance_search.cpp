@@ -388,7 +388,7 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
         return bytes < 1024 ? all : format_bytes(bytes) + " (" + all + ")";
     };
     const auto bytes = [&](Bytes limit) { return differ ? exact(limit - largest) + " more" : exact(limit); };
-    const std::string limit = memory_limit_text(options.hardware);
+    const std::string limit = "--memory-limit is " + memory_limit_text(options.hardware);
     if (!found.smallest_limit) {
         return limit + "; the balance " + to_string(found.balance) + " needs " + bytes(limit_for(found, options)) +
                " on one lane; use the optimal algorithm, which keeps the limit where it can";

@@ -45,7 +45,7 @@ TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
     const Result usage = run_with([]() -> ExitCode { throw BalanceError("balance is wrong"); });
     EXPECT_EQ(usage.code, 2);
     EXPECT_EQ(usage.err, "pipescope: balance is wrong\n");
-    EXPECT_EQ(run_with([]() -> ExitCode { throw OptionError("cores is -1; use 0"); }).err,
+    EXPECT_EQ(run_with([]() -> ExitCode { throw UsageError(option_name("cores") + " is -1; use 0"); }).err,
               "pipescope: --cores is -1; use 0\n");
     const Result failure = run_with([]() -> ExitCode { throw std::runtime_error("it broke\nframe #0: here"); });
     EXPECT_EQ(failure.code, 1);

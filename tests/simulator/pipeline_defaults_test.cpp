@@ -76,7 +76,7 @@ TEST(Assume, RefusesCoresThatNoLaneUses) {
         try {
             assume(options, profile, 2, {.cores = true, .device_types = device_types});
         } catch (const UsageError& error) {
-            return std::string(error.what());
+            return error.message(OptionNames::command_line);
         }
         return std::string();
     };

@@ -87,15 +87,15 @@ TEST(PipelineOptions, LimitEachLaneByTheSmallerOfWhatIsSaid) {
     EXPECT_THAT(memory_limits_of(options.hardware, 3), IsEmpty());
     options.hardware.memory_limit = 400;
     EXPECT_THAT(memory_limits_of(options.hardware, 3), ElementsAre(400, 400, 400));
-    EXPECT_EQ(memory_limit_text(options.hardware), "--memory-limit is 400 B");
+    EXPECT_EQ(memory_limit_text(options.hardware), "400 B");
     options.hardware.memory_limits = {300, 500};
     EXPECT_THAT(memory_limits_of(options.hardware, 2), ElementsAre(300, 400));
-    EXPECT_EQ(memory_limit_text(options.hardware), "--memory-limit is 300 B, 400 B");
+    EXPECT_EQ(memory_limit_text(options.hardware), "300 B, 400 B");
     options.hardware.memory_limit.reset();
     EXPECT_THAT(memory_limits_of(options.hardware, 2), ElementsAre(300, 500));
     options.balance = Balance({1, 1, 1});
-    EXPECT_THAT(thrown<OptionError>([&] { check_options(options, 3); }),
-                StartsWith("memory-limit names 2 lanes; the pipeline has 3"));
+    EXPECT_THAT(thrown<UsageError>([&] { check_options(options, 3); }),
+                StartsWith("--memory-limit names 2 lanes; the pipeline has 3"));
     options.hardware.memory_limits = {300, 0, 1};
     EXPECT_THAT(thrown<UsageError>([&] { check_options(options, 3); }),
                 HasSubstr("the memory limit of lane 1 is 0 bytes"));
@@ -111,31 +111,31 @@ TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {
     check_options(good, 2);
     PipelineOptions bad = good;
     bad.most_in_flight = -1;
-    refuses(bad, "in-flight is -1; it counts micro-batches");
+    refuses(bad, "--in-flight is -1; it counts micro-batches");
     bad.most_in_flight = 1;
-    refuses(bad, "in-flight is 1 with 2 micro-batches; gpipe");
+    refuses(bad, "--in-flight is 1 with 2 micro-batches; gpipe");
     bad = good;
     bad.replicas = 2;
     check_options(bad, 2);
     bad.schedule = Schedule::pipedream;
-    refuses(bad, "replicas is 2 with schedule pipedream");
+    refuses(bad, "--replicas is 2 with schedule pipedream");
     bad.schedule = Schedule::gpipe;
     bad.update = Update::staggered;
-    refuses(bad, "update is staggered with replicas 2");
+    refuses(bad, "--update is staggered with replicas 2");
     bad = good;
     bad.update = Update::staggered;
     check_options(bad, 2);
     bad.schedule = Schedule::pipedream;
-    refuses(bad, "update is staggered with schedule pipedream, which never drains");
+    refuses(bad, "--update is staggered with schedule pipedream, which never drains");
     bad.schedule = Schedule::one_f_one_b;
     bad.most_in_flight = 2;
-    refuses(bad, "update is staggered with in-flight 2");
+    refuses(bad, "--update is staggered with in-flight 2");
     bad = good;
     bad.hardware.speeds = {1};
-    refuses(bad, "speed names 1 lane; the pipeline has 2");
+    refuses(bad, "--speed names 1 lane; the pipeline has 2");
     bad = good;
     bad.hardware.devices = {"cpu"};
-    refuses(bad, "devices names 1 lane; the pipeline has 2");
+    refuses(bad, "--devices names 1 lane; the pipeline has 2");
     bad = good;
     bad.hardware.link.bytes_per_second = -1;
     refuses(bad, "the link bandwidth is -1");
@@ -144,7 +144,7 @@ TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {
     refuses(bad, "the memory limit is 0 bytes");
     bad = good;
     bad.hardware.host_cores = -1;
-    refuses(bad, "cores is -1");
+    refuses(bad, "--cores is -1");
 }
 
 TEST(Hardware, CopiesItsLastLaneForFurtherOnes) {
