@@ -2,8 +2,10 @@
 
 #include "base/error.h"
 #include "base/number_text.h"
+#include "base/printable.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -73,14 +75,18 @@ std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std
 }
 
 std::vector<NumberRange> parse_ranges(const std::string& text, const std::string& option) {
+    return ranges_of(parse_list(text, option), option);
+}
+
+std::vector<NumberRange> ranges_of(const std::vector<std::string>& items, const std::string& option) {
+    const std::string text = joined_text(items, ",", std::identity());
     std::vector<NumberRange> ranges;
-    for (const std::string& item : parse_list(text, option)) {
+    for (const std::string_view item : items) {
         const std::size_t dots = item.find(kDots);
-        const std::string_view all = item;
         NumberRange range;
-        range.first = parse_positive(text, all.substr(0, dots), option);
+        range.first = parse_positive(text, item.substr(0, dots), option);
         range.last =
-            dots == std::string::npos ? range.first : parse_positive(text, all.substr(dots + kDots.size()), option);
+            dots == std::string::npos ? range.first : parse_positive(text, item.substr(dots + kDots.size()), option);
         if (range.last < range.first) {
             throw UsageError(option + " is '" + text + "'; a range does not descend; write it as " +
                              std::to_string(range.last) + ".." + std::to_string(range.first));

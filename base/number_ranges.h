@@ -36,6 +36,8 @@ std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std
 
 /// Parses "4", "1,2,4", "1..8" or "1,2,4..8", each number at least 1. Throws UsageError that names `option`.
 std::vector<NumberRange> parse_ranges(const std::string& text, const std::string& option);
+/// As parse_ranges(), of the items of such a list.
+std::vector<NumberRange> ranges_of(const std::vector<std::string>& items, const std::string& option);
 
 // The values of such ranges that a plan tries: ascending, each once.
 

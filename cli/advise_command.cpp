@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
+#include "cli/option_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/simulated_pipeline.h"
@@ -31,25 +32,6 @@ struct AdviseFlags {
     SimulatedPipelineFlags simulated;
     bool json = false;
 };
-
-/// Options of the command that were given and describe a pipeline.
-std::vector<const CLI::Option*> given_options(const CLI::App& command) {
-    std::vector<const CLI::Option*> given;
-    for (const CLI::Option* option : command.get_options()) {
-        const bool is_of_pipeline = option->get_group() == "Pipeline" || option->get_group() == "Hardware";
-        if (is_of_pipeline && option->count() > 0) {
-            given.push_back(option);
-        }
-    }
-    return given;
-}
-
-bool is_named(const CLI::Option& option, const std::string& name) {
-    return std::ranges::find(option.get_lnames(), name) != option.get_lnames().end();
-}
-std::string shown_name(const CLI::Option& option) {
-    return option.get_snames().empty() ? "--" + option.get_lnames().front() : "-" + option.get_snames().front();
-}
 
 /// Changes, and options that the command left to assumptions, which the changes may invalidate.
 std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const Move& move, bool has_device_type) {
@@ -86,18 +68,12 @@ std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const 
 }
 
 /// The command that simulates the move: the options as given, with its changes.
-std::string command_of(const CLI::App& command, const std::string& file, const std::vector<OptionText>& changes) {
+std::string command_of(const OptionTable& table, const std::string& file, const std::vector<OptionText>& changes) {
     std::string line = "pipescope simulate " + shell_word(file);
-    const auto add = [&line](const std::string& name, const std::string& value) {
-        line += " " + name + (value.empty() ? "" : " " + shell_word(value));
-    };
-    const auto changes_option = [&](const CLI::Option& option) {
-        return std::ranges::any_of(changes, [&](const OptionText& each) { return is_named(option, each.option); });
-    };
-    for (const CLI::Option* option : given_options(command)) {
-        if (!changes_option(*option)) {
-            const bool is_flag = option->get_items_expected_max() == 0;
-            add(shown_name(*option), is_flag ? "" : option->results().back());
+    for (const OptionRow& row : table.rows()) {
+        if (row.given && std::ranges::find(changes, row.name, &OptionText::option) == changes.end()) {
+            line += (row.short_name.empty() ? " --" + row.name : " -" + row.short_name) +
+                    (row.is_flag() ? "" : " " + shell_word(*row.given));
         }
     }
     for (const OptionText& each : changes) {
@@ -106,14 +82,14 @@ std::string command_of(const CLI::App& command, const std::string& file, const s
     return line;
 }
 
-void require_pipeline(const CLI::App& command, const Schedule& schedule) {
-    for (const std::string name : {"--balance", "--chunks", "--batch"}) {
-        const bool is_in_file = name == "--chunks" && schedule.file() != nullptr;
-        if (command.get_option(name)->count() == 0 && !is_in_file) {
-            throw UsageError(
-                fmt::format("{} is missing; a profile holds the costs of layers and no pipeline; "
-                            "give --balance, -m and --batch, or a trace of 'pipescope run --trace'",
-                            name));
+void require_pipeline(const OptionTable& table, const Schedule& schedule) {
+    for (const std::string_view name : {"balance", "chunks", "batch"}) {
+        const bool is_in_file = name == "chunks" && schedule.file() != nullptr;
+        if (!table.is_given(name) && !is_in_file) {
+            throw UsageError(fmt::format(
+                "{} is missing; a profile holds the costs of layers and no pipeline; give {}, {} and {}, or a trace of "
+                "'pipescope run --trace'",
+                option_name(name), option_name("balance"), option_name("m,chunks"), option_name("batch")));
         }
     }
 }
@@ -131,8 +107,8 @@ Advice complete_advice(const Profile& profile, const PipelineOptions& options) {
     return advice;
 }
 
-ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
-    require_pipeline(command, flags.simulated.pipeline.options.schedule);
+ExitCode advise_on_profile(const AdviseFlags& flags, const OptionTable& table) {
+    require_pipeline(table, flags.simulated.pipeline.options.schedule);
     const std::string& file = flags.files.front();
     const PipelineOptions options = simulated_pipeline_options(flags.simulated);
     Profile profile = load_profile(file);
@@ -143,7 +119,7 @@ ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
     std::vector<std::string> commands;
     for (const Move& move : advice.moves) {
         const bool has_device_type = !flags.simulated.pipeline.device_types.empty();
-        commands.push_back(command_of(command, file, pinned_options(pipeline, move, has_device_type)));
+        commands.push_back(command_of(table, file, pinned_options(pipeline, move, has_device_type)));
     }
     if (flags.json) {
         auto object = advice_json(advice, commands);
@@ -167,13 +143,13 @@ RunComparison compared_with(LoadedRun& loaded, const Simulation& base) {
     return compare_run(loaded.tasks(), &*simulation);
 }
 
-ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, LoadedRun loaded) {
-    for (const CLI::Option* option : given_options(command)) {
-        if (!is_named(*option, "memory-limit")) {
+ExitCode advise_on_trace(const AdviseFlags& flags, const OptionTable& table, LoadedRun loaded) {
+    for (const OptionRow& row : table.rows()) {
+        if (row.given && row.name != "memory-limit") {
             throw UsageError(
                 fmt::format("{} is given with a trace, which says what was run; leave it out, or give the "
                             "profile and all options of the pipeline",
-                            shown_name(*option)));
+                            option_name(row.short_name.empty() ? row.name : row.short_name + "," + row.name)));
         }
     }
     const RecordedRun& run = loaded.run;
@@ -181,7 +157,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, Load
         throw TraceFormatError(flags.files.front() + " " + run.why_not_simulated);
     }
     PipelineOptions options = options_as_recorded(run);
-    if (command.get_option("--memory-limit")->count() > 0) {
+    if (table.is_given("memory-limit")) {
         options.hardware.memory_limit = flags.simulated.pipeline.options.hardware.memory_limit;
         options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
     }
@@ -216,11 +192,11 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, Load
     return advice.base.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 
-ExitCode advise_command(const AdviseFlags& flags, const CLI::App& command) {
+ExitCode advise_command(const AdviseFlags& flags, const OptionTable& table) {
     const JoinedTrace joined(with_files_of_folders(flags.files));
     LoadedRun loaded = load_run(joined.path());
-    return loaded.run.origin == TraceOrigin::profile ? advise_on_profile(flags, command)
-                                                     : advise_on_trace(flags, command, std::move(loaded));
+    return loaded.run.origin == TraceOrigin::profile ? advise_on_profile(flags, table)
+                                                     : advise_on_trace(flags, table, std::move(loaded));
 }
 }  // namespace
 
@@ -237,11 +213,9 @@ void add_advise_command(Program& program) {
         ->add_option("FILE", flags->files,
                      "Trace of 'pipescope run --trace', the traces of all its processes, or a profile file")
         ->required();
-    add_simulated_pipeline_options(*command, flags->simulated);
-    for (const char* name : {"--balance", "--chunks", "--batch"}) {
-        command->get_option(name)->required(false);  // a trace has them
-    }
+    const auto table =
+        add_options(*command, [&](OptionTable& rows) { add_simulated_pipeline_options(rows, flags->simulated); });
     add_json_flag(*command, flags->json);
-    program.set_action(command, [flags, command] { return advise_command(*flags, *command); });
+    program.set_action(command, [flags, table] { return advise_command(*flags, *table); });
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "answers/option_table.h"
 #include "base/number_ranges.h"
 #include "cli/layout_flags.h"
 #include "cli/pipeline_flags.h"
@@ -12,7 +13,6 @@
 #include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 
-#include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct BalanceAnswer {
     Simulation simulation;  ///< of the balance found, with noise
     EstimatedPipeline pipeline;
 };
-void add_balance_options(CLI::App& command, BalanceFlags& flags);
+void add_balance_options(OptionTable& table, BalanceFlags& flags);
 BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile);
 nlohmann::ordered_json balance_answer_json(const BalanceAnswer& answer);
 
@@ -53,7 +53,7 @@ struct SimulateAnswer {
     std::optional<Simulation> simulation;
     std::optional<ScheduleComparison> comparison;
 };
-void add_simulate_options(CLI::App& command, SimulateFlags& flags);
+void add_simulate_options(OptionTable& table, SimulateFlags& flags);
 SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile);
 nlohmann::ordered_json simulate_answer_json(const SimulateAnswer& answer);
 struct SimulateOutputs {
@@ -61,7 +61,7 @@ struct SimulateOutputs {
     std::string schedule_output;
     bool force = false;
 };
-void add_simulate_outputs(CLI::App& command, SimulateOutputs& outputs);
+void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs);
 /// Refuses outputs that do not fit the options, or exist.
 void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs);
 /// The simulated order as a schedule's CSV. Throws UsageError for gpipe, which none can express.
@@ -80,9 +80,8 @@ struct PlanFlags {
     std::optional<std::vector<NumberRange>> partitions;  ///< default: 1..8, or those of schedules' files
     std::vector<NumberRange> replicas = {{1, 1}};
     std::optional<std::vector<NumberRange>> chunks;  ///< default: 1..64, as far as there are samples
-    std::string price = "1";
-    bool has_price = false;
-    std::string rank_by;  ///< a PlanGoal; with --cluster a ClusterGoal; empty: the default
+    std::optional<std::string> price;                ///< of a lane for an hour, or of each type; default 1
+    std::string rank_by;                             ///< a PlanGoal; with --cluster a ClusterGoal; empty: the default
     std::int64_t most = 10;
 };
 struct PlanAnswer {
@@ -92,7 +91,7 @@ struct PlanAnswer {
     std::string cost_unit;
     std::vector<std::string> price_notes;  ///< sentences about unused prices, and about types without one
 };
-void add_plan_options(CLI::App& command, PlanFlags& flags);
+void add_plan_options(OptionTable& table, PlanFlags& flags);
 /// `progress` as PlanRequest::progress; what was found until it returned false is the answer.
 PlanAnswer plan_answer(const PlanFlags& flags, const Profile& profile, const std::function<bool(double)>& progress);
 nlohmann::ordered_json plan_answer_json(const PlanAnswer& answer);
@@ -104,7 +103,7 @@ struct ScheduleFlags {
     std::optional<int> partitions;
 };
 /// Adds -n, -m and --partitions.
-void add_schedule_shape_options(CLI::App& command, ScheduleFlags& flags);
+void add_schedule_shape_options(OptionTable& table, ScheduleFlags& flags);
 TaskGraph schedule_answer(const ScheduleFlags& flags);
 nlohmann::ordered_json schedule_answer_json(const TaskGraph& graph, const ScheduleTable& table);
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "base/quantities.h"
 #include "cli/answers.h"
 #include "cli/commands.h"
+#include "cli/option_flags.h"
 #include "cli/program.h"
 #include "profiler/profile/profile_file.h"
 #include "schedule/schedules.h"
@@ -41,17 +42,19 @@ int partitions_of(const BalanceFlags& flags, const PipelineOptions& options) {
     if (const Schedule::File* file = options.schedule.file()) {
         const int own = file->shape.num_partitions;
         if (flags.partitions && *flags.partitions != own) {
-            throw UsageError(fmt::format(
-                "--partitions is {}; the schedule {} has {}; leave --partitions out, or use another schedule",
-                *flags.partitions, file->name, counted(own, "partition", "partitions")));
+            throw UsageError(fmt::format("{} is {}; the schedule {} has {}; leave {} out, or use another schedule",
+                                         option_name("partitions"), *flags.partitions, file->name,
+                                         counted(own, "partition", "partitions"), option_name("partitions")));
         }
         return own;
     }
     if (!flags.partitions) {
-        throw UsageError("--partitions is required; it is the number of lanes to cut for; give it, such as -n 4");
+        throw UsageError(option_name("partitions") +
+                         " is required; it is the number of lanes to cut for; give it, such as " +
+                         option_name("n,partitions=4"));
     }
     if (!runs_one_partition_a_lane(options.schedule)) {
-        throw UsageError("--schedule is " + to_string(options.schedule) +
+        throw UsageError(option_name("schedule") + " is " + to_string(options.schedule) +
                          "; balance gives each partition its own lane; use plan, which gives each lane two partitions");
     }
     return *flags.partitions;
@@ -108,23 +111,24 @@ ExitCode balance_command(const BalanceFlags& flags, bool json) {
 }
 }  // namespace
 
-void add_balance_options(CLI::App& command, BalanceFlags& flags) {
-    add_option(command, "-n,--partitions", flags.partitions,
-               "Number of partitions, one lane each. Required, unless --schedule is a file, which has its own", "N",
-               "Pipeline");
-    add_algorithm_option(command, flags.algorithm);
-    add_batch_options(command, flags.pipeline);
+void add_balance_options(OptionTable& table, BalanceFlags& flags) {
+    table.add_number("-n,--partitions", flags.partitions,
+                     "Number of partitions, one lane each. Required, unless --schedule is a file, which has its own",
+                     "N", "Pipeline");
+    add_algorithm_option(table, flags.algorithm);
+    add_batch_options(table, flags.pipeline);
     add_schedule_option(
-        command, flags.pipeline,
+        table, flags.pipeline,
         "Order of the tasks: gpipe (default), whose best balance is proved; 1f1b, zero-bubble-h1, "
         "zero-bubble-2p, pipedream or model-parallel, whose balances are compared by simulation; auto, which finds "
         "balance and order together; or a file "
         "that ends in .csv, as 'pipescope schedule' writes it");
-    add_update_option(command, flags.pipeline);
-    add_hardware_options(command, flags.pipeline);
-    add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
-    add_replicas_option(command, flags.pipeline);
-    add_parameter_options(command, flags.pipeline);
+    add_update_option(table, flags.pipeline);
+    add_hardware_options(table, flags.pipeline);
+    add_device_type_options(table, flags.pipeline, "Type of all devices, such as A100");
+    add_replicas_option(table, flags.pipeline);
+    add_parameter_options(table, flags.pipeline);
+    table.require({"batch"});
 }
 
 void add_balance_command(Program& program) {
@@ -137,7 +141,7 @@ void add_balance_command(Program& program) {
                             "Exit code 3: no balance keeps --memory-limit. The one that needs least is printed,\n"
                             "with the smallest limit and the fewest lanes that would be enough.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
-    add_balance_options(*command, *flags);
+    add_options(*command, [&](OptionTable& table) { add_balance_options(table, *flags); });
     add_json_flag(*command, *json);
     program.set_action(command, [flags, json] { return balance_command(*flags, *json); });
 }

@@ -18,18 +18,12 @@
 #include <cmath>
 #include <cstdint>
 #include <iostream>
-#include <set>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
 namespace {
 constexpr const char* kRunGroup = "Cluster";
-const std::set<std::string> kOfClusters = {"tokens",         "checkpoint-time", "restart-time", "repair-time",
-                                           "gradient-bytes", "gradient-bucket", "sends",        "token-dispatch"};
-const std::set<std::string> kWithClusters = {
-    "cluster", "batch", "devices",  "device-catalogue", "dtype",    "optimizer",   "rank-by",
-    "most",    "json",  "schedule", "device-types",     "headroom", "memory-limit"};
 
 nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
     nlohmann::ordered_json object = layout_json(candidate.step);
@@ -133,26 +127,23 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
 }
 }  // namespace
 
-void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags) {
-    add_option(command, "--cluster", flags.cluster,
-               "Plan layouts on the cluster of this file (docs/cluster-format.md), or a built-in one such as dgx-h100; "
-               "PROFILE may then be a model such as gpt:layers=24,..; --devices is a range such as 64..1024",
-               "FILE", kRunGroup);
-    add_parsed(command, "--tokens", flags.request.tokens, parse_tokens,
-               "Tokens of the whole run, such as 1e12; default: one step", "N", kRunGroup);
-    const auto add_time = [&](const std::string& name, double& value, const std::string& help) {
-        add_parsed(
-            command, name, value, [name](const std::string& text) { return parse_duration_ns(text, name); }, help,
-            "TIME", kRunGroup);
-    };
-    add_replica_options(command, flags.request.layout);
-    add_time("--checkpoint-time", flags.checkpoint_ns, "How long a save stops the training; default 60s");
-    add_time("--restart-time", flags.restart_ns, "Time from a failure until the training continues; default 900s");
-    add_time("--repair-time", flags.repair_ns, "Time until a failed node is back, for spare nodes; default 1d");
-}
-
-void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags& flags) {
-    check_options_with_cluster(command, flags.given(), kOfClusters, kWithClusters);
+void add_cluster_plan_options(OptionTable& table, ClusterPlanFlags& flags) {
+    table.add_text("--cluster", flags.cluster,
+                   "Plan layouts on the cluster of this file (docs/cluster-format.md), or a built-in one such as "
+                   "dgx-h100; PROFILE may then be a model such as gpt:layers=24,..; --devices is a range such as "
+                   "64..1024",
+                   "FILE", kRunGroup);
+    const std::size_t before = table.rows().size();
+    table.add("--tokens", flags.request.tokens, parse_tokens,
+              "Tokens of the whole run, such as 1e12; default: one step", "N", kRunGroup);
+    add_replica_options(table, flags.request.layout);
+    table.add("--checkpoint-time", flags.checkpoint_ns, parse_duration_ns,
+              "How long a save stops the training; default 60s", "TIME", kRunGroup);
+    table.add("--restart-time", flags.restart_ns, parse_duration_ns,
+              "Time from a failure until the training continues; default 900s", "TIME", kRunGroup);
+    table.add("--repair-time", flags.repair_ns, parse_duration_ns,
+              "Time until a failed node is back, for spare nodes; default 1d", "TIME", kRunGroup);
+    table.use_from(before, OptionUse::cluster);
 }
 
 ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, const PipelineFlags& pipeline,
@@ -164,8 +155,8 @@ ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, 
     }
     constexpr double kNsPerSecond = 1e9;
     if (!(flags.checkpoint_ns > 0)) {
-        throw UsageError(
-            "--checkpoint-time is 0; a save takes some time, or the best interval would be 0; write it as 1s");
+        throw UsageError(option_name("checkpoint-time") +
+                         " is 0; a save takes some time, or the best interval would be 0; write it as 1s");
     }
     request.checkpoint_seconds = flags.checkpoint_ns / kNsPerSecond;
     request.restart_seconds = flags.restart_ns / kNsPerSecond;
@@ -174,21 +165,18 @@ ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, 
     request.goal = rank_by.empty() ? ClusterGoal::step : parse_cluster_goal(rank_by);
     for (const Schedule& each : request.schedules) {
         if (each.file() != nullptr || !is_synchronous(each)) {
-            throw UsageError("--schedule has " + to_string(each) +
-                             " with --cluster; a plan tries named schedules that drain; leave it out");
+            throw UsageError(option_name("schedule") + " has " + to_string(each) + " with " + option_name("cluster") +
+                             "; a plan tries named schedules that drain; leave it out");
         }
     }
     if (!pipeline.options.hardware.devices.empty()) {
-        std::string text;
-        for (const std::string& each : pipeline.options.hardware.devices) {
-            text += (text.empty() ? "" : ",") + each;
-        }
-        request.devices = parse_ranges(text, "--devices");
+        request.devices = ranges_of(pipeline.options.hardware.devices, option_name("devices"));
     }
     request.progress = progress;
     if (what.is_model()) {
         if (pipeline.optimizer) {
-            throw UsageError("--optimizer is given with a gpt: model, which trains with Adam; leave it out");
+            throw UsageError(option_name("optimizer") +
+                             " is given with a gpt: model, which trains with Adam; leave it out");
         }
         set_dtype(request.layout, pipeline.dtype);
         return plan_cluster(parse_language_model(what.name), cluster, request);
@@ -199,7 +187,8 @@ ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, 
     options.checkpoint = Checkpoint::never;
     set_dtype(request.layout, profile);
     if (request.tokens > 0) {
-        throw UsageError("--tokens is given with a profile, which does not know the tokens of a sample; leave it out");
+        throw UsageError(option_name("tokens") +
+                         " is given with a profile, which does not know the tokens of a sample; leave it out");
     }
     return plan_cluster(profile, options, cluster, request);
 }

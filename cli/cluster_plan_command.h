@@ -5,7 +5,6 @@
 #include "cli/program.h"
 #include "cluster/cluster_plan.h"
 
-#include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 
 #include <functional>
@@ -24,9 +23,7 @@ struct ClusterPlanFlags {
 };
 
 /// Adds --cluster and its options. `flags` must outlive the parsing.
-void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags);
-/// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
-void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags& flags);
+void add_cluster_plan_options(OptionTable& table, ClusterPlanFlags& flags);
 /// Plans as the options ask for. `progress` as ClusterPlanRequest::progress; what was found until it returned false is
 /// the answer.
 ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, const PipelineFlags& pipeline,

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
-#include "cli/pipeline_flags.h"
+#include "cli/option_flags.h"
 #include "cli/program.h"
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/inject_library.h"
-#include "cli/pipeline_flags.h"
+#include "cli/option_flags.h"
 #include "cli/program.h"
 #include "cli/temporary_trace.h"
 #include "hardware/cluster.h"

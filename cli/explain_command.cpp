@@ -4,6 +4,7 @@
 #include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
 #include "cli/layout_flags.h"
+#include "cli/option_flags.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/stop_signals.h"
@@ -18,7 +19,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 namespace pipescope {
@@ -33,44 +33,40 @@ struct ExplainFlags {
 };
 
 /// Options of one layout, without which the best one is found.
-constexpr std::array kOfOneLayout = {"--partitions",
-                                     "--data-parallel",
-                                     "--tensor-parallel",
-                                     "--context-parallel",
-                                     "--expert-parallel",
-                                     "--interleave",
-                                     "--micro-batch-size",
-                                     "--zero",
-                                     "--sequence-parallel",
-                                     "--schedule",
-                                     "--device-types",
-                                     "--recompute",
-                                     "--balance",
-                                     "--checkpoint",
-                                     "--cuts"};
-
-bool names_a_layout(const CLI::App& command) {
-    return std::ranges::any_of(kOfOneLayout, [&](const char* name) { return command.get_option(name)->count() > 0; });
+bool names_a_layout(const OptionTable& table) {
+    constexpr std::array kOfOneLayout = {"partitions",
+                                         "data-parallel",
+                                         "tensor-parallel",
+                                         "context-parallel",
+                                         "expert-parallel",
+                                         "interleave",
+                                         "micro-batch-size",
+                                         "zero",
+                                         "schedule",
+                                         "device-types",
+                                         "sequence-parallel",
+                                         "recompute",
+                                         "balance",
+                                         "checkpoint",
+                                         "cuts"};
+    return std::ranges::any_of(kOfOneLayout, [&](const char* name) { return table.is_given(name); });
 }
 
-void check_explain_options(const CLI::App& command, const ExplainFlags& flags) {
+void check_explain_options(OptionTable& table, const ExplainFlags& flags) {
     if (!flags.layout.given()) {
-        throw UsageError(std::string("--cluster is required; it says what a layout runs on; ") + kClusterRemedy);
+        throw UsageError(option_name("cluster") + " is required; it says what a layout runs on; " + kClusterRemedy);
     }
-    if (!names_a_layout(command)) {
-        check_options_with_cluster(
-            command, true, {},
-            {"cluster", "batch", "devices", "rank-by", "tokens", "dtype", "optimizer", "device-catalogue",
-             "gradient-bytes", "gradient-bucket", "sends", "token-dispatch", "json", "headroom", "memory-limit"});
-        return;
+    if (!names_a_layout(table)) {
+        table.row("master-weights").use = OptionUse::lanes;
     }
-    for (const char* name : {"--devices", "--rank-by", "--tokens"}) {
-        if (command.get_option(name)->count() > 0) {
+    for (const char* name : {"devices", "rank-by", "tokens"}) {
+        if (names_a_layout(table) && table.is_given(name)) {
             throw UsageError(fmt::format(
-                "{} is given with one layout; it is for a plan, which compares many; leave one of the two out", name));
+                "{} is given with one layout; it is for a plan, which compares many; leave one of the two out",
+                option_name(name)));
         }
     }
-    check_layout_options(command, flags.layout);
+    table.check_use(true);
 }
 
 /// Sets the layout to the best one of a plan. Returns why there is none.
@@ -153,29 +149,33 @@ ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
     }
     return step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }
+
 /// Those of a pipeline that a layout takes.
-void add_explain_options(CLI::App& command, ExplainFlags& flags) {
+void add_explain_options(OptionTable& table, ExplainFlags& flags) {
     PipelineFlags& pipeline = flags.pipeline;
-    add_mini_batch_option(command, pipeline);
-    add_schedule_option(command, pipeline,
+    add_mini_batch_option(table, pipeline);
+    add_schedule_option(table, pipeline,
                         "Order of the tasks of one layout: " + runnable_schedule_names(", ") +
                             ", a file that ends in "
                             ".csv, or auto; default: 1f1b, or interleaved with several partitions per lane");
-    add_option(command, "--recompute", flags.recompute,
-               "What a backward of one layout computes again: none (default), selective (of a gpt: model) or full",
-               "WHAT", "Pipeline");
-    add_balance_option(command, pipeline)->required(false);
-    add_checkpoint_option(command, pipeline);
-    add_parameter_options(command, pipeline);
-    add_parsed(
-        command, "--devices", pipeline.options.hardware.devices,
-        [](const std::string& text) { return parse_list(text, "--devices"); },
-        "Without a layout: numbers of devices to plan for, such as 64..512 or 8,16; default: up to all", "RANGE",
-        "Cluster");
-    add_device_type_options(command, pipeline,
+    table.add_text("--recompute", flags.recompute,
+                   "What a backward of one layout computes again: none (default), selective (of a gpt: model) or full",
+                   "WHAT", "Pipeline");
+    add_balance_option(table, pipeline);
+    add_checkpoint_option(table, pipeline);
+    add_parameter_options(table, pipeline);
+    table.add_list("--devices", pipeline.options.hardware.devices,
+                   "Without a layout: numbers of devices to plan for, such as 64..512 or 8,16; default: up to all",
+                   "RANGE", "Cluster");
+    add_device_type_options(table, pipeline,
                             "Types of one layout's devices, with their lanes if there are several, "
                             "such as A100:4,V100:4");
-    add_memory_limit_option(command, pipeline);
+    add_memory_limit_option(table, pipeline);
+    table.add_text("--rank-by", flags.rank_by, "Without a layout: the best by step (default), cost or time", "NAME",
+                   "Cluster");
+    table.add("--tokens", flags.tokens, parse_tokens, "Without a layout: tokens of the whole run; default: one step",
+              "N", "Cluster");
+    table.require({"batch"});
 }
 }  // namespace
 
@@ -193,17 +193,15 @@ void add_explain_command(Program& program) {
         "Exit code 3: the layout does not fit into memory.");
     command->add_option("MODEL", flags->model, "A model, gpt:.., or a profile file, as 'pipescope profile' writes it")
         ->required();
-    add_layout_options(*command, flags->layout);
-    add_explain_options(*command, *flags);
-    add_option(*command, "--rank-by", flags->rank_by, "Without a layout: the best by step (default), cost or time",
-               "NAME", "Cluster");
-    add_parsed(*command, "--tokens", flags->tokens, parse_tokens,
-               "Without a layout: tokens of the whole run; default: one step", "N", "Cluster");
+    const auto table = add_options(*command, [&](OptionTable& rows) {
+        add_layout_options(rows, flags->layout);
+        add_explain_options(rows, *flags);
+    });
     add_json_flag(*command, *json);
-    program.set_action(command, [flags, json, command] {
-        check_explain_options(*command, *flags);
-        check_model_options(*command, {flags->model}, true);
-        return explain_command(*flags, !names_a_layout(*command), *json);
+    program.set_action(command, [flags, json, table] {
+        check_explain_options(*table, *flags);
+        check_model_options(*table, {flags->model}, true);
+        return explain_command(*flags, !names_a_layout(*table), *json);
     });
 }
 }  // namespace pipescope

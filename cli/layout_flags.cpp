@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/printable.h"
-#include "cli/program.h"
 #include "cluster/step_parts.h"
 #include "profiler/profile/profile_file.h"
 #include "simulator/memory/memory_fit.h"
@@ -25,107 +24,54 @@
 namespace pipescope {
 namespace {
 constexpr const char* kGroup = "Cluster";
-
-/// Options that only a layout has.
-const std::set<std::string> kOfLayouts = {"partitions",
-                                          "data-parallel",
-                                          "tensor-parallel",
-                                          "context-parallel",
-                                          "expert-parallel",
-                                          "interleave",
-                                          "micro-batch-size",
-                                          "sequence-parallel",
-                                          "zero",
-                                          "gradient-bytes",
-                                          "gradient-bucket",
-                                          "sends",
-                                          "token-dispatch",
-                                          "cuts"};
-/// Others that it takes.
-const std::set<std::string> kWithLayouts = {
-    "cluster", "batch", "schedule", "recompute",  "dtype",     "device-types",   "device-catalogue", "json",
-    "trace",   "force", "balance",  "checkpoint", "optimizer", "master-weights", "headroom",         "memory-limit"};
-
-bool is_among(const CLI::Option& option, const std::set<std::string>& names) {
-    return std::ranges::any_of(option.get_lnames(), [&](const std::string& name) { return names.contains(name); });
-}
 }  // namespace
 
-void add_replica_options(CLI::App& command, Layout& layout) {
-    add_option(command, "--gradient-bytes", layout.gradient_bytes,
-               "Bytes of a summed gradient of a gpt: model: 4 (default), 2 or 8", "N", kGroup);
-    add_parsed(
-        command, "--gradient-bucket", layout.gradient_bucket,
-        [](const std::string& text) { return parse_bytes(text, "--gradient-bucket"); },
-        "Sum gradients in parts of this size while the last backward makes them, such as 40MB; default: at the lane's "
-        "end",
-        "SIZE", kGroup);
-    add_parsed(
-        command, "--sends", layout.sends, parse_sends,
-        "blocking (default): a lane waits for its sends, as in Megatron-LM; serial: it handles one message after the "
-        "other, as in DeepSpeed; or overlapped",
-        "HOW", kGroup);
-    add_parsed(
-        command, "--token-dispatch", layout.dispatch, parse_token_dispatch,
-        "Tokens of a gpt: model with experts go to each of their experts: expert (default); or once to each node "
-        "that holds some of them, as with DeepEP: node",
-        "HOW", kGroup);
+void add_replica_options(OptionTable& table, Layout& layout) {
+    const std::size_t before = table.rows().size();
+    table.add_number("--gradient-bytes", layout.gradient_bytes,
+                     "Bytes of a summed gradient of a gpt: model: 4 (default), 2 or 8", "N", kGroup);
+    table.add("--gradient-bucket", layout.gradient_bucket, parse_bytes,
+              "Sum gradients in parts of this size while the last backward makes them, such as 40MB; default: at the "
+              "lane's end",
+              "SIZE", kGroup);
+    table.add("--sends", layout.sends, parse_sends,
+              "blocking (default): a lane waits for its sends, as in Megatron-LM; serial: it handles one message after "
+              "the other, as in DeepSpeed; or overlapped",
+              "HOW", kGroup);
+    table.add("--token-dispatch", layout.dispatch, parse_token_dispatch,
+              "Tokens of a gpt: model with experts go to each of their experts: expert (default); or once to each node "
+              "that holds some of them, as with DeepEP: node",
+              "HOW", kGroup);
+    table.use_from(before, OptionUse::cluster);
 }
 
-void add_layout_options(CLI::App& command, LayoutFlags& flags) {
+void add_layout_options(OptionTable& table, LayoutFlags& flags) {
     Layout& layout = flags.layout;
-    add_option(
-        command, "--cluster", flags.cluster,
-        "Simulate on the cluster of this file (docs/cluster-format.md), or a built-in one such as dgx-h100; PROFILE "
-        "may then be a model such as gpt:layers=24,..",
-        "FILE", kGroup);
-    add_option(command, "-n,--partitions", layout.pipeline, "Lanes of a pipeline; default 1", "P", kGroup);
-    add_option(command, "--data-parallel", layout.data, "Replicas of the pipeline; default 1", "D", kGroup);
-    add_option(command, "--tensor-parallel", layout.tensor, "Devices that split each layer; default 1", "T", kGroup);
-    add_option(command, "--context-parallel", layout.context,
-               "Devices that split the tokens of each sample of a gpt: model; default 1", "C", kGroup);
-    add_option(command, "--expert-parallel", layout.expert,
-               "Devices of a lane that split the experts of a gpt: model; default 1", "E", kGroup);
-    add_option(command, "--interleave", layout.interleave, "Partitions per lane; default 1", "V", kGroup);
-    add_option(command, "--micro-batch-size", layout.micro_batch_size, "Samples per micro-batch; default 1", "S",
-               kGroup);
-    command
-        .add_flag("--sequence-parallel", layout.sequence_parallel,
-                  "Tensor-parallel devices split norms and dropouts by tokens")
-        ->group(kGroup);
-    add_option(command, "--zero", layout.zero,
-               "Replicas split the optimizer's state (1), gradients too (2), parameters too (3); default 0", "STAGE",
-               kGroup);
-    add_parsed(command, "--cuts", layout.cuts, parse_cuts,
-               "Where to cut a gpt: model for devices of one type: even (default), the same number of blocks for each "
-               "partition if they divide the blocks, as in Megatron-LM; or quickest",
-               "HOW", kGroup);
-    add_replica_options(command, layout);
-}
-
-void check_options_with_cluster(const CLI::App& command, bool has_cluster, const std::set<std::string>& own,
-                                const std::set<std::string>& others) {
-    for (const CLI::Option* option : command.get_options()) {
-        if (option->count() == 0 || option->get_positional()) {
-            continue;
-        }
-        const std::string name = option->get_name(false, true);
-        if (!has_cluster && is_among(*option, own)) {
-            throw UsageError(name + " is given without --cluster; it describes a layout on a cluster; " +
-                             kClusterRemedy);
-        }
-        if (has_cluster && !is_among(*option, own) && !is_among(*option, others)) {
-            const std::string instead = is_among(*option, {"chunks"})     ? "--micro-batch-size"
-                                        : is_among(*option, {"replicas"}) ? "--data-parallel"
-                                                                          : "";
-            throw UsageError(name + " is given with --cluster; a layout on a cluster has no such option; " +
-                             (instead.empty() ? "leave it out" : "use " + instead + " instead"));
-        }
-    }
-}
-
-void check_layout_options(const CLI::App& command, const LayoutFlags& flags) {
-    check_options_with_cluster(command, flags.given(), kOfLayouts, kWithLayouts);
+    table.add_text("--cluster", flags.cluster,
+                   "Simulate on the cluster of this file (docs/cluster-format.md), or a built-in one such as dgx-h100; "
+                   "PROFILE may then be a model such as gpt:layers=24,..",
+                   "FILE", kGroup);
+    const std::size_t before = table.rows().size();
+    table.add_number("-n,--partitions", layout.pipeline, "Lanes of a pipeline; default 1", "P", kGroup);
+    table.add_number("--data-parallel", layout.data, "Replicas of the pipeline; default 1", "D", kGroup);
+    table.add_number("--tensor-parallel", layout.tensor, "Devices that split each layer; default 1", "T", kGroup);
+    table.add_number("--context-parallel", layout.context,
+                     "Devices that split the tokens of each sample of a gpt: model; default 1", "C", kGroup);
+    table.add_number("--expert-parallel", layout.expert,
+                     "Devices of a lane that split the experts of a gpt: model; default 1", "E", kGroup);
+    table.add_number("--interleave", layout.interleave, "Partitions per lane; default 1", "V", kGroup);
+    table.add_number("--micro-batch-size", layout.micro_batch_size, "Samples per micro-batch; default 1", "S", kGroup);
+    table.add_flag("--sequence-parallel", layout.sequence_parallel,
+                   "Tensor-parallel devices split norms and dropouts by tokens", kGroup);
+    table.add_number("--zero", layout.zero,
+                     "Replicas split the optimizer's state (1), gradients too (2), parameters too (3); default 0",
+                     "STAGE", kGroup);
+    table.add("--cuts", layout.cuts, parse_cuts,
+              "Where to cut a gpt: model for devices of one type: even (default), the same number of blocks for each "
+              "partition if they divide the blocks, as in Megatron-LM; or quickest",
+              "HOW", kGroup);
+    table.use_from(before, OptionUse::cluster);
+    add_replica_options(table, layout);
 }
 
 bool ModelOrProfile::is_model() const {
@@ -136,28 +82,30 @@ Profile ModelOrProfile::profile_in_dtype(const PipelineFlags& pipeline) const {
     return in_dtype(profile != nullptr ? *profile : load_profile(name), pipeline, name);
 }
 
-void check_model_options(const CLI::App& command, const ModelOrProfile& what, bool with_cluster) {
+void check_model_options(const OptionTable& table, const ModelOrProfile& what, bool with_cluster) {
     const bool is_model = what.is_model();
     if (is_model && !with_cluster) {
-        throw UsageError("'" + what.name +
-                         "' is a model without --cluster; a model runs on the devices of a cluster; " + kClusterRemedy);
+        throw UsageError("'" + what.name + "' is a model without " + option_name("cluster") +
+                         "; a model runs on the devices of a cluster; " + kClusterRemedy);
     }
-    if (!is_model && with_cluster && command.get_option("--token-dispatch")->count() > 0) {
-        throw UsageError("--token-dispatch is given with a profile, whose layers are whole; leave it out");
+    if (!is_model && with_cluster && table.is_given("token-dispatch")) {
+        throw UsageError(option_name("token-dispatch") +
+                         " is given with a profile, whose layers are whole; leave it out");
     }
-    if (const CLI::Option* cuts = command.get_option_no_throw("--cuts"); !is_model && cuts && cuts->count() > 0) {
-        throw UsageError("--cuts is given with a profile, whose cuts are always the quickest; leave it out");
+    if (!is_model && table.is_given("cuts")) {
+        throw UsageError(option_name("cuts") +
+                         " is given with a profile, whose cuts are always the quickest; leave it out");
     }
-    if (!is_model && with_cluster && command.get_option("--gradient-bytes")->count() > 0) {
-        throw UsageError(
-            "--gradient-bytes is given with a profile, which has the sizes of its gradients; leave it out");
+    if (!is_model && with_cluster && table.is_given("gradient-bytes")) {
+        throw UsageError(option_name("gradient-bytes") +
+                         " is given with a profile, which has the sizes of its gradients; leave it out");
     }
 }
 
 double parse_tokens(const std::string& text) {
     const auto tokens = number_in<double>(text);
     if (!tokens || !(*tokens >= 1 && *tokens <= 1e18)) {
-        throw UsageError("--tokens is '" + printable(text) +
+        throw UsageError(option_name("tokens") + " is '" + printable(text) +
                          "'; a run has from 1 to 1e18 tokens; write it as 1e12, or leave it out for one step");
     }
     return *tokens;
@@ -172,12 +120,12 @@ Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
 void leave_room(NodeGroup& group, const PipelineFlags& pipeline) {
     const Hardware& hardware = pipeline.options.hardware;
     if (!hardware.memory_limits.empty()) {
-        throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) +
-                         " with --cluster; a layout's devices have one limit; give one size, such as 72GiB");
+        throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) + " with " +
+                         option_name("cluster") + "; a layout's devices have one limit; give one size, such as 72GiB");
     }
     if (hardware.memory_limit && *hardware.memory_limit < 1) {
-        throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) +
-                         " with --cluster; tensors need some memory; give a size, such as 72GiB");
+        throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) + " with " +
+                         option_name("cluster") + "; tensors need some memory; give a size, such as 72GiB");
     }
     if (pipeline.headroom) {
         set_headroom(group.device, *pipeline.headroom);
@@ -217,13 +165,15 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutFlags& flags, con
     if (what.is_model()) {
         if (pipeline.optimizer || pipeline.checkpoint || pipeline.options.master_weights ||
             pipeline.options.balance != PipelineOptions{}.balance) {
-            throw UsageError(
-                "--balance, --checkpoint, --optimizer or --master-weights is given with a gpt: model, whose "
-                "cuts are found; it recomputes as --recompute says, and trains with Adam; leave it out");
+            throw UsageError(option_name("balance") + ", " + option_name("checkpoint") + ", " +
+                             option_name("optimizer") + " or " + option_name("master-weights") +
+                             " is given with a gpt: model, whose cuts are found; it recomputes as " +
+                             option_name("recompute") + " says, and trains with Adam; leave it out");
         }
         if (layout.dispatch != TokenDispatch::expert && layout.expert == 1) {
-            throw UsageError("--token-dispatch is " + to_string(layout.dispatch) +
-                             " with all experts on each device, so that no token is sent; add --expert-parallel");
+            throw UsageError(option_name("token-dispatch") + " is " + to_string(layout.dispatch) +
+                             " with all experts on each device, so that no token is sent; add " +
+                             option_name("expert-parallel"));
         }
         set_dtype(layout, pipeline.dtype);
         found.simulate = [parts_on, model = parse_language_model(what.name)](const Cluster& cluster, const Layout& on) {
@@ -234,13 +184,13 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutFlags& flags, con
     PipelineOptions options = pipeline.options;
     options.optimizer = pipeline.optimizer.value_or(options.optimizer);
     if (!recompute.empty() && pipeline.checkpoint) {
-        throw UsageError("--recompute is " + recompute + " with --checkpoint " + to_string(*pipeline.checkpoint) +
-                         "; both say what is recomputed; leave one out");
+        throw UsageError(option_name("recompute") + " is " + recompute + " with " + option_name("checkpoint") + " " +
+                         to_string(*pipeline.checkpoint) + "; both say what is recomputed; leave one out");
     }
     options.checkpoint = pipeline.checkpoint.value_or(Checkpoint::never);
     if (layout.recompute == Recompute::selective) {
-        throw UsageError(
-            "--recompute is selective with a profile, which does not know parts of layers; use none or full");
+        throw UsageError(option_name("recompute") +
+                         " is selective with a profile, which does not know parts of layers; use none or full");
     }
     const Profile profile = what.profile_in_dtype(pipeline);
     set_dtype(layout, profile);

@@ -4,16 +4,10 @@
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
 
-#include <CLI/App.hpp>
-
-#include <set>
 #include <string>
 #include <vector>
 
 namespace pipescope {
-/// For messages: what to do where --cluster is missing.
-inline constexpr const char* kClusterRemedy = "name a cluster file, or a built-in one such as dgx-h100";
-
 /// The layout of a model on a cluster, as on the command line. Shared by simulate and explain.
 struct LayoutFlags {
     std::string cluster;  ///< file; empty: no layout
@@ -23,10 +17,10 @@ struct LayoutFlags {
 };
 
 /// Adds --cluster and the options of the layout. `flags` must outlive the parsing.
-void add_layout_options(CLI::App& command, LayoutFlags& flags);
+void add_layout_options(OptionTable& table, LayoutFlags& flags);
 /// Adds the options of how lanes and replicas send: --gradient-bytes, --gradient-bucket and --sends. `layout` must
 /// outlive the parsing.
-void add_replica_options(CLI::App& command, Layout& layout);
+void add_replica_options(OptionTable& table, Layout& layout);
 /// What lies on a cluster: a model "gpt:..", or the profile in a file. Python passes one that it has read.
 struct ModelOrProfile {
     std::string name;                  ///< the model, or the profile's file
@@ -38,17 +32,9 @@ struct ModelOrProfile {
 };
 /// Throws UsageError for a model without a cluster, and for options of add_replica_options() that say nothing about a
 /// profile, if it is one.
-void check_model_options(const CLI::App& command, const ModelOrProfile& what, bool with_cluster);
+void check_model_options(const OptionTable& table, const ModelOrProfile& what, bool with_cluster);
 /// The value of --tokens, such as 1e12. Throws UsageError.
 double parse_tokens(const std::string& text);
-/// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
-void check_layout_options(const CLI::App& command, const LayoutFlags& flags);
-
-/// Throws UsageError for the first given option that is of `own` without --cluster, or, with it, neither of `own` nor
-/// of `others`. Names have no dashes.
-void check_options_with_cluster(const CLI::App& command, bool has_cluster, const std::set<std::string>& own,
-                                const std::set<std::string>& others);
-
 /// The cluster of --cluster, with the devices of --device-catalogue or the built-in ones.
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline);
 /// Gives nodes that are used the room of --headroom and --memory-limit. Throws UsageError if it leaves tensors none.

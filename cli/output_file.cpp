@@ -1,5 +1,6 @@
 #include "cli/output_file.h"
 
+#include "answers/option_table.h"
 #include "base/error.h"
 #include "cli/stop_signals.h"
 #include "save/durable_file.h"
@@ -30,8 +31,8 @@ fs::path folder_of(const fs::path& path) {
 }
 
 [[noreturn]] void refuse_existing_output(const fs::path& path) {
-    throw Error(fmt::format("{} exists already; an existing file is kept; use --force to replace it, or another name",
-                            path.string()));
+    throw Error(fmt::format("{} exists already; an existing file is kept; use {} to replace it, or another name",
+                            path.string(), option_name("force=")));
 }
 
 [[noreturn]] void refuse_output(const fs::path& path) {
@@ -140,9 +141,8 @@ void check_trace_output(const fs::path& path, bool force) {
 
 void check_schedule_output(const fs::path& path, bool force) {
     if (!is_schedule_file(path.string())) {
-        throw UsageError(
-            fmt::format("{} is no name for a schedule; --schedule reads files that end in .csv; try {}.csv",
-                        path.string(), path.stem().string()));
+        throw UsageError(fmt::format("{} is no name for a schedule; {} reads files that end in .csv; try {}.csv",
+                                     path.string(), option_name("schedule"), path.stem().string()));
     }
     check_output(path, force);
 }
@@ -165,46 +165,59 @@ void check_not_input(const fs::path& output, const fs::path& input) {
 }
 
 namespace {
-struct NamedOutput {
+/// A value of an option. An output that is no file is a folder, which keeps what it has.
+struct NamedValue {
     std::string option;
-    std::string path;
-    bool is_file = true;  ///< no folder, which keeps what it has
+    std::string value;
+    bool is_output = false;
+    bool is_file = false;
 };
 
-bool is_output(const CLI::Option* option) {
-    const std::string type = option->get_type_name();
-    return option->get_group() == "Output" && (type == "FILE" || type == "DIR" || type == "FOLDER");
+NamedValue named_value(const std::string& option, const std::string& value, const std::string& group,
+                       const std::string& type) {
+    const bool is_file = type == "FILE";
+    return {option, value, group == "Output" && (is_file || type == "DIR" || type == "FOLDER"), is_file};
 }
 
-std::vector<NamedOutput> outputs_of(const std::vector<const CLI::Option*>& options) {
-    std::vector<NamedOutput> outputs;
-    for (const CLI::Option* option : options) {
-        for (const std::string& path : is_output(option) ? option->results() : std::vector<std::string>()) {
-            outputs.push_back({option->get_name(), path, option->get_type_name() == "FILE"});
+void check_values(const std::vector<NamedValue>& values) {
+    for (const NamedValue& output : values) {
+        if (!output.is_output) {
+            continue;
+        }
+        check_no_part(output.value);
+        for (const NamedValue& input : values) {
+            if (!input.is_output && output.is_file) {
+                check_not_input(output.value, input.value);
+                check_not_input(output.value, input.value.substr(0, input.value.find(':')));  // net.pt:input=3
+            }
+        }
+        for (const NamedValue* before = values.data(); before != &output; ++before) {
+            if (before->is_output) {
+                check_apart(before->option, before->value, output.option, output.value);
+            }
         }
     }
-    return outputs;
 }
 }  // namespace
 
 void check_named_outputs(const CLI::App& command) {
-    const std::vector<const CLI::Option*> options = command.get_options();
-    const std::vector<NamedOutput> outputs = outputs_of(options);
-    for (const NamedOutput& output : outputs) {
-        check_no_part(output.path);
-        for (const CLI::Option* input : options) {
-            if (is_output(input) || !output.is_file) {
-                continue;
-            }
-            for (const std::string& value : input->results()) {
-                check_not_input(output.path, value);
-                check_not_input(output.path, value.substr(0, value.find(':')));  // net.pt:input=3
-            }
-        }
-        for (const NamedOutput* before = outputs.data(); before != &output; ++before) {
-            check_apart(before->option, before->path, output.option, output.path);
+    std::vector<NamedValue> values;
+    for (const CLI::Option* option : command.get_options()) {
+        for (const std::string& value : option->results()) {
+            values.push_back(named_value(option->get_name(), value, option->get_group(), option->get_type_name()));
         }
     }
+    check_values(values);
+}
+
+void check_named_outputs(const OptionTable& table) {
+    std::vector<NamedValue> values;
+    for (const OptionRow& row : table.rows()) {
+        if (row.given) {
+            values.push_back(named_value(option_name(row.name), *row.given, row.group, row.value));
+        }
+    }
+    check_values(values);
 }
 
 void check_apart(const std::string& first_option, const fs::path& first, const std::string& second_option,

@@ -11,6 +11,8 @@ class App;
 }
 
 namespace pipescope {
+class OptionTable;
+
 /// Checks a command's output path before any work. Throws Error if the file exists and `force` is false, if it is a
 /// folder or a device, if its folder is missing or not writable, or if its name makes it a part of something else
 /// (check_no_part()).
@@ -34,10 +36,11 @@ void check_no_part(const std::filesystem::path& output);
 /// Throws Error if `output` names the file `input`, which a command reads, by whatever name, or what belongs to such a
 /// trace: its log or its notes. It would be lost.
 void check_not_input(const std::filesystem::path& output, const std::filesystem::path& input);
-/// Likewise for the values of a command's options, once they are parsed. Outputs are the files and folders in the group
-/// "Output"; every other value may name a file that is read. Files that no option names are up to the command. Also
-/// checks each output by check_no_part(), and refuses two outputs of the same name.
+/// Likewise for the values of a command's or a question's options, once they are given. Outputs are the files and
+/// folders in the group "Output"; every other value may name a file that is read. Files that no option names are up to
+/// the command. Also checks each output by check_no_part(), and refuses two outputs of the same name.
 void check_named_outputs(const CLI::App& command);
+void check_named_outputs(const OptionTable& table);
 
 /// Throws UsageError if two outputs have the same name, or one that of a part of the other: it would replace that.
 /// Empty: not asked for.

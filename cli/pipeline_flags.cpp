@@ -2,10 +2,8 @@
 
 #include "base/error.h"
 #include "base/number_ranges.h"
-#include "base/number_text.h"
 #include "base/printable.h"
 #include "base/quantities.h"
-#include "cli/program.h"
 #include "hardware/links_file.h"
 #include "schedule/micro_batches.h"
 #include "simulator/schedule_file.h"
@@ -20,43 +18,46 @@
 #include <utility>
 
 namespace pipescope {
-CLI::Option* add_balance_option(CLI::App& command, PipelineFlags& flags) {
-    return add_parsed(command, "--balance", flags.options.balance, parse_balance,
-                      "Layers per partition, in order, such as 2,2,3", "LIST", "Pipeline")
-        ->required();
+OptionRow& add_balance_option(OptionTable& table, PipelineFlags& flags) {
+    return table.add("--balance", flags.options.balance, parse_balance, "Layers per partition, in order, such as 2,2,3",
+                     "LIST", "Pipeline");
 }
 
-void add_batch_options(CLI::App& command, PipelineFlags& flags) {
+void add_batch_options(OptionTable& table, PipelineFlags& flags) {
     flags.needs_chunks = true;
-    add_option(command, "-m,--chunks", flags.chunks,
-               "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample. Required, "
-               "unless --schedule is a file, which has its own",
-               "N", "Pipeline");
-    add_mini_batch_option(command, flags);
-    add_checkpoint_option(command, flags);
+    table
+        .add_number(
+            "-m,--chunks", flags.chunks,
+            "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample. Required, "
+            "unless --schedule is a file, which has its own",
+            "N", "Pipeline")
+        .use = OptionUse::lanes;
+    add_mini_batch_option(table, flags);
+    add_checkpoint_option(table, flags);
 }
 
-void add_checkpoint_option(CLI::App& command, PipelineFlags& flags) {
-    add_parsed(command, "--checkpoint", flags.checkpoint, parse_checkpoint,
-               "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
-               "(default) or never",
-               "MODE", "Pipeline");
+void add_checkpoint_option(OptionTable& table, PipelineFlags& flags) {
+    table.add("--checkpoint", flags.checkpoint, parse_checkpoint,
+              "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
+              "(default) or never",
+              "MODE", "Pipeline");
 }
 
-void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
-    add_option(command, "--batch", flags.options.batch, "Samples of one mini-batch, which is one step", "N", "Pipeline")
-        ->required();
+void add_mini_batch_option(OptionTable& table, PipelineFlags& flags) {
+    table.add_number("--batch", flags.options.batch, "Samples of one mini-batch, which is one step", "N", "Pipeline");
 }
 
-void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm) {
-    add_parsed(command, "--algorithm", algorithm, parse_balance_algorithm,
-               "How to cut: optimal (default) for the shortest simulated step; minmax for the smallest largest "
-               "partition; variance for partition costs with the least variance, as in the GPipe paper; block for "
-               "torchgpipe's method, as a comparison",
-               "NAME", "Pipeline");
+void add_algorithm_option(OptionTable& table, BalanceAlgorithm& algorithm) {
+    table
+        .add("--algorithm", algorithm, parse_balance_algorithm,
+             "How to cut: optimal (default) for the shortest simulated step; minmax for the smallest largest "
+             "partition; variance for partition costs with the least variance, as in the GPipe paper; block for "
+             "torchgpipe's method, as a comparison",
+             "NAME", "Pipeline")
+        .use = OptionUse::lanes;
 }
 
-void add_schedule_option(CLI::App& command, PipelineFlags& flags, const std::string& help, bool* all) {
+void add_schedule_option(OptionTable& table, PipelineFlags& flags, const std::string& help, bool* all) {
     const auto parse = [all, &flags](const std::string& name) {
         flags.schedule_given = true;
         const bool takes_all = all != nullptr && name == "all";
@@ -72,146 +73,130 @@ void add_schedule_option(CLI::App& command, PipelineFlags& flags, const std::str
         }
         return takes_all ? Schedule(Schedule::gpipe) : load_schedule(name);
     };
-    add_parsed(command, "--schedule", flags.options.schedule, parse, help, "NAME|FILE", "Pipeline");
+    table.add("--schedule", flags.options.schedule, parse, help, "NAME|FILE", "Pipeline");
 }
 
-void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules, bool* all) {
-    add_schedule_option(command, flags, "Order of the tasks: " + schedules, all);
-    add_parsed(
-        command, "--placement", flags.options.placement,
-        [](const std::string& text) { return parse_placement(text, "--placement"); },
-        "Lane of each partition, such as 0,0,1; default: one lane per partition, or as the schedule needs it on the "
-        "lanes of --devices, otherwise two on each lane",
-        "LIST", "Pipeline");
+void add_schedule_options(OptionTable& table, PipelineFlags& flags, const std::string& schedules, bool* all) {
+    add_schedule_option(table, flags, "Order of the tasks: " + schedules, all);
+    table
+        .add("--placement", flags.options.placement, parse_placement,
+             "Lane of each partition, such as 0,0,1; default: one lane per partition, or as the schedule needs it on "
+             "the lanes of --devices, otherwise two on each lane",
+             "LIST", "Pipeline")
+        .use = OptionUse::lanes;
 }
 
-void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
+void add_hardware_options(OptionTable& table, PipelineFlags& flags) {
     Hardware& hardware = flags.options.hardware;
-    const auto add = [&command](const std::string& name, auto& value, auto parse, const std::string& help,
-                                const std::string& type) {
-        const auto parse_option = [name, parse](const std::string& text) { return parse(text, name); };
-        add_parsed(command, name, value, parse_option, help, type, "Hardware");
-    };
-    add("--devices", hardware.devices, parse_list,
-        "Device of each lane, such as cpu,cpu; copies between lanes of one device are free. Default: all cpu, as in "
-        "'run', if the profile was measured there or --cores is given, and no link is given; otherwise one device per "
-        "lane",
-        "LIST");
-    add_option(command, "--cores", flags.cores,
-               "Cores that lanes on 'cpu' share, one task at a time; default: the cores in the profile, otherwise "
-               "one per lane",
-               "N", "Hardware");
-    add("--link-bandwidth", hardware.link.bytes_per_second, parse_bandwidth,
-        "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free", "RATE");
-    add("--link-latency", hardware.link.latency_ns, parse_duration_ns, "Latency of each copy, such as 10us; default 0",
-        "TIME");
-    add_parsed(
-        command, "--links", hardware.link.times, [](const std::string& file) { return load_links(file); },
+    const char* const group = "Hardware";
+    const std::size_t before = table.rows().size();
+    table.add_list("--devices", hardware.devices,
+                   "Device of each lane, such as cpu,cpu; copies between lanes of one device are free. Default: all "
+                   "cpu, as in 'run', if the profile was measured there or --cores is given, and no link is given; "
+                   "otherwise one device per lane",
+                   "LIST", group);
+    table.add_number(
+        "--cores", flags.cores,
+        "Cores that lanes on 'cpu' share, one task at a time; default: the cores in the profile, otherwise "
+        "one per lane",
+        "N", group);
+    table.add("--link-bandwidth", hardware.link.bytes_per_second, parse_bandwidth,
+              "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free", "RATE",
+              group);
+    table.add("--link-latency", hardware.link.latency_ns, parse_duration_ns,
+              "Latency of each copy, such as 10us; default 0", "TIME", group);
+    table.add(
+        "--links", hardware.link.times, [](const std::string& file) { return load_links(file); },
         "File with the measured times of messages by size (docs/links-format.md), instead of --link-bandwidth and "
         "--link-latency",
-        "FILE", "Hardware");
-    add_parsed(command, "--link-sharing", hardware.link.sharing, parse_link_sharing,
-               "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
-               "device), host (a sending and a receiving port per host) or all (one bus)",
-               "NAME", "Hardware");
-    add_parsed(
-        command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
-        "How a copy starts: eager (default), the receive is posted ahead, as in run; rendezvous, the sender "
-        "announces each copy and waits for the answer, which takes one more round trip; or blocking, the receiving "
-        "lane posts the receive right before the task that needs the copy",
-        "NAME", "Hardware");
-    add_option(command, "--processes", hardware.processes,
-               "Processes that run the lanes, each on its own host: lane k of L in process k * N / L. Copies between "
-               "them take the link, and each has its own --cores; default 1",
-               "N", "Hardware");
-    add("--speed", hardware.speeds, parse_speeds,
-        "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
-    add_memory_limit_option(command, flags);
+        "FILE", group);
+    table.add("--link-sharing", hardware.link.sharing, parse_link_sharing,
+              "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
+              "device), host (a sending and a receiving port per host) or all (one bus)",
+              "NAME", group);
+    table.add("--link-protocol", hardware.link.protocol, parse_link_protocol,
+              "How a copy starts: eager (default), the receive is posted ahead, as in run; rendezvous, the sender "
+              "announces each copy and waits for the answer, which takes one more round trip; or blocking, the "
+              "receiving lane posts the receive right before the task that needs the copy",
+              "NAME", group);
+    table.add_number("--processes", hardware.processes,
+                     "Processes that run the lanes, each on its own host: lane k of L in process k * N / L. Copies "
+                     "between them take the link, and each has its own --cores; default 1",
+                     "N", group);
+    table.add("--speed", hardware.speeds, parse_speeds,
+              "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST", group);
+    table.use_from(before, OptionUse::lanes);
+    add_memory_limit_option(table, flags);
 }
 
-void add_memory_limit_option(CLI::App& command, PipelineFlags& flags) {
-    Hardware& hardware = flags.options.hardware;
-    command
-        .add_option_function<std::string>(
-            "--memory-limit",
-            [&hardware](const std::string& text) { parse_memory_limits(text, "--memory-limit", hardware); },
-            "Memory that the tensors of each lane may take, such as 16GiB, or 16GiB,24GiB if lanes differ; if a lane "
-            "needs more, the answer is infeasible and the exit code 3. With --cluster: of each device, one size")
-        ->type_name("LIST")
-        ->group("Hardware");
+void add_memory_limit_option(OptionTable& table, PipelineFlags& flags) {
+    const auto parse = [hardware = &flags.options.hardware](const std::string& text, const std::string& option) {
+        parse_memory_limits(text, option, *hardware);
+        return hardware->memory_limit;
+    };
+    table.add("--memory-limit", flags.options.hardware.memory_limit, parse,
+              "Memory that the tensors of each lane may take, such as 16GiB, or 16GiB,24GiB if lanes differ; if a lane "
+              "needs more, the answer is infeasible and the exit code 3. With --cluster: of each device, one size",
+              "LIST", "Hardware");
 }
 
-void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
-    add_option(command, "--optimizer", flags.optimizer,
-               "Optimizer whose state counts as memory: sgd, momentum, adam, adamw, amsgrad, adadelta, adagrad, "
-               "rmsprop (-momentum, -centered, -centered-momentum), or a number, the bytes of state per byte of "
-               "parameter; default: adam if the input is token numbers, otherwise sgd",
-               "NAME", "Pipeline");
-    command
-        .add_flag("--master-weights", flags.options.master_weights,
-                  "The optimizer keeps a float32 copy of each bfloat16 or float16 parameter, and its state in float32")
-        ->group("Pipeline");
-    add_option(command, "--dtype", flags.dtype,
-               "The profile's dtype; with --device-types also another one of the same size (float32 as tf32, "
-               "float16 as bfloat16). For any other, profile the model with --dtype",
-               "NAME", "Pipeline");
+void add_parameter_options(OptionTable& table, PipelineFlags& flags) {
+    table.add_text("--optimizer", flags.optimizer,
+                   "Optimizer whose state counts as memory: sgd, momentum, adam, adamw, amsgrad, adadelta, adagrad, "
+                   "rmsprop (-momentum, -centered, -centered-momentum), or a number, the bytes of state per byte of "
+                   "parameter; default: adam if the input is token numbers, otherwise sgd",
+                   "NAME", "Pipeline");
+    table.add_flag("--master-weights", flags.options.master_weights,
+                   "The optimizer keeps a float32 copy of each bfloat16 or float16 parameter, and its state in float32",
+                   "Pipeline");
+    table.add_text("--dtype", flags.dtype,
+                   "The profile's dtype; with --device-types also another one of the same size (float32 as tf32, "
+                   "float16 as bfloat16). For any other, profile the model with --dtype",
+                   "NAME", "Pipeline");
 }
 
-void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
-    add_option(command, "--replicas", flags.options.replicas,
-               "Number of equal pipelines, each with an equal part of the mini-batch; their gradients are summed at "
-               "the end of the step; default 1",
-               "N", "Pipeline");
+void add_replicas_option(OptionTable& table, PipelineFlags& flags) {
+    table
+        .add_number("--replicas", flags.options.replicas,
+                    "Number of equal pipelines, each with an equal part of the mini-batch; their gradients are summed "
+                    "at the end of the step; default 1",
+                    "N", "Pipeline")
+        .use = OptionUse::lanes;
 }
 
-void add_update_option(CLI::App& command, PipelineFlags& flags) {
-    add_parsed(command, "--update", flags.options.update, parse_update,
-               "When lanes update their parameters: synchronous (default), after all lanes have finished the "
-               "step; or staggered, each lane after its own last task, before its next step",
-               "WHEN", "Pipeline");
+void add_update_option(OptionTable& table, PipelineFlags& flags) {
+    table
+        .add("--update", flags.options.update, parse_update,
+             "When lanes update their parameters: synchronous (default), after all lanes have finished the "
+             "step; or staggered, each lane after its own last task, before its next step",
+             "WHEN", "Pipeline")
+        .use = OptionUse::lanes;
 }
 
-void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std::string& help) {
-    add_option(command, "--device-types,--device-type", flags.device_types,
-               help +
-                   ". Times are then estimated from the profile's flops; link and memory limit come from the "
-                   "catalogue unless given. Default: the profiled device",
-               "LIST", "Hardware");
-    add_option(command, "--device-catalogue,--catalogue", flags.device_catalogue,
-               "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue", "FILE",
-               "Hardware");
-    add_parsed(
-        command, "--headroom", flags.headroom, [](const std::string& text) { return parse_bytes(text, "--headroom"); },
-        "Memory of each device of a type that tensors leave free for context, collectives and allocator, such as "
-        "4GiB; default: the catalogue's, which is 5 % of the memory unless it says so",
-        "SIZE", "Hardware");
+void add_device_type_options(OptionTable& table, PipelineFlags& flags, const std::string& help) {
+    table.add_text("--device-types,--device-type", flags.device_types,
+                   help +
+                       ". Times are then estimated from the profile's flops; link and memory limit come from the "
+                       "catalogue unless given. Default: the profiled device",
+                   "LIST", "Hardware");
+    table.add_text("--device-catalogue,--catalogue", flags.device_catalogue,
+                   "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue",
+                   "FILE", "Hardware");
+    table.add("--headroom", flags.headroom, parse_bytes,
+              "Memory of each device of a type that tensors leave free for context, collectives and allocator, such as "
+              "4GiB; default: the catalogue's, which is 5 % of the memory unless it says so",
+              "SIZE", "Hardware");
 }
 
-void add_json_flag(CLI::App& command, bool& json) {
-    command.add_flag("--json", json, "Print one JSON object instead of text; times in ns, sizes in bytes")
-        ->group("Output");
-}
-
-CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of) {
-    // CLI11 would wrap negative numbers around and clamp large ones.
-    const CLI::Validator is_seed{[](const std::string& text) {
-                                     return number_in<std::uint64_t>(text)
-                                                ? std::string()
-                                                : "'" + text +
-                                                      "' is not a seed; it is a whole number from 0 to 2^64 - 1";
-                                 },
-                                 ""};
-    return command.add_option("--seed", seed, of + "; default 0")->check(is_seed)->type_name("SEED");
-}
-
-void add_force_flag(CLI::App& command, bool& force) {
-    command.add_flag("--force", force, "Replace output files that exist")->group("Output");
+void add_force_option(OptionTable& table, bool& force) {
+    table.add_flag("--force", force, "Replace output files that exist", "Output");
 }
 
 PipelineOptions pipeline_options(const PipelineFlags& flags) {
     PipelineOptions options = flags.options;
     if (flags.needs_chunks && !flags.chunks && !options.schedule.file()) {
-        throw UsageError("--chunks is required; it is the number of micro-batches; give it, such as -m 8");
+        throw UsageError(option_name("chunks") + " is required; it is the number of micro-batches; give it, such as " +
+                         option_name("m,chunks=8"));
     }
     options.chunks = flags.chunks.value_or(options.chunks);
     options.checkpoint = flags.checkpoint.value_or(options.checkpoint);
@@ -230,23 +215,24 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
 std::vector<DeviceType> named_device_types(const PipelineFlags& flags) {
     if (flags.device_types.empty()) {
         if (!flags.device_catalogue.empty()) {
-            throw UsageError("--device-catalogue is given without --device-types; it describes those; name some");
+            throw UsageError(option_name("device-catalogue") + " is given without " + option_name("device-types") +
+                             "; it describes those; name some");
         }
         if (flags.headroom) {
-            throw UsageError(
-                "--headroom is given without --device-types; it is a part of their memory; name some, or set a lower "
-                "--memory-limit");
+            throw UsageError(option_name("headroom") + " is given without " + option_name("device-types") +
+                             "; it is a part of their memory; name some, or set a lower " +
+                             option_name("memory-limit"));
         }
         return {};
     }
     const std::vector<DeviceType> catalogue =
         flags.device_catalogue.empty() ? device_catalogue() : load_device_catalogue(flags.device_catalogue);
     std::vector<DeviceType> types;
-    for (const std::string& name : parse_list(flags.device_types, "--device-types")) {
+    for (const std::string& name : parse_list(flags.device_types, option_name("device-types"))) {
         const DeviceType& type = find_device(catalogue, name);
         if (std::ranges::find(types, type.name, &DeviceType::name) != types.end()) {
-            throw UsageError(fmt::format("--device-types is '{}'; {} appears twice; name each type once",
-                                         flags.device_types, type.name));
+            throw UsageError(fmt::format("{} is '{}'; {} appears twice; name each type once",
+                                         option_name("device-types"), flags.device_types, type.name));
         }
         types.push_back(type);
         if (flags.headroom) {
@@ -262,14 +248,13 @@ std::optional<DeviceType> named_device_type(const PipelineFlags& flags) {
     const std::vector<DeviceType> types = named_device_types(flags);
     if (types.size() > 1) {
         throw UsageError(
-            fmt::format("--device-types is '{}'; here all lanes are of one type; name one, or use plan, "
-                        "which compares them",
-                        flags.device_types));
+            fmt::format("{} is '{}'; here all lanes are of one type; name one, or use plan, which compares them",
+                        option_name("device-types"), flags.device_types));
     }
     if (!types.empty() && !(flags.options.hardware.devices.empty() && flags.options.hardware.speeds.empty())) {
-        throw UsageError(
-            "--devices or --speed is given with --device-types; all lanes are devices of that type; leave out one or "
-            "the other");
+        throw UsageError(option_name("devices") + " or " + option_name("speed") + " is given with " +
+                         option_name("device-types") +
+                         "; all lanes are devices of that type; leave out one or the other");
     }
     return types.empty() ? std::nullopt : std::optional(types.front());
 }
@@ -359,15 +344,15 @@ Profile in_dtype(Profile profile, const PipelineFlags& flags, const std::string&
         fmt::format("profile again: '{}'", profile_command_of(profile, file, {{}, is_rate ? "float32" : flags.dtype}));
     if (dtype_bytes(flags.dtype) != dtype_bytes(profile.dtype)) {
         throw UsageError(
-            fmt::format("--dtype is {} for a profile of {}; its bytes are of tensors of another size; leave it out to "
+            fmt::format("{} is {} for a profile of {}; its bytes are of tensors of another size; leave it out to "
                         "simulate {}, or {}",
-                        flags.dtype, profile.dtype, profile.dtype, again));
+                        option_name("dtype"), flags.dtype, profile.dtype, profile.dtype, again));
     }
     if (flags.device_types.empty()) {
         throw UsageError(fmt::format(
-            "--dtype is {} for a profile of {}; its times are of that dtype; name --device-types, for which times are "
-            "estimated, or {}",
-            flags.dtype, profile.dtype, is_rate ? "leave it out to simulate " + profile.dtype : again));
+            "{} is {} for a profile of {}; its times are of that dtype; name {}, for which times are estimated, or {}",
+            option_name("dtype"), flags.dtype, profile.dtype, option_name("device-types"),
+            is_rate ? "leave it out to simulate " + profile.dtype : again));
     }
     profile.dtype = flags.dtype;
     return profile;

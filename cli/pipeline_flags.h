@@ -1,12 +1,12 @@
 #pragma once
 
+#include "answers/option_table.h"
 #include "hardware/device_catalogue.h"
 #include "profiler/profile/profile.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/search/balance_algorithm.h"
 
-#include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -34,38 +34,27 @@ struct PipelineFlags {
     GivenOptions given() const { return {optimizer.has_value(), cores.has_value(), !device_types.empty()}; }
 };
 
-/// Adds an option with one text, which parse(text) turns into the value.
-template <class Value, class Parse>
-CLI::Option* add_parsed(CLI::App& command, const std::string& name, Value& value, Parse parse, const std::string& help,
-                        const std::string& type, const std::string& group = "") {
-    const auto take = [&value, parse](const std::string& text) { value = parse(text); };
-    CLI::Option* option = command.add_option_function<std::string>(name, take, help)->type_name(type);
-    return group.empty() ? option : option->group(group);
-}
-
-// Add groups of options to a command. `flags` must outlive the parsing.
-CLI::Option* add_balance_option(CLI::App& command, PipelineFlags& flags);  ///< --balance, required
-/// -m --chunks, required unless the schedule is a file; --batch, required; --checkpoint
-void add_batch_options(CLI::App& command, PipelineFlags& flags);
-void add_mini_batch_option(CLI::App& command, PipelineFlags& flags);    ///< --batch alone, required
-void add_checkpoint_option(CLI::App& command, PipelineFlags& flags);    ///< --checkpoint alone
-void add_memory_limit_option(CLI::App& command, PipelineFlags& flags);  ///< --memory-limit alone
-void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm);
-void add_hardware_options(CLI::App& command, PipelineFlags& flags);  ///< --devices, --cores, links, --speed, ..
+// Add groups of options to a question's table. `flags` must outlive the table.
+OptionRow& add_balance_option(OptionTable& table, PipelineFlags& flags);  ///< --balance
+/// -m --chunks, which pipeline_options() requires unless the schedule is a file; --batch; --checkpoint
+void add_batch_options(OptionTable& table, PipelineFlags& flags);
+void add_mini_batch_option(OptionTable& table, PipelineFlags& flags);    ///< --batch alone
+void add_checkpoint_option(OptionTable& table, PipelineFlags& flags);    ///< --checkpoint alone
+void add_memory_limit_option(OptionTable& table, PipelineFlags& flags);  ///< --memory-limit alone
+void add_algorithm_option(OptionTable& table, BalanceAlgorithm& algorithm);
+void add_hardware_options(OptionTable& table, PipelineFlags& flags);  ///< --devices, --cores, links, --speed, ..
 /// --schedule, one of those in the text, or a file. `help` may describe several lines.
-void add_schedule_option(CLI::App& command, PipelineFlags& flags, const std::string& help, bool* all = nullptr);
+void add_schedule_option(OptionTable& table, PipelineFlags& flags, const std::string& help, bool* all = nullptr);
 /// --schedule and --placement. With `all`, --schedule also takes `all`, which sets it.
-void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules, bool* all = nullptr);
+void add_schedule_options(OptionTable& table, PipelineFlags& flags, const std::string& schedules, bool* all = nullptr);
 /// --optimizer, --master-weights and --dtype: memory of parameters besides their values.
-void add_parameter_options(CLI::App& command, PipelineFlags& flags);
-void add_replicas_option(CLI::App& command, PipelineFlags& flags);  ///< --replicas, one number
-void add_update_option(CLI::App& command, PipelineFlags& flags);    ///< --update
+void add_parameter_options(OptionTable& table, PipelineFlags& flags);
+void add_replicas_option(OptionTable& table, PipelineFlags& flags);  ///< --replicas, one number
+void add_update_option(OptionTable& table, PipelineFlags& flags);    ///< --update
 /// --device-types, --device-catalogue and --headroom. `help` describes the purpose of the types.
-void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std::string& help);
-/// --json, with the same help text everywhere.
-void add_json_flag(CLI::App& command, bool& json);
-void add_force_flag(CLI::App& command, bool& force);
-CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of);
+void add_device_type_options(OptionTable& table, PipelineFlags& flags, const std::string& help);
+/// --force, with the same help text everywhere.
+void add_force_option(OptionTable& table, bool& force);
 
 /// The options as given, with the default optimizer. A schedule's file sets what it says (follow_file()). Throws
 /// UsageError unless batch, chunks and replicas fit each other.

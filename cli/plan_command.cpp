@@ -8,6 +8,7 @@
 #include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
 #include "cli/layout_flags.h"
+#include "cli/option_flags.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
@@ -43,30 +44,29 @@ double parse_price(const std::string& text, const std::string& all) {
     const auto price = number_in<double>(text);
     if (!price || !(*price >= 0 && *price <= 1e12)) {
         throw UsageError(
-            fmt::format("--price-per-lane-hour is '{}'; '{}' is no price; write it as 2.5, or by device "
-                        "type as A100=1.5,H100=3",
-                        all, text));
+            fmt::format("{} is '{}'; '{}' is no price; write it as 2.5, or by device type as A100=1.5,H100=3",
+                        option_name("price-per-lane-hour"), all, text));
     }
     return *price;
 }
 
 /// Parses "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are not planned types.
 std::vector<std::string> read_prices(const PlanFlags& flags, PlanRequest& request) {
-    const std::string& text = flags.price;
+    const std::string text = flags.price.value_or("1");
     std::vector<std::string> unused;
     std::vector<std::string> priced;  // the empty name is the default price
-    for (const std::string& item : parse_list(text, "--price-per-lane-hour")) {
+    for (const std::string& item : parse_list(text, option_name("price-per-lane-hour"))) {
         const std::size_t equals = item.find('=');
         const std::string name = equals == std::string::npos ? "" : item.substr(0, equals);
         if (std::ranges::any_of(priced, [&](const std::string& earlier) { return same_name(earlier, name); })) {
-            throw UsageError(fmt::format("--price-per-lane-hour is '{}'; {} has two prices; give one", text,
-                                         name.empty() ? "a lane" : name));
+            throw UsageError(fmt::format("{} is '{}'; {} has two prices; give one", option_name("price-per-lane-hour"),
+                                         text, name.empty() ? "a lane" : name));
         }
         priced.push_back(name);
         if (equals == std::string::npos) {
             request.price_per_lane_hour = parse_price(item, text);
             for (const DeviceType& type : request.device_types) {
-                if (flags.has_price) {  // overrides the catalogue, but not a price for the type itself
+                if (flags.price) {  // overrides the catalogue, but not a price for the type itself
                     request.prices.emplace(type.name, request.price_per_lane_hour);
                 }
             }
@@ -109,8 +109,8 @@ std::vector<std::string> price_notes_of(const std::vector<std::string>& unused, 
 }
 
 std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
-    const std::vector<std::string> prices = parse_list(flags.price, "--price-per-lane-hour");
-    const bool for_all = flags.has_price && std::ranges::any_of(prices, [](const std::string& price) {
+    const std::vector<std::string> prices = parse_list(flags.price.value_or("1"), option_name("price-per-lane-hour"));
+    const bool for_all = flags.price && std::ranges::any_of(prices, [](const std::string& price) {
                              return price.find('=') == std::string::npos;
                          });
     return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
@@ -133,6 +133,13 @@ std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange
     return ranges.empty() ? std::vector{usual} : ranges;
 }
 
+void check_most(const PlanFlags& flags) {
+    if (flags.most < 1) {
+        throw UsageError(
+            fmt::format("{} is {}; a table has at least 1 row; write it as 10", option_name("most"), flags.most));
+    }
+}
+
 /// Everything that is independent of the profile, so that wrong flags are refused before it is read.
 PlanRequest request_of(const PlanFlags& flags, std::int64_t batch, std::vector<std::string>& unused_prices) {
     PlanRequest request = flags.request;
@@ -145,9 +152,7 @@ PlanRequest request_of(const PlanFlags& flags, std::int64_t batch, std::vector<s
         partitions_to_try(flags.replicas, static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, kMostReplicas)));
     request.device_types = named_device_types(flags.pipeline);
     unused_prices = read_prices(flags, request);
-    if (flags.most < 1) {
-        throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags.most));
-    }
+    check_most(flags);
     request.most_with_noise = std::max(request.most_with_noise, static_cast<std::size_t>(flags.most));
     return request;
 }
@@ -210,10 +215,10 @@ void check_order_output(const PlanFlags& flags, const OrderOutput& order) {
         return;
     }
     if (std::ranges::find(flags.request.schedules, Schedule(Schedule::automatic)) == flags.request.schedules.end()) {
-        throw UsageError(fmt::format(
-            "--schedule-output is '{}' without schedule auto; it writes the order that auto finds; add auto to "
-            "--schedule; 'pipescope schedule' writes other schedules",
-            order.file));
+        throw UsageError(
+            fmt::format("{} is '{}' without schedule auto; it writes the order that auto finds; add auto to {}; "
+                        "'pipescope schedule' writes other schedules",
+                        option_name("schedule-output"), order.file, option_name("schedule")));
     }
     check_output(order.file, order.force);
 }
@@ -255,67 +260,64 @@ auto parse_names(const std::string& text, const std::string& option, Parse parse
     return values;
 }
 
-void add_choices(CLI::App& command, PlanFlags& flags) {
-    const auto add = [&command](const std::string& names, auto& value, auto parse, const std::string& help,
-                                const std::string& type) {
-        const std::string option = names.substr(names.find("--"));
-        const auto parse_option = [option, parse](const std::string& text) { return parse(text, option); };
-        add_parsed(command, names, value, parse_option, help, type, "Pipeline");
-    };
-    add("-n,--partitions", flags.partitions, parse_ranges,
-        "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)",
-        "RANGE");
-    add("-m,--chunks", flags.chunks, parse_ranges,
-        "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). From a range: its ends, "
-        "the powers of two and the divisors of the batch",
-        "RANGE");
-    add_mini_batch_option(command, flags.pipeline);
-    add(
+void add_choices(OptionTable& table, PlanFlags& flags) {
+    const char* const group = "Pipeline";
+    const std::size_t before = table.rows().size();
+    table.add("-n,--partitions", flags.partitions, parse_ranges,
+              "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)",
+              "RANGE", group);
+    table.add("-m,--chunks", flags.chunks, parse_ranges,
+              "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). From a range: its "
+              "ends, the powers of two and the divisors of the batch",
+              "RANGE", group);
+    add_mini_batch_option(table, flags.pipeline);
+    table.add(
         "--checkpoint", flags.request.checkpoints,
         [](const std::string& text, const std::string& option) { return parse_names(text, option, parse_checkpoint); },
         "Checkpoint modes to try: which micro-batches keep only their input and are recomputed before backward; "
         "default: never,except_last,always",
-        "LIST");
-    add(
+        "LIST", group);
+    table.add(
         "--schedule", flags.request.schedules,
         [](const std::string& text, const std::string& option) { return parse_names(text, option, load_schedule); },
         "Schedules to try: names, auto, which finds cuts and order together, or files that end in .csv, which fix -n "
         "and -m unless these are given; default: gpipe,1f1b,interleaved",
-        "LIST");
-    add("--replicas", flags.replicas, parse_ranges,
-        "Numbers of equal pipelines to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
-        "default 1. Numbers that do not divide the batch are left out",
-        "RANGE");
+        "LIST", group);
+    table.add("--replicas", flags.replicas, parse_ranges,
+              "Numbers of equal pipelines to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
+              "default 1. Numbers that do not divide the batch are left out",
+              "RANGE", group);
+    table.use_from(before, OptionUse::lanes);
+    for (const char* name : {"batch", "schedule"}) {
+        table.row(name).use = OptionUse::both;
+    }
 }
 }  // namespace
 
-void add_plan_options(CLI::App& command, PlanFlags& flags) {
-    add_choices(command, flags);
-    add_algorithm_option(command, flags.request.algorithm);
-    add_update_option(command, flags.pipeline);
-    add_hardware_options(command, flags.pipeline);
-    add_device_type_options(command, flags.pipeline, "Device types to try, such as A100,H100");
-    const auto take_price = [&flags](const std::string& text) {
-        flags.price = text;
-        flags.has_price = true;
-    };
-    command
-        .add_option_function<std::string>(
-            "--price-per-lane-hour", take_price,
-            "Price of one lane for an hour, in any currency, or of each device type: A100=1.5,H100=3; "
-            "default: the catalogue's price, or 1, which makes the cost lane-hours")
-        ->type_name("N")
-        ->group("Hardware");
-    add_option(
-        command, "--rank-by", flags.rank_by,
-        "speed (default): most samples per second first; cost: cheapest first; with --cluster step (default), cost or "
-        "time",
-        "NAME", "Output");
-    add_parameter_options(command, flags.pipeline);
-    add_option(
-        command, "--most", flags.most,
-        "Rows of the table (default 10); at most as many Pareto candidates of lower rank are added. --json has all",
-        "N", "Output");
+void add_plan_options(OptionTable& table, PlanFlags& flags) {
+    add_choices(table, flags);
+    add_algorithm_option(table, flags.request.algorithm);
+    add_update_option(table, flags.pipeline);
+    add_hardware_options(table, flags.pipeline);
+    table.row("devices").use = OptionUse::both;  // of a cluster, numbers of devices
+    add_device_type_options(table, flags.pipeline, "Device types to try, such as A100,H100");
+    table
+        .add_text("--price-per-lane-hour", flags.price,
+                  "Price of one lane for an hour, in any currency, or of each device type: A100=1.5,H100=3; "
+                  "default: the catalogue's price, or 1, which makes the cost lane-hours",
+                  "N", "Hardware")
+        .use = OptionUse::lanes;
+    table.add_text("--rank-by", flags.rank_by,
+                   "speed (default): most samples per second first; cost: cheapest first; with --cluster step "
+                   "(default), cost or time",
+                   "NAME", "Output");
+    add_parameter_options(table, flags.pipeline);
+    table.row("master-weights").use = OptionUse::lanes;
+    table.add_number("--most", flags.most,
+                     "Rows of the table (default 10); at most as many Pareto candidates of lower rank are added. "
+                     "--json has all",
+                     "N", "Output");
+    table.require({"batch"});
 }
 
 void add_plan_command(Program& program) {
@@ -337,23 +339,28 @@ void add_plan_command(Program& program) {
         ->add_option("PROFILE", flags->profile,
                      "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
         ->required();
-    add_plan_options(*command, *flags);
     const auto cluster = std::make_shared<ClusterPlanFlags>();
-    add_cluster_plan_options(*command, *cluster);
+    const auto table = add_options(*command, [&](OptionTable& rows) {
+        add_plan_options(rows, *flags);
+        add_cluster_plan_options(rows, *cluster);
+    });
     add_json_flag(*command, *json);
     const auto order = std::make_shared<OrderOutput>();
-    add_option(*command, "--schedule-output", order->file,
-               "With schedule auto: write the best candidate's order to this CSV, for --schedule of run and others",
-               "FILE", "Output");
-    add_force_flag(*command, order->force);
-    program.set_action(command, [flags, cluster, order, json, command] {
-        check_cluster_plan_options(*command, *cluster);
-        check_model_options(*command, {flags->profile}, cluster->given());
+    const auto outputs = add_options(*command, [&](OptionTable& rows) {
+        rows.add_text("--schedule-output", order->file,
+                      "With schedule auto: write the best candidate's order to this CSV, for --schedule of run and "
+                      "others",
+                      "FILE", "Output");
+        add_force_option(rows, order->force);
+        rows.use_from(0, OptionUse::lanes);
+    });
+    program.set_action(command, [flags, cluster, order, json, table, outputs] {
+        table->check_use(cluster->given());
+        outputs->check_use(cluster->given());
+        check_model_options(*table, {flags->profile}, cluster->given());
+        check_most(*flags);
         if (cluster->given()) {
-            if (flags->most < 1) {
-                throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags->most));
-            }
-            if (command->get_option("--schedule")->count() > 0) {
+            if (table->is_given("schedule")) {
                 cluster->request.schedules = flags->request.schedules;
             }
             return plan_on_cluster(flags->profile, *cluster, flags->pipeline, flags->rank_by,

@@ -1,4 +1,5 @@
 #include "cli/profile_from_trace.h"
+#include "cli/option_flags.h"
 
 #include "analysis/calibration.h"
 #include "analysis/trace_profile.h"
@@ -42,10 +43,10 @@ void keep_steps(const std::string& text, MeasuredSteps& steps) {
     const std::vector<std::int32_t> all = steps.numbers();
     for (const std::int64_t number : wanted) {
         if (std::ranges::find(all, number) == all.end()) {
-            throw UsageError(fmt::format(
-                "--steps names step {}; a profile is measured from recorded steps without warm-up, which are {}; "
-                "choose among them",
-                number, fmt::join(all, ", ")));
+            throw UsageError(
+                fmt::format("{} names step {}; a profile is measured from recorded steps without warm-up, which are "
+                            "{}; choose among them",
+                            option_name("steps"), number, fmt::join(all, ", ")));
         }
     }
     std::erase_if(steps.steps,
@@ -141,16 +142,15 @@ void add_trace_profile_options(CLI::App& command, TraceProfileFlags& flags) {
 
 TraceProfile measured_profile(const TraceProfileFlags& flags) {
     if (flags.micro_batch_size && *flags.micro_batch_size < 1) {
-        throw UsageError(fmt::format("--micro-batch-size is {}; a micro-batch has a sample or more; use 1 or more",
-                                     *flags.micro_batch_size));
+        throw UsageError(fmt::format("{} is {}; a micro-batch has a sample or more; use 1 or more",
+                                     option_name("micro-batch-size"), *flags.micro_batch_size));
     }
     const JoinedTrace joined(with_files_of_folders(flags.traces), flags.rules);
     const OpenedTrace trace = open_trace(joined.path(), {.tracks = false});
     const RecordedRun run = recorded_run(trace);
     if (flags.micro_batch_size && !run.of_another_program) {
-        throw UsageError(
-            fmt::format("--micro-batch-size is {} for a trace of PipeScope, which says its size; leave it out",
-                        *flags.micro_batch_size));
+        throw UsageError(fmt::format("{} is {} for a trace of PipeScope, which says its size; leave it out",
+                                     option_name("micro-batch-size"), *flags.micro_batch_size));
     }
     if (!run.why_not_simulated.empty() && !run.of_another_program) {
         throw TraceFormatError(joined.name() + " " + run.why_not_simulated);
@@ -251,8 +251,9 @@ ExitCode calibrate(const TraceProfileFlags& flags) {
                                         {"--micro-batch-size", flags.micro_batch_size.has_value()},
                                         {"--task-rules", !flags.rules.empty()}}) {
         if (given) {
-            throw UsageError(fmt::format(
-                "{} is given with --calibrate, which takes whole runs of PipeScope; leave one of the two out", option));
+            throw UsageError(
+                fmt::format("{} is given with {}, which takes whole runs of PipeScope; leave one of the two out",
+                            option, option_name("calibrate")));
         }
     }
     std::vector<std::unique_ptr<CalibrationTrace>> traces;
@@ -293,7 +294,8 @@ ExitCode profile_from_trace(const TraceProfileFlags& flags) {
         return calibrate(flags);
     }
     if (!flags.earlier.empty()) {
-        throw UsageError("--profile is given without --calibrate; it is the profile to calibrate; add --calibrate RUN");
+        throw UsageError(option_name("profile") + " is given without " + option_name("calibrate") +
+                         "; it is the profile to calibrate; add " + option_name("calibrate") + " RUN");
     }
     const TraceProfile made = measured_profile(flags);
     if (!flags.output.empty()) {

@@ -338,16 +338,6 @@ int Program::parse_and_act() {
     return flushed(action_ ? action_() : ExitCode::usage);
 }
 
-void parse_words(CLI::App& command, const std::vector<std::string>& words) {
-    complete_options(command);
-    try {
-        command.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 expects them reversed
-    } catch (const CLI::ParseError& error) {
-        throw UsageError(problem_of(error, command, words, command.remaining(true)));
-    }
-    check_named_outputs(command);
-}
-
 /// Refuses an unknown command and lists the known ones. CLI11 would only report a missing command.
 void Program::check_command_name() const {
     if (arguments_.front().starts_with('-')) {

@@ -66,10 +66,6 @@ CLI::Option* add_option(CLI::App& command, const std::string& names, Value& valu
     return group.empty() ? option : option->group(group);
 }
 
-/// Parses options that were added to a command of its own, without Program: "--chunks=8", "--master-weights". Throws
-/// UsageError with the message of Program::run(), without its "see --help".
-void parse_words(CLI::App& command, const std::vector<std::string>& words);
-
 /// Wraps the text into lines of at most that many columns, unless a word is longer.
 std::string wrapped(const std::string& text, std::size_t columns);
 /// The error line for stderr, without the C++ backtrace of torch's errors. A newline of a name in it is escaped.

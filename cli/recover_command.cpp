@@ -2,7 +2,7 @@
 #include "answers/units.h"
 #include "base/printable.h"
 #include "cli/commands.h"
-#include "cli/pipeline_flags.h"
+#include "cli/option_flags.h"
 #include "cli/program.h"
 #include "trace/store/trace_reader.h"
 #include "trace/store/trace_schema.h"

@@ -4,6 +4,7 @@
 #include "base/printable.h"
 #include "cli/answers.h"
 #include "cli/commands.h"
+#include "cli/option_flags.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "schedule/placement.h"
@@ -34,10 +35,10 @@ struct ScheduleOutputs {
 TaskGraph graph_of_file(const ScheduleFlags& flags) {
     const Schedule schedule = load_schedule(flags.schedule);
     for (const auto& [given, option] :
-         {std::pair{flags.lanes, "-n"}, {flags.micro_batches, "-m"}, {flags.partitions, "--partitions"}}) {
+         {std::pair{flags.lanes, "n,lanes"}, {flags.micro_batches, "m,chunks"}, {flags.partitions, "partitions"}}) {
         if (given) {
-            throw UsageError(
-                fmt::format("{} is {}; {} says that itself; leave it out", option, *given, flags.schedule));
+            throw UsageError(fmt::format("{} is {}; {} says that itself; leave it out", option_name(option), *given,
+                                         flags.schedule));
         }
     }
     return make_schedule(schedule, schedule.file()->shape);
@@ -59,11 +60,13 @@ TaskGraph graph_for_equal_times(PipelineShape shape) {
 TaskGraph graph_of_name(const ScheduleFlags& flags) {
     const Schedule schedule = parse_schedule(flags.schedule);
     if (!flags.lanes || !flags.micro_batches) {
-        throw UsageError(
-            fmt::format("schedule '{}' needs -n LANES and -m MICRO-BATCHES, such as -n 4 -m 8", flags.schedule));
+        throw UsageError(fmt::format("schedule '{}' needs {} LANES and {} MICRO-BATCHES, such as {} {}", flags.schedule,
+                                     option_name("n,lanes"), option_name("m,chunks"), option_name("n,lanes=4"),
+                                     option_name("m,chunks=8")));
     }
     if (*flags.lanes < 1 || *flags.lanes > kMostPartitions) {
-        throw UsageError(fmt::format("-n is {}; it must be from 1 to {}; change it", *flags.lanes, kMostPartitions));
+        throw UsageError(fmt::format("{} is {}; it must be from 1 to {}; change it", option_name("n,lanes"),
+                                     *flags.lanes, kMostPartitions));
     }
     const auto lanes = static_cast<std::size_t>(*flags.lanes);
     PipelineShape shape{
@@ -71,16 +74,17 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
         .num_micro_batches = *flags.micro_batches,
         .checkpoint = Checkpoint::never};
     if (shape.num_partitions < *flags.lanes || shape.num_partitions > kMostPartitions) {
-        throw UsageError(fmt::format("--partitions is {}; it must be from {}, one for each lane, to {}; change it",
-                                     shape.num_partitions, *flags.lanes, kMostPartitions));
+        throw UsageError(fmt::format("{} is {}; it must be from {}, one for each lane, to {}; change it",
+                                     option_name("partitions"), shape.num_partitions, *flags.lanes, kMostPartitions));
     }
     constexpr std::int64_t kMostForwards = 1'000'000;
     if (const std::int64_t forwards = std::int64_t{shape.num_partitions} * shape.num_micro_batches;
         forwards > kMostForwards) {
         throw UsageError(
             fmt::format("{} on {} partitions with {} micro-batches has {} forwards; a table of at most {} is written; "
-                        "give fewer lanes (-n), --partitions or micro-batches (-m)",
-                        flags.schedule, shape.num_partitions, shape.num_micro_batches, forwards, kMostForwards));
+                        "give fewer lanes ({}), {} or micro-batches ({})",
+                        flags.schedule, shape.num_partitions, shape.num_micro_batches, forwards, kMostForwards,
+                        option_name("n,lanes"), option_name("partitions"), option_name("m,chunks")));
     }
     const auto partitions = static_cast<std::size_t>(shape.num_partitions);
     if (schedule == Schedule::automatic) {
@@ -134,7 +138,8 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
         check_schedule_output(outputs.output, outputs.force);
     }
     if (outputs.json && outputs.output == "-") {
-        throw UsageError("--output is - with --json; both print to stdout; leave one out");
+        throw UsageError(option_name("output") + " is - with " + option_name("json") +
+                         "; both print to stdout; leave one out");
     }
     const TaskGraph graph = schedule_answer(flags);
     const ScheduleTable table = schedule_table(graph);
@@ -166,13 +171,13 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
 }
 }  // namespace
 
-void add_schedule_shape_options(CLI::App& command, ScheduleFlags& flags) {
-    add_option(command, "-n,--lanes", flags.lanes, "Lanes of a named schedule", "N");
-    add_option(command, "-m,--chunks", flags.micro_batches, "Micro-batches of a named schedule", "N");
-    add_option(command, "--partitions", flags.partitions,
-               "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, or two for "
-               "schedules that need several",
-               "N");
+void add_schedule_shape_options(OptionTable& table, ScheduleFlags& flags) {
+    table.add_number("-n,--lanes", flags.lanes, "Lanes of a named schedule", "N");
+    table.add_number("-m,--chunks", flags.micro_batches, "Micro-batches of a named schedule", "N");
+    table.add_number("--partitions", flags.partitions,
+                     "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, or two for "
+                     "schedules that need several",
+                     "N");
 }
 
 void add_schedule_command(Program& program) {
@@ -190,7 +195,7 @@ void add_schedule_command(Program& program) {
                      "Name of a schedule; auto, the best order of equal tasks; or a file that ends in .csv. Names: " +
                          runnable_schedule_names(", ") + ", " + compared_schedule_names())
         ->required();
-    add_schedule_shape_options(*command, *flags);
+    add_options(*command, [&](OptionTable& table) { add_schedule_shape_options(table, *flags); });
     command->add_flag("--check", outputs->check,
                       "Check, and print no table: every task runs once, in an order without a deadlock");
     add_option(*command, "-o,--output", outputs->output,

@@ -4,6 +4,7 @@
 #include "cli/answers.h"
 #include "cli/commands.h"
 #include "cli/layout_flags.h"
+#include "cli/option_flags.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "profiler/profile/profile_file.h"
@@ -49,18 +50,19 @@ bool any_fits(const SimulateAnswer& answer) {
 /// Refuses options that --schedule all sets itself, by row.
 void check_for_all_schedules(const SimulateFlags& flags) {
     const auto refuse = [](const std::string& option, const std::string& value, const std::string& because) {
-        throw UsageError(fmt::format("{} is {} with --schedule all, which {}; name one schedule, or leave out {}",
-                                     option, value, because, option));
+        throw UsageError(fmt::format("{} is {} with {} all, which {}; name one schedule, or leave out {}", option,
+                                     value, option_name("schedule"), because, option));
     };
     const PipelineOptions& options = flags.simulated.pipeline.options;
     if (!options.placement.empty()) {
-        refuse("--placement", placement_text(options.placement), "runs partition j on lane j");
+        refuse(option_name("placement"), placement_text(options.placement), "runs partition j on lane j");
     }
     if (options.replicas != 1) {
-        refuse("--replicas", std::to_string(options.replicas), "compares its own numbers of replicas");
+        refuse(option_name("replicas"), std::to_string(options.replicas), "compares its own numbers of replicas");
     }
     if (flags.simulated.backward_order == BackwardOrder::first_first) {
-        refuse("--backward", to_string(*flags.simulated.backward_order), "runs the last micro-batch's backward first");
+        refuse(option_name("backward"), to_string(*flags.simulated.backward_order),
+               "runs the last micro-batch's backward first");
     }
 }
 
@@ -78,9 +80,9 @@ std::string order_csv(const Simulation& simulation) {
     const Schedule& found = simulation.options.schedule;
     if (found == Schedule::gpipe && simulation.micro_batches > 1) {
         throw UsageError(
-            "the order found is gpipe, which computes one loss of the whole mini-batch; a file computes "
-            "that of each micro-batch and takes another time; leave out --schedule-output, and use "
-            "--schedule gpipe");
+            "the order found is gpipe, which computes one loss of the whole mini-batch; a file computes that of each "
+            "micro-batch and takes another time; leave out " +
+            option_name("schedule-output") + ", and use " + option_name("schedule") + " gpipe");
     }
     if (found.file() != nullptr) {
         return to_csv(found.file()->table);
@@ -120,15 +122,16 @@ nlohmann::ordered_json simulate_answer_json(const SimulateAnswer& answer) {
 void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
     const Schedule schedule = checked_options(flags).schedule;
     if (flags.all_schedules && !outputs.trace.empty()) {
-        throw UsageError("--trace is '" + outputs.trace +
-                         "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
+        throw UsageError(option_name("trace") + " is '" + outputs.trace + "' with " + option_name("schedule") +
+                         " all; a trace holds one schedule; name it, or leave out " + option_name("trace"));
     }
     if (!outputs.schedule_output.empty()) {
         if (schedule != Schedule::automatic) {
             throw UsageError(
-                fmt::format("--schedule-output is '{}' with schedule {}; it writes the order that auto finds; "
-                            "'pipescope schedule' writes other schedules",
-                            outputs.schedule_output, flags.all_schedules ? "all" : to_string(schedule)));
+                fmt::format("{} is '{}' with schedule {}; it writes the order that auto finds; 'pipescope schedule' "
+                            "writes other schedules",
+                            option_name("schedule-output"), outputs.schedule_output,
+                            flags.all_schedules ? "all" : to_string(schedule)));
         }
         check_schedule_output(outputs.schedule_output, outputs.force);
     }
@@ -151,7 +154,8 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
 LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlags& layout,
                                     const SimulateOutputs& outputs, const Profile* profile) {
     if (flags.all_schedules) {
-        throw UsageError("--schedule is all with --cluster; a layout has one schedule; name it");
+        throw UsageError(option_name("schedule") + " is all with " + option_name("cluster") +
+                         "; a layout has one schedule; name it");
     }
     if (!outputs.trace.empty()) {
         check_trace_output(outputs.trace, outputs.force);
@@ -185,17 +189,20 @@ ExitCode simulate_command(const SimulateFlags& flags, const SimulateOutputs& out
 }
 }  // namespace
 
-void add_simulate_options(CLI::App& command, SimulateFlags& flags) {
-    add_simulated_pipeline_options(command, flags.simulated, &flags.all_schedules);
+void add_simulate_options(OptionTable& table, SimulateFlags& flags) {
+    add_simulated_pipeline_options(table, flags.simulated, &flags.all_schedules);
+    table.require({"batch"});
 }
 
-void add_simulate_outputs(CLI::App& command, SimulateOutputs& outputs) {
-    add_option(command, "--trace", outputs.trace,
-               "Write the simulated timeline to this trace, for 'pipescope view' and export", "FILE", "Output");
-    add_option(command, "--schedule-output", outputs.schedule_output,
-               "With --schedule auto: write the order that was found to this CSV, for --schedule of run and others",
-               "FILE", "Output");
-    add_force_flag(command, outputs.force);
+void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs) {
+    table.add_text("--trace", outputs.trace,
+                   "Write the simulated timeline to this trace, for 'pipescope view' and export", "FILE", "Output");
+    table
+        .add_text("--schedule-output", outputs.schedule_output,
+                  "With --schedule auto: write the order that was found to this CSV, for --schedule of run and others",
+                  "FILE", "Output")
+        .use = OptionUse::lanes;
+    add_force_option(table, outputs.force);
 }
 
 void add_simulate_command(Program& program) {
@@ -216,21 +223,22 @@ void add_simulate_command(Program& program) {
         ->add_option("PROFILE", flags->profile,
                      "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
         ->required();
-    add_simulate_options(*command, *flags);
-    add_layout_options(*command, *layout);
-    add_simulate_outputs(*command, *outputs);
+    const auto table = add_options(*command, [&](OptionTable& rows) {
+        add_simulate_options(rows, *flags);
+        add_layout_options(rows, *layout);
+        add_simulate_outputs(rows, *outputs);
+    });
     add_json_flag(*command, *json);
-    CLI::Option* const balance = command->get_option("--balance")->required(false);
-    program.set_action(command, [flags, outputs, layout, json, command, balance] {
-        check_layout_options(*command, *layout);
-        check_model_options(*command, {flags->profile}, layout->given());
+    program.set_action(command, [flags, outputs, layout, json, table] {
+        table->check_use(layout->given());
+        check_model_options(*table, {flags->profile}, layout->given());
         if (layout->given()) {
             return simulate_on_cluster(*flags, *layout, *outputs, *json);
         }
-        if (balance->count() == 0) {
-            throw UsageError(
-                "--balance is required; it says where a pipeline is cut; give it, such as --balance 2,2,3, or "
-                "--cluster");
+        if (!table->is_given("balance")) {
+            throw UsageError(option_name("balance") +
+                             " is required; it says where a pipeline is cut; give it, such as " +
+                             option_name("balance") + " 2,2,3, or " + option_name("cluster"));
         }
         return simulate_command(*flags, *outputs, *json);
     });

@@ -1,7 +1,6 @@
 #include "cli/simulated_pipeline.h"
 
 #include "base/error.h"
-#include "cli/program.h"
 
 #include <fmt/format.h>
 
@@ -10,61 +9,62 @@
 namespace pipescope {
 namespace {
 /// Adds options that only the simulator has.
-void add_simulation_options(CLI::App& command, SimulatedPipelineFlags& flags, bool knows_clusters) {
-    PipelineOptions& options = flags.pipeline.options;
-    command
-        .add_flag("--expandable-segments", options.hardware.expandable_segments,
-                  "Compute reserved memory as with PyTorch's setting of that name")
-        ->group("Hardware");
-    add_option(command, "--in-flight", flags.most_in_flight,
-               "Maximum number of micro-batches between first forward and last backward; default: no limit", "N",
-               "Pipeline");
-    add_parsed(command, "--backward", flags.backward_order, parse_backward_order,
-               "Order of gpipe's backwards: last-first (default) or first-first", "ORDER", "Pipeline");
-    add_option(command, "--recompute", flags.recompute,
-               std::string("When to recompute: early (default), while the gradient is on its way, or ordinary, once it "
-                           "has arrived") +
-                   (knows_clusters ? "; with --cluster what: none (default), selective or full" : ""),
-               "WHEN", "Pipeline");
+void add_simulation_options(OptionTable& table, SimulatedPipelineFlags& flags, bool knows_clusters) {
+    table
+        .add_flag("--expandable-segments", flags.pipeline.options.hardware.expandable_segments,
+                  "Compute reserved memory as with PyTorch's setting of that name", "Hardware")
+        .use = OptionUse::lanes;
+    table
+        .add_number("--in-flight", flags.most_in_flight,
+                    "Maximum number of micro-batches between first forward and last backward; default: no limit", "N",
+                    "Pipeline")
+        .use = OptionUse::lanes;
+    table
+        .add("--backward", flags.backward_order, parse_backward_order,
+             "Order of gpipe's backwards: last-first (default) or first-first", "ORDER", "Pipeline")
+        .use = OptionUse::lanes;
+    table.add_text("--recompute", flags.recompute,
+                   std::string("When to recompute: early (default), while the gradient is on its way, or ordinary, "
+                               "once it has arrived") +
+                       (knows_clusters ? "; with --cluster what: none (default), selective or full" : ""),
+                   "WHEN", "Pipeline");
 }
 }  // namespace
 
-void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& flags, bool* all_schedules) {
-    add_balance_option(command, flags.pipeline);
-    add_batch_options(command, flags.pipeline);
-    add_schedule_options(command, flags.pipeline,
+void add_simulated_pipeline_options(OptionTable& table, SimulatedPipelineFlags& flags, bool* all_schedules) {
+    add_balance_option(table, flags.pipeline);
+    add_batch_options(table, flags.pipeline);
+    add_schedule_options(table, flags.pipeline,
                          runnable_schedule_names(", ") +
                              " (default gpipe); only simulated: " + compared_schedule_names() +
                              "; or a file that ends in .csv, as 'pipescope schedule' writes it; or auto, "
                              "which finds the order with the shortest step" +
                              (all_schedules == nullptr ? "" : "; or all, which compares them in a table"),
                          all_schedules);
-    add_update_option(command, flags.pipeline);
-    add_hardware_options(command, flags.pipeline);
-    add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
-    add_replicas_option(command, flags.pipeline);
-    add_simulation_options(command, flags, all_schedules != nullptr);
-    add_parameter_options(command, flags.pipeline);
+    add_update_option(table, flags.pipeline);
+    add_hardware_options(table, flags.pipeline);
+    add_device_type_options(table, flags.pipeline, "Type of all devices, such as A100");
+    add_replicas_option(table, flags.pipeline);
+    add_simulation_options(table, flags, all_schedules != nullptr);
+    add_parameter_options(table, flags.pipeline);
 }
 
 PipelineOptions simulated_pipeline_options(const SimulatedPipelineFlags& flags) {
     PipelineOptions options = pipeline_options(flags.pipeline);
     if (flags.most_in_flight && *flags.most_in_flight < 1) {
-        throw UsageError(
-            fmt::format("--in-flight is {}; at least one micro-batch must be in flight; leave it out for no limit",
-                        *flags.most_in_flight));
+        throw UsageError(fmt::format("{} is {}; at least one micro-batch must be in flight; leave it out for no limit",
+                                     option_name("in-flight"), *flags.most_in_flight));
     }
     options.most_in_flight = flags.most_in_flight.value_or(0);
     if (options.most_in_flight > 0 && options.schedule.file()) {
         throw UsageError(
-            fmt::format("--in-flight is {} with schedule {}, a file that gives the order of all tasks; "
-                        "leave it out",
-                        options.most_in_flight, to_string(options.schedule)));
+            fmt::format("{} is {} with schedule {}, a file that gives the order of all tasks; leave it out",
+                        option_name("in-flight"), options.most_in_flight, to_string(options.schedule)));
     }
     if (flags.backward_order && options.schedule != Schedule::gpipe) {
-        throw UsageError(fmt::format(
-            "--backward is {} with schedule {}, which fixes the order of its backwards; leave it out, or use gpipe",
-            to_string(*flags.backward_order), to_string(options.schedule)));
+        throw UsageError(
+            fmt::format("{} is {} with schedule {}, which fixes the order of its backwards; leave it out, or use gpipe",
+                        option_name("backward"), to_string(*flags.backward_order), to_string(options.schedule)));
     }
     options.backward_order = flags.backward_order.value_or(options.backward_order);
     if (!flags.recompute.empty()) {

@@ -3,8 +3,6 @@
 #include "cli/pipeline_flags.h"
 #include "schedule/task_graph.h"
 
-#include <CLI/App.hpp>
-
 #include <optional>
 #include <string>
 
@@ -19,7 +17,7 @@ struct SimulatedPipelineFlags {
 
 /// Adds all options of the pipeline: balance, batch, schedule, hardware, replicas, simulation and parameters. As
 /// add_schedule_options(), with `all_schedules`, --schedule also takes `all`. `flags` must outlive the parsing.
-void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& flags, bool* all_schedules = nullptr);
+void add_simulated_pipeline_options(OptionTable& table, SimulatedPipelineFlags& flags, bool* all_schedules = nullptr);
 /// The options as given. Throws UsageError as pipeline_options() does, and for options that only the simulator has.
 PipelineOptions simulated_pipeline_options(const SimulatedPipelineFlags& flags);
 /// As estimated_pipeline(). With a device type, each of the lanes has a device of its own.

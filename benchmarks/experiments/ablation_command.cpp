@@ -4,6 +4,7 @@
 #include "base/quantities.h"
 #include "benchmarks/experiments/ablation.h"
 #include "benchmarks/experiments/experiment_commands.h"
+#include "cli/option_flags.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
@@ -118,7 +119,8 @@ void add_ablation_command(Program& program) {
                "MODE");
     add_parsed(
         *command, "--devices", options.hardware.devices,
-        [](const std::string& text) { return parse_list(text, "--devices"); }, "Device of each lane", "LIST");
+        [](const std::string& text) { return parse_list(text, option_name("devices")); }, "Device of each lane",
+        "LIST");
     command->add_option("--rounds", flags->rounds, "Measurements of each row; default 3")->type_name("N");
     command->add_option("--steps", flags->steps, "Measured steps of each measurement, after one of warm-up; default 4")
         ->type_name("N");

@@ -5,7 +5,7 @@
 #include "benchmarks/experiments/experiment_commands.h"
 #include "benchmarks/experiments/validation_report.h"
 #include "benchmarks/experiments/validation_runs.h"
-#include "cli/pipeline_flags.h"
+#include "cli/option_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/stop_signals.h"

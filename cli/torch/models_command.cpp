@@ -1,6 +1,6 @@
 #include "answers/reports.h"
 #include "answers/text_table.h"
-#include "cli/pipeline_flags.h"
+#include "cli/option_flags.h"
 #include "cli/program.h"
 #include "cli/torch/torch_program.h"
 #include "models/zoo.h"

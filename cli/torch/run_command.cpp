@@ -7,6 +7,7 @@
 #include "base/number_ranges.h"
 #include "base/printable.h"
 #include "base/sample_statistics.h"
+#include "cli/option_flags.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
@@ -471,7 +472,7 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
     add_seed_option(command, flags.seed, "Seed of initial weights, data and dropout")->group("Training");
     add_parsed(
         command, "--devices", flags.pipeline.options.hardware.devices,
-        [](const std::string& text) { return parse_list(text, "--devices"); },
+        [](const std::string& text) { return parse_list(text, option_name("devices")); },
         "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU", "LIST", "Hardware");
     add_option(command, "--cores", flags.pipeline.cores,
                "Cores that lanes on cpu share, one task at a time; 0 leaves lanes to the operating system; "
@@ -508,14 +509,17 @@ void add_run_command(Program& program) {
                      "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or "
                      "emulated:PROFILE, whose layers wait as long as the profile says")
         ->required();
-    add_balance_option(*command, flags->pipeline);
-    add_batch_options(*command, flags->pipeline);
-    add_replicas_option(*command, flags->pipeline);
     flags->pipeline.runs = true;
-    add_schedule_options(*command, flags->pipeline,
-                         runnable_schedule_names(", ") +
-                             " (default gpipe); or a file that ends in .csv, as 'pipescope schedule' writes it");
-    add_update_option(*command, flags->pipeline);
+    add_options(*command, [&](OptionTable& table) {
+        add_balance_option(table, flags->pipeline);
+        add_batch_options(table, flags->pipeline);
+        add_replicas_option(table, flags->pipeline);
+        add_schedule_options(table, flags->pipeline,
+                             runnable_schedule_names(", ") +
+                                 " (default gpipe); or a file that ends in .csv, as 'pipescope schedule' writes it");
+        add_update_option(table, flags->pipeline);
+        table.require({"balance", "batch"});
+    });
     add_training_options(*command, *flags);
     add_option(*command, "--trace", flags->trace, "Record into this trace", "FILE", "Output");
     add_option(*command, "--profile", flags->profile, "Profile to store in the trace, instead of measuring one", "FILE",

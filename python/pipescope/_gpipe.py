@@ -27,7 +27,7 @@ from pipescope._scaled_loss import ScaledLoss
 from pipescope._schedule import Schedule
 from pipescope._structure import tensors_in
 from pipescope._torch import engine
-from pipescope._words import python_messages
+from pipescope._values import python_messages
 from pipescope.errors import BalanceError, EngineError, TraceError, UsageError
 
 __all__ = ["GPipe", "current_micro_batch", "is_checkpointing", "is_recomputing"]
@@ -283,7 +283,7 @@ class GPipe(Layered):
             raise BalanceError(
                 f"the model has {len(self._layers)} layers; the schedule {order} needs {a_lane} for each lane; use 1f1b"
             )
-        with python_messages("lanes"):
+        with python_messages():
             Schedule(order, lanes=lanes, chunks=chunks)  # refuses numbers that do not fit
         batch = samples * chunks
         if a_lane == 1:

@@ -16,7 +16,7 @@ from pipescope import _core
 from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
 from pipescope._schedule import Schedule, check_one, schedules_in
 from pipescope._timeline import MemorySamples, Timeline
-from pipescope._words import Numbers, Path, Quantity, encoded, python_messages, words_of
+from pipescope._values import Numbers, Path, Quantity, encoded, python_messages, values_of
 from pipescope.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
@@ -392,7 +392,7 @@ def ask(
     options = {name: value for name, value in arguments.items() if name not in ("self", "model", "schedule")}
     names, tables = _schedules(arguments.get("schedule"))
     with python_messages():
-        return function(handle, name, words_of({**options, "schedule": names}), tables, *more)
+        return function(handle, name, values_of({**options, "schedule": names}), tables, *more)
 
 
 def _schedules(schedule: Any) -> tuple[list[Any] | None, list[tuple[bytes, str]]]:

@@ -12,7 +12,7 @@ import torch
 from pipescope._core import __version__
 from pipescope._profile import Profile
 from pipescope._torch import engine
-from pipescope._words import encoded, python_messages
+from pipescope._values import encoded, python_messages
 from pipescope.errors import UsageError
 
 __all__ = ["Recording", "refuse_beside_a_recording"]

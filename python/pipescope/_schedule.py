@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipescope import _core
-from pipescope._words import Path, encoded, python_messages, words_of
+from pipescope._values import Path, encoded, python_messages, values_of
 from pipescope.errors import UsageError
 
 
@@ -33,9 +33,9 @@ class Schedule:
     ) -> None:
         """A named schedule for that many lanes and micro-batches. `partitions` are placed on the lanes in turn; by default
         one per lane, or two for schedules that need several."""
-        words = words_of({"lanes": lanes, "chunks": chunks, "partitions": partitions})
-        with python_messages("lanes"):
-            self._take(name, _core.schedule(encoded(name), words))
+        values = values_of({"lanes": lanes, "chunks": chunks, "partitions": partitions})
+        with python_messages():
+            self._take(name, _core.schedule(encoded(name), values))
 
     def _take(self, name: str, answer: tuple[str, str]) -> None:
         facts: dict[str, Any] = json.loads(answer[0])

@@ -14,7 +14,7 @@ from pipescope._profile import Profile
 from pipescope._results import Comparison, RunsComparison, built
 from pipescope._schedule import Schedule
 from pipescope._timeline import Lane, MemorySamples, Timeline
-from pipescope._words import Path, encoded, encoded_all, python_messages, text_of
+from pipescope._values import Path, encoded, encoded_all, python_messages, text_of
 from pipescope.errors import TraceFormatError, UsageError
 
 if TYPE_CHECKING:

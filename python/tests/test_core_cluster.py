@@ -4,13 +4,13 @@ import copy
 import dataclasses
 import json
 import pickle
+import re
 import subprocess
 
 import pipescope
 import pytest
 from conftest import fields_of
 from pipescope.__main__ import PROGRAM
-from pipescope._words import in_python
 
 GPT = "gpt:layers=4,hidden=256,heads=4,sequence=4096,vocabulary=512,attention=flash"
 EXPERTS = GPT + ",experts=8,top_k=2"
@@ -47,6 +47,11 @@ def words_of(options):
         option = "--" + name.replace("_", "-")
         words += [option] if value is True else [option, str(value)]
     return words
+
+
+def in_python(message):
+    """The message of a command with the names that Python has for its options."""
+    return re.sub(r"--([a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message)
 
 
 def as_json(answer):

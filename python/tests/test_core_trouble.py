@@ -347,12 +347,10 @@ def test_leaks_no_memory(noisy):
 
 
 def test_messages_name_functions_and_options_of_python():
-    from pipescope._words import in_python
+    from pipescope._values import in_python
 
     assert in_python("it exists; use --force") == "it exists; use force=True"
-    assert in_python("--memory-limit is 1") == "memory_limit is 1"
     assert "GPipe.record(" in in_python("holds no profile; record it with 'pipescope run --trace'")
-    assert in_python("'pipescope schedule NAME -m 4 --lanes 2' writes one").startswith("'pipescope schedule NAME -m 4 --lanes 2'")
     assert "Profile.balance()" in in_python("change it, or let 'pipescope balance' find one")
 
 

@@ -19,50 +19,37 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// The flags of a command line, as simulate reads it.
-PipelineFlags flags_of(std::vector<std::string> arguments) {
-    CLI::App command;
+/// The flags of options by name, as simulate takes them.
+PipelineFlags flags_of(const std::vector<OptionValue>& values) {
+    OptionTable table;
     PipelineFlags flags;
-    add_balance_option(command, flags);
-    add_batch_options(command, flags);
-    add_schedule_options(command, flags, "");
-    add_hardware_options(command, flags);
-    add_parameter_options(command, flags);
-    add_replicas_option(command, flags);
-    arguments.insert(arguments.begin(), {"--balance", "2,3", "--batch", "64"});
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 expects them
-    command.parse(arguments);
+    add_balance_option(table, flags);
+    add_batch_options(table, flags);
+    add_schedule_options(table, flags, "");
+    add_hardware_options(table, flags);
+    add_parameter_options(table, flags);
+    add_replicas_option(table, flags);
+    table.take({{"balance", "2,3"}, {"batch", "64"}});
+    table.take(values);
     return flags;
 }
 PipelineFlags valid_flags() {
-    return flags_of({"-m", "8"});
+    return flags_of({{"chunks", "8"}});
 }
 
 TEST(PipelineFlags, BecomeOptions) {
-    const PipelineOptions options = pipeline_options(flags_of({"-m",
-                                                               "8",
-                                                               "--checkpoint",
-                                                               "always",
-                                                               "--placement",
-                                                               "0,0",
-                                                               "--devices",
-                                                               "cpu",
-                                                               "--speed",
-                                                               ".5",
-                                                               "--link-bandwidth",
-                                                               "12GB/s",
-                                                               "--link-latency",
-                                                               "10us",
-                                                               "--link-sharing",
-                                                               "sender",
-                                                               "--memory-limit",
-                                                               "1GiB",
-                                                               "--optimizer",
-                                                               "adam",
-                                                               "--schedule",
-                                                               "1f1b",
-                                                               "--cores",
-                                                               "3"}));
+    const PipelineOptions options = pipeline_options(flags_of({{"chunks", "8"},
+                                                               {"checkpoint", "always"},
+                                                               {"placement", "0,0"},
+                                                               {"devices", "cpu"},
+                                                               {"speed", ".5"},
+                                                               {"link-bandwidth", "12GB/s"},
+                                                               {"link-latency", "10us"},
+                                                               {"link-sharing", "sender"},
+                                                               {"memory-limit", "1GiB"},
+                                                               {"optimizer", "adam"},
+                                                               {"schedule", "1f1b"},
+                                                               {"cores", "3"}}));
     EXPECT_EQ(options.balance, Balance({2, 3}));
     EXPECT_EQ(options.chunks, 8);
     EXPECT_EQ(options.batch, 64);
@@ -86,24 +73,24 @@ TEST(PipelineFlags, LeftOutAreTheDocumentedDefaults) {
 }
 
 TEST(PipelineFlags, LimitTheMemoryOfAllLanesAlikeOrOfEach) {
-    const PipelineOptions options = pipeline_options(flags_of({"-m", "8", "--memory-limit", "1GiB,2KiB"}));
+    const PipelineOptions options = pipeline_options(flags_of({{"chunks", "8"}, {"memory-limit", "1GiB,2KiB"}}));
     EXPECT_FALSE(options.hardware.memory_limit.has_value());
     EXPECT_THAT(options.hardware.memory_limits, ElementsAre(Bytes{1} << 30, 2048));
 }
 
 TEST(PipelineFlags, RefuseWhatCannotWork) {
-    const auto refuses = [](const std::vector<std::string>& arguments, const std::string& why) {
-        EXPECT_THAT(thrown<UsageError>([&] { pipeline_options(flags_of(arguments)); }), HasSubstr(why));
+    const auto refuses = [](const std::vector<OptionValue>& values, const std::string& why) {
+        EXPECT_THAT(thrown<UsageError>([&] { pipeline_options(flags_of(values)); }), HasSubstr(why));
     };
-    refuses({"-m", "0"}, "chunks is 0");
-    refuses({"-m", "8", "--speed", "1,0"}, "above 0");
-    refuses({"-m", "8", "--speed", "1,x"}, "--speed is '1,x'; 'x' is not a number; write it as 1,1,.5");
-    refuses({"-m", "8", "--placement", "0,-1"}, "--placement is '0,-1'");
-    refuses({"-m", "8", "--placement", "0,4294967296"}, "placement[1] is 4294967296");
-    refuses({"-m", "8", "--devices", "cpu,,cpu"}, "item 1 is empty");
-    refuses({"-m", "8", "--memory-limit", "1GiB,much"}, "--memory-limit is 'much'");
-    refuses({"-m", "8", "--checkpoint", "sometimes"}, "checkpoint 'sometimes'");
-    refuses({"-m", "8", "--cores", "-1"}, "cores is -1");
+    refuses({{"chunks", "0"}}, "chunks is 0");
+    refuses({{"chunks", "8"}, {"speed", "1,0"}}, "above 0");
+    refuses({{"chunks", "8"}, {"speed", "1,x"}}, "--speed is '1,x'; 'x' is not a number; write it as 1,1,.5");
+    refuses({{"chunks", "8"}, {"placement", "0,-1"}}, "--placement is '0,-1'");
+    refuses({{"chunks", "8"}, {"placement", "0,4294967296"}}, "placement[1] is 4294967296");
+    refuses({{"chunks", "8"}, {"devices", "cpu,,cpu"}}, "item 1 is empty");
+    refuses({{"chunks", "8"}, {"memory-limit", "1GiB,much"}}, "--memory-limit is 'much'");
+    refuses({{"chunks", "8"}, {"checkpoint", "sometimes"}}, "checkpoint 'sometimes'");
+    refuses({{"chunks", "8"}, {"cores", "-1"}}, "cores is -1");
 }
 
 Profile profile_on(const std::string& device, int host_cores) {
@@ -176,9 +163,9 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
 }
 
 TEST(PipelineFlags, ShareTheBatchAmongReplicas) {
-    EXPECT_EQ(pipeline_options(flags_of({"-m", "8", "--replicas", "4"})).replicas, 4);
+    EXPECT_EQ(pipeline_options(flags_of({{"chunks", "8"}, {"replicas", "4"}})).replicas, 4);
     for (const char* bad : {"0", "-1", "7"}) {
-        const PipelineFlags flags = flags_of({"-m", "8", "--replicas", bad});
+        const PipelineFlags flags = flags_of({{"chunks", "8"}, {"replicas", bad}});
         EXPECT_THAT(thrown<UsageError>([&] { pipeline_options(flags); }), HasSubstr("replicas is "));
     }
 }
@@ -226,15 +213,17 @@ TEST(PipelineFlags, ReadOptionTextsBack) {
         maybe(hardware.link.sharing, LinkSharing::host);
         maybe(hardware.link.protocol, LinkProtocol::blocking);
 
-        CLI::App command;
+        OptionTable table;
         SimulatedPipelineFlags flags;
-        add_simulated_pipeline_options(command, flags);
-        std::string words;
+        add_simulated_pipeline_options(table, flags);
         for (const OptionText& each : option_texts(options)) {
-            words += command_words(each, shell_word);
+            if (each.value == "true") {
+                table.take({{each.option, true}});
+            } else {
+                table.take({{each.option, each.value}});
+            }
         }
-        command.parse(words);
-        EXPECT_EQ(simulated_pipeline_options(flags), options) << words;
+        EXPECT_EQ(simulated_pipeline_options(flags), options) << k;
     }
 }
 

@@ -1,8 +1,8 @@
+#include "answers/option_table.h"
 #include "cli/answers.h"
 #include "cli/cluster_plan_command.h"
 #include "cli/layout_flags.h"
 #include "cli/output_file.h"
-#include "cli/program.h"
 #include "python/src/core/core_module.h"
 #include "python/src/core/long_call.h"
 #include "python/src/core/python_function.h"
@@ -22,8 +22,8 @@
 
 namespace pipescope {
 namespace {
-using Words = std::vector<std::string>;
-/// Schedules that Python made, by name and CSV. The words name all others.
+using Values = std::vector<OptionValue>;
+/// Schedules that Python made, by name and CSV. The values name all others.
 using Tables = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<Schedule> schedules_of(const Tables& tables) {
@@ -34,7 +34,7 @@ std::vector<Schedule> schedules_of(const Tables& tables) {
     return schedules;
 }
 
-/// For a command that takes one schedule.
+/// For a question about one schedule.
 void take_schedule(const Tables& tables, PipelineFlags& flags) {
     for (const Schedule& schedule : schedules_of(tables)) {
         flags.options.schedule = schedule;
@@ -42,36 +42,29 @@ void take_schedule(const Tables& tables, PipelineFlags& flags) {
     }
 }
 
-/// For a command that takes several: those of the words, if they name any, and of the tables.
-void take_schedules(const Tables& tables, const CLI::App& command, std::vector<Schedule>& schedules) {
+/// For a question about several: those of the values, if they name any, and of the tables.
+void take_schedules(const Tables& tables, const OptionTable& options, std::vector<Schedule>& schedules) {
     if (tables.empty()) {
         return;
     }
-    if (command.get_option("--schedule")->count() == 0) {
+    if (!options.is_given("schedule")) {
         schedules.clear();  // the default
     }
     const std::vector<Schedule> more = schedules_of(tables);
     schedules.insert(schedules.end(), more.begin(), more.end());
 }
 
-/// A command that only parses options.
-class Parser {
-public:
-    explicit Parser(const std::string& name) : command_("", name) { command_.set_help_flag(); }
+void take(OptionTable& options, const Values& values) {
+    options.take(values);
+    check_named_outputs(options);
+}
 
-    CLI::App& command() { return command_; }
-    void parse(const Words& words) { parse_words(command_, words); }
-
-private:
-    CLI::App command_;
-};
-
-std::string balance(ProfileArgument profile, const std::string& file, const Words& words, const Tables& tables) {
-    Parser parser("balance");
+std::string balance(ProfileArgument profile, const std::string& file, const Values& values, const Tables& tables) {
+    OptionTable options;
     BalanceFlags flags;
     flags.profile = file;
-    add_balance_options(parser.command(), flags);
-    parser.parse(words);
+    add_balance_options(options, flags);
+    take(options, values);
     take_schedule(tables, flags.pipeline);
     return json_text(balance_answer_json(balance_answer(flags, *profile.profile)));
 }
@@ -79,15 +72,16 @@ std::string balance(ProfileArgument profile, const std::string& file, const Word
 /// The JSON, and the columns of timeline and memory, which are None for --schedule all.
 using Simulated = std::tuple<std::string, std::optional<TaskColumns>, std::optional<MemoryColumns>>;
 
-Simulated simulate_pipeline(ProfileArgument profile, const std::string& file, const Words& words,
+Simulated simulate_pipeline(ProfileArgument profile, const std::string& file, const Values& values,
                             const Tables& tables) {
-    Parser parser("simulate");
+    OptionTable options;
     SimulateFlags flags;
     SimulateOutputs outputs;
     flags.profile = file;
-    add_simulate_options(parser.command(), flags);
-    add_simulate_outputs(parser.command(), outputs);
-    parser.parse(words);
+    add_simulate_options(options, flags);
+    options.require({"balance"});
+    add_simulate_outputs(options, outputs);
+    take(options, values);
     take_schedule(tables, flags.simulated.pipeline);
     check_outputs(flags, outputs);
     SimulateAnswer answer = simulate_answer(flags, *profile.profile);
@@ -118,35 +112,34 @@ bool tell(PythonArgument function, double done) {
 
 /// The JSON, and the notes about prices.
 std::tuple<std::string, std::vector<std::string>> plan_pipelines(ProfileArgument profile, const std::string& file,
-                                                                 const Words& words, const Tables& tables,
+                                                                 const Values& values, const Tables& tables,
                                                                  PythonArgument progress) {
-    Parser parser("plan");
+    OptionTable options;
     PlanFlags flags;
     flags.profile = file;
-    add_plan_options(parser.command(), flags);
-    parser.parse(words);
-    take_schedules(tables, parser.command(), flags.request.schedules);
+    add_plan_options(options, flags);
+    take(options, values);
+    take_schedules(tables, options, flags.request.schedules);
     const PlanAnswer answer =
         plan_answer(flags, *profile.profile, [progress](double done) { return tell(progress, done); });
     return {json_text(plan_answer_json(answer)), answer.price_notes};
 }
 
 /// The JSON, and the columns of timeline and memory. `profile`: null for a model, or a profile's file, of that name.
-Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::string& name, const Words& words,
+Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::string& name, const Values& values,
                              const Tables& tables) {
     const Profile* profile = given ? given->profile : nullptr;
-    Parser parser("simulate");
+    OptionTable options;
     SimulateFlags flags;
     LayoutFlags layout;
     SimulateOutputs outputs;
     flags.profile = name;
-    add_simulate_options(parser.command(), flags);
-    add_layout_options(parser.command(), layout);
-    add_simulate_outputs(parser.command(), outputs);
-    parser.command().get_option("--balance")->required(false);
-    parser.parse(words);
-    check_layout_options(parser.command(), layout);
-    check_model_options(parser.command(), {name, profile}, layout.given());
+    add_simulate_options(options, flags);
+    add_layout_options(options, layout);
+    add_simulate_outputs(options, outputs);
+    take(options, values);
+    options.check_use(layout.given());
+    check_model_options(options, {name, profile}, layout.given());
     take_schedule(tables, flags.simulated.pipeline);
     LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs, profile);
     std::string json = json_text(layout_answer_json(answer));
@@ -154,21 +147,21 @@ Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::st
     return {std::move(json), TaskColumns{std::move(simulation.timeline)}, MemoryColumns{std::move(simulation.memory)}};
 }
 
-std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::string& name, const Words& words,
+std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::string& name, const Values& values,
                              const Tables& tables, PythonArgument progress) {
     const Profile* profile = given ? given->profile : nullptr;
-    Parser parser("plan");
+    OptionTable options;
     PlanFlags flags;
     ClusterPlanFlags cluster;
-    add_plan_options(parser.command(), flags);
-    add_cluster_plan_options(parser.command(), cluster);
-    parser.parse(words);
-    check_cluster_plan_options(parser.command(), cluster);
-    check_model_options(parser.command(), {name, profile}, cluster.given());
-    if (parser.command().get_option("--schedule")->count() > 0) {
+    add_plan_options(options, flags);
+    add_cluster_plan_options(options, cluster);
+    take(options, values);
+    options.check_use(cluster.given());
+    check_model_options(options, {name, profile}, cluster.given());
+    if (options.is_given("schedule")) {
         cluster.request.schedules = flags.request.schedules;
     }
-    take_schedules(tables, parser.command(), cluster.request.schedules);
+    take_schedules(tables, options, cluster.request.schedules);
     return json_text(cluster_plan_json(cluster_plan_of({name, profile}, cluster, flags.pipeline, flags.rank_by,
                                                        [progress](double done) { return tell(progress, done); })));
 }
@@ -181,12 +174,12 @@ Table schedule_of(const TaskGraph& graph) {
     return {json_text(schedule_answer_json(graph, table)), to_csv(table)};
 }
 
-Table schedule(const std::string& name, const Words& words) {
-    Parser parser("schedule");
+Table schedule(const std::string& name, const Values& values) {
+    OptionTable options;
     ScheduleFlags flags;
     flags.schedule = name;
-    add_schedule_shape_options(parser.command(), flags);
-    parser.parse(words);
+    add_schedule_shape_options(options, flags);
+    take(options, values);
     return schedule_of(schedule_answer(flags));
 }
 

@@ -1,7 +1,9 @@
 #include "python/src/core/python_values.h"
 
+#include "answers/option_table.h"
 #include "schedule/timeline.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace pipescope {
@@ -106,6 +108,23 @@ void read_python(PyObject* object, std::int64_t& value) {
     value = PyLong_AsLongLong(object);
     if (value == -1 && PyErr_Occurred() != nullptr) {
         throw PythonError();
+    }
+}
+
+void read_python(PyObject* object, OptionValue& option) {
+    const std::vector<PythonObject> items = items_of(object);
+    if (items.size() != 2) {
+        throw_type_error(object, "a name and a value");
+    }
+    read_python(items[0].get(), option.name);
+    std::ranges::replace(option.name, '_', '-');
+    PyObject* const value = items[1].get();
+    if (PyBool_Check(value)) {
+        option.value = value == Py_True;
+    } else if (PyList_Check(value)) {
+        read_python(value, option.value.emplace<std::vector<std::string>>());
+    } else {
+        read_python(value, option.value.emplace<std::string>());
     }
 }
 

@@ -14,6 +14,7 @@
 
 namespace pipescope {
 class Profile;
+struct OptionValue;
 
 /// Thrown where the thread's Python error is set.
 struct PythonError {};
@@ -112,6 +113,7 @@ void read_python(PyObject* object, std::string& text);  ///< str, as UTF-8, or b
 void read_python(PyObject* object, bool& value);
 void read_python(PyObject* object, std::int64_t& value);
 void read_python(PyObject* object, ProfileArgument& profile);
+void read_python(PyObject* object, OptionValue& option);  ///< (name of the keyword, bool, text or texts)
 inline void read_python(PyObject* object, PythonArgument& argument) {
     argument = object;
 }

@@ -1,4 +1,4 @@
-"""Arguments of Python as words of a command line, which the commands' own parsers read."""
+"""Arguments of Python as values of options, which the table of the question's options reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import numbers
 import operator
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex, Union
 
@@ -17,12 +16,11 @@ Quantity = Union[str, float]
 #: A list of numbers, or a text such as "4,4".
 Numbers = Union[str, int, float, Iterable[SupportsIndex], Iterable[float]]
 Path = Union[str, "os.PathLike[str]"]
-
-FLAGS = frozenset({"master_weights", "expandable_segments", "force", "sequence_parallel"})
-
+#: What _core takes of an option: a flag, a text, or the items of a list.
+Value = Union[bool, bytes, "list[bytes]"]
 
 def _text(name: str, value: Any) -> str:
-    """One value as a command line has it."""
+    """One value as a person writes it."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -40,26 +38,27 @@ def _text(name: str, value: Any) -> str:
     raise UsageError(f"{name} is a {type(value).__name__}; it takes a number, a text or a list of them")
 
 
-def words_of(options: Mapping[str, Any]) -> list[bytes]:
-    """The options that are not None: {"link_bandwidth": "12GB/s"} as [b"--link-bandwidth=12GB/s"]."""
-    words = []
+def _encoded_text(name: str, value: Any) -> bytes:
+    text = _text(name, value)
+    if "\0" in text:
+        raise UsageError(f"{name} has a NUL character, which no option can have; leave it out")
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        raise UsageError(f"{name} is {text!r}, which is no valid text; change it") from None
+
+
+def values_of(options: Mapping[str, Any]) -> list[tuple[str, Value]]:
+    """The options that are not None, with a bool, a text, or the texts of a list's items."""
+    values: list[tuple[str, Value]] = []
     for name, value in options.items():
-        option = "--" + name.replace("_", "-")
-        if value is None:
-            continue
-        if name in FLAGS:
-            if not isinstance(value, bool):
-                raise UsageError(f"{name} is {value!r}; it is True or False")
-            words += [os.fsencode(option)] if value else []
-            continue
-        text = _text(name, value)
-        if "\0" in text:
-            raise UsageError(f"{name} has a NUL character, which no option can have; leave it out")
-        try:
-            words.append(os.fsencode(f"{option}={text}"))
-        except UnicodeEncodeError:
-            raise UsageError(f"{name} is {text!r}, which is no valid text; change it") from None
-    return words
+        if isinstance(value, bool):
+            values.append((name, value))
+        elif isinstance(value, (list, tuple)):
+            values.append((name, [_encoded_text(f"{name}[{place}]", each) for place, each in enumerate(value)]))
+        elif value is not None:
+            values.append((name, _encoded_text(name, value)))
+    return values
 
 
 def encoded(path: Path | bytes) -> bytes:
@@ -85,38 +84,28 @@ def text_of(name: str, value: Any) -> str:
     return "" if value is None else _text(name, value)
 
 
-#: What Python has instead of the commands that messages name.
-_FUNCTIONS = {
+#: What Python has instead of commands and their options in messages about traces and files.
+_IN_PYTHON = {
     "'pipescope run --trace'": "GPipe.record(profile=..) or 'pipescope run --trace'",
     "'pipescope balance'": "balance=None or Profile.balance()",
     "'pipescope profile'": "pipescope.profile() or 'pipescope profile'",
     "use --force": "use force=True",
+    "or --force": "or force=True",
+    "with --task-rules": "with task_rules",
 }
 
 
-def in_python(message: str, n: str = "partitions") -> str:
-    """The message of a command with the names that Python has for its options. `n`: what -n is."""
-    for command, function in _FUNCTIONS.items():
+def in_python(message: str) -> str:
+    """The message of a command with what Python has instead."""
+    for command, function in _IN_PYTHON.items():
         message = message.replace(command, function)
-    # A quoted command keeps its flags.
-    return "".join(
-        part if part.startswith("'pipescope ") else _options_in_python(part, n)
-        for part in re.split(r"('pipescope [^']*')", message)
-    )
-
-
-def _options_in_python(message: str, n: str) -> str:
-    message = re.sub(r"(?<![\w-])--([a-z][a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message)
-    for option, long in (("-m", "chunks"), ("-n", n)):
-        message = re.sub(rf"(?<![\w-]){option} (?=\d)", f"{long}=", message)
-        message = re.sub(rf"(?<![\w-]){option}(?= )", long, message)
     return message
 
 
 @contextlib.contextmanager
-def python_messages(n: str = "partitions") -> Iterator[None]:
-    """Errors in the block name options as Python does."""
+def python_messages() -> Iterator[None]:
+    """Errors in the block name what Python has."""
     try:
         yield
     except Error as error:
-        raise type(error)(in_python(str(error), n)) from None
+        raise type(error)(in_python(str(error))) from None
