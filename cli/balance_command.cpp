@@ -1,135 +1,25 @@
+#include "answers/balance_answer.h"
 #include "answers/reports.h"
-#include "base/error.h"
-#include "base/quantities.h"
-#include "cli/answers.h"
 #include "cli/commands.h"
 #include "cli/option_flags.h"
 #include "cli/program.h"
 #include "profiler/profile/profile_file.h"
-#include "schedule/schedules.h"
-#include "schedule/task_key.h"
-#include "simulator/search/balance_search.h"
-#include "simulator/search/balanced_pipeline.h"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <functional>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace pipescope {
 namespace {
-/// A warning if lanes have different speeds, and the algorithm knows none.
-std::vector<std::string> speed_warning(BalanceAlgorithm algorithm, const std::vector<double>& speeds) {
-    const bool all_equal = std::ranges::adjacent_find(speeds, std::not_equal_to<>()) == speeds.end();
-    if (algorithm == BalanceAlgorithm::optimal || all_equal) {
-        return {};
-    }
-    return {fmt::format(
-        "--algorithm {} cuts as if all lanes were equally fast, as in torchgpipe; only the step time follows --speed; "
-        "use optimal to cut for these speeds",
-        to_string(algorithm))};
-}
-
-/// As given, or as the schedule's file says.
-int partitions_of(const BalanceFlags& flags, const PipelineOptions& options) {
-    if (const Schedule::File* file = options.schedule.file()) {
-        const int own = file->shape.num_partitions;
-        if (flags.partitions && *flags.partitions != own) {
-            throw UsageError(fmt::format("{} is {}; the schedule {} has {}; leave {} out, or use another schedule",
-                                         option_name("partitions"), *flags.partitions, file->name,
-                                         counted(own, "partition", "partitions"), option_name("partitions")));
-        }
-        return own;
-    }
-    if (!flags.partitions) {
-        throw UsageError(option_name("partitions") +
-                         " is required; it is the number of lanes to cut for; give it, such as " +
-                         option_name("n,partitions=4"));
-    }
-    if (!runs_one_partition_a_lane(options.schedule)) {
-        throw UsageError(option_name("schedule") + " is " + to_string(options.schedule) +
-                         "; balance gives each partition its own lane; use plan, which gives each lane two partitions");
-    }
-    return *flags.partitions;
-}
-
-}  // namespace
-
-BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile) {
-    PipelineOptions options = pipeline_options(flags.pipeline);
-    const int partitions = partitions_of(flags, options);
-    const int lanes = options.schedule.file() ? options.schedule.file()->shape.num_lanes() : partitions;
-    options.placement.clear();  // follows from the schedule
-    const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    EstimatedPipeline pipeline =
-        estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, std::clamp(lanes, 1, layers));
-    PipelineOptions chosen = pipeline.options;
-    const bool in_order = runs_one_partition_a_lane(options.schedule);
-    FoundBalance found = options.schedule == Schedule::automatic
-                             ? find_automatic_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
-                         : in_order ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
-                                    : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
-    chosen.balance = found.balance;
-    chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
-    Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
-    return {std::move(found), std::move(simulation), std::move(pipeline)};
-}
-
-nlohmann::ordered_json balance_answer_json(const BalanceAnswer& answer) {
-    auto object = balance_json(answer.found, answer.simulation);
-    object["micro_batches"] = answer.simulation.micro_batches;
-    object["dtype"] = answer.pipeline.profile.dtype;
-    object["optimizer"] = answer.pipeline.options.optimizer;
-    object["estimated"] = answer.pipeline.profile.estimated;
-    object["extrapolated"] = answer.simulation.extrapolated;
-    object["assumed"] = assumptions_json(answer.pipeline.assumptions);
-    return object;
-}
-
-namespace {
 ExitCode balance_command(const BalanceFlags& flags, bool json) {
-    partitions_of(flags, pipeline_options(flags.pipeline));  // refuses wrong flags before the profile is read
+    check_balance(flags);  // before the profile is read
     const BalanceAnswer answer = balance_answer(flags, load_profile(flags.profile));
-    const PipelineOptions& options = answer.pipeline.options;
-    if (json) {
-        std::cout << dump(balance_answer_json(answer));
-    } else {
-        std::cout << balance_text(answer.found, answer.simulation) << "\n"
-                  << basis_text(answer.pipeline.profile.dtype, options)
-                  << (answer.simulation.extrapolated ? extrapolation_text(answer.pipeline.profile_command) : "")
-                  << fewer_micro_batches(options) << assumptions_text(answer.pipeline.assumptions);
-    }
-    print_warnings(speed_warning(flags.algorithm, flags.pipeline.options.hardware.speeds));
+    std::cout << (json ? dump(balance_answer_json(answer)) : balance_answer_text(answer));
+    print_warnings(warnings_of(flags));
     return answer.found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
-
-void add_balance_options(OptionTable& table, BalanceFlags& flags) {
-    table.add_number("-n,--partitions", flags.partitions,
-                     "Number of partitions, one lane each. Required, unless --schedule is a file, which has its own",
-                     "N", "Pipeline");
-    add_algorithm_option(table, flags.algorithm);
-    add_batch_options(table, flags.pipeline);
-    add_schedule_option(
-        table, flags.pipeline,
-        "Order of the tasks: gpipe (default), whose best balance is proved; 1f1b, zero-bubble-h1, "
-        "zero-bubble-2p, pipedream or model-parallel, whose balances are compared by simulation; auto, which finds "
-        "balance and order together; or a file "
-        "that ends in .csv, as 'pipescope schedule' writes it");
-    add_update_option(table, flags.pipeline);
-    add_hardware_options(table, flags.pipeline);
-    add_device_type_options(table, flags.pipeline, "Type of all devices, such as A100");
-    add_replicas_option(table, flags.pipeline);
-    add_parameter_options(table, flags.pipeline);
-    table.require({"batch"});
-}
 
 void add_balance_command(Program& program) {
     const auto flags = std::make_shared<BalanceFlags>();

@@ -3,6 +3,7 @@
 
 #include "analysis/calibration.h"
 #include "analysis/trace_profile.h"
+#include "answers/asked_pipeline.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
 #include "base/error.h"
@@ -10,7 +11,6 @@
 #include "base/printable.h"
 #include "cli/joined_trace.h"
 #include "cli/output_file.h"
-#include "cli/pipeline_flags.h"
 #include "profiler/profile/profile_file.h"
 #include "simulator/option_texts.h"
 #include "trace/open_trace.h"

@@ -1,3 +1,4 @@
+#include "answers/asked_pipeline.h"
 #include "answers/reports.h"
 #include "base/error.h"
 #include "base/number_ranges.h"
@@ -5,7 +6,6 @@
 #include "benchmarks/experiments/ablation.h"
 #include "benchmarks/experiments/experiment_commands.h"
 #include "cli/option_flags.h"
-#include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/stop_signals.h"

@@ -1,4 +1,5 @@
 #include "analysis/trace_warnings.h"
+#include "answers/asked_pipeline.h"
 #include "answers/or_null.h"
 #include "answers/reports.h"
 #include "answers/text_table.h"
@@ -9,7 +10,6 @@
 #include "base/sample_statistics.h"
 #include "cli/option_flags.h"
 #include "cli/output_file.h"
-#include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/stop_signals.h"

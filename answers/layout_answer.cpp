@@ -1,4 +1,4 @@
-#include "cli/layout_flags.h"
+#include "answers/layout_answer.h"
 
 #include "analysis/bubble_causes.h"
 #include "analysis/recorded_run.h"

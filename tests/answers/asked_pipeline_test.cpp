@@ -1,7 +1,7 @@
-#include "cli/pipeline_flags.h"
+#include "answers/asked_pipeline.h"
 
+#include "answers/simulated_pipeline.h"
 #include "base/error.h"
-#include "cli/simulated_pipeline.h"
 #include "simulator/option_texts.h"
 #include "tests/thrown.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/pipeline_flags.h"
+#include "answers/asked_pipeline.h"
 #include "schedule/task_graph.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-#include "cli/pipeline_flags.h"
+#include "answers/asked_pipeline.h"
 
 #include "base/error.h"
 #include "base/number_ranges.h"

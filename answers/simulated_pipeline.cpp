@@ -1,4 +1,4 @@
-#include "cli/simulated_pipeline.h"
+#include "answers/simulated_pipeline.h"
 
 #include "base/error.h"
 

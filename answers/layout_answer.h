@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/pipeline_flags.h"
+#include "answers/asked_pipeline.h"
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
 

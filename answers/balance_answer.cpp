@@ -1,0 +1,116 @@
+#include "answers/balance_answer.h"
+
+#include "answers/reports.h"
+#include "base/error.h"
+#include "base/quantities.h"
+#include "schedule/schedules.h"
+#include "simulator/search/balanced_pipeline.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// As given, or as the schedule's file says.
+int partitions_of(const BalanceFlags& flags, const PipelineOptions& options) {
+    if (const Schedule::File* file = options.schedule.file()) {
+        const int own = file->shape.num_partitions;
+        if (flags.partitions && *flags.partitions != own) {
+            throw UsageError(fmt::format("{} is {}; the schedule {} has {}; leave {} out, or use another schedule",
+                                         option_name("partitions"), *flags.partitions, file->name,
+                                         counted(own, "partition", "partitions"), option_name("partitions")));
+        }
+        return own;
+    }
+    if (!flags.partitions) {
+        throw UsageError(option_name("partitions") +
+                         " is required; it is the number of lanes to cut for; give it, such as " +
+                         option_name("n,partitions=4"));
+    }
+    if (!runs_one_partition_a_lane(options.schedule)) {
+        throw UsageError(option_name("schedule") + " is " + to_string(options.schedule) +
+                         "; balance gives each partition its own lane; use plan, which gives each lane two partitions");
+    }
+    return *flags.partitions;
+}
+
+}  // namespace
+
+BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile) {
+    PipelineOptions options = pipeline_options(flags.pipeline);
+    const int partitions = partitions_of(flags, options);
+    const int lanes = options.schedule.file() ? options.schedule.file()->shape.num_lanes() : partitions;
+    options.placement.clear();  // follows from the schedule
+    const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
+    EstimatedPipeline pipeline =
+        estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, std::clamp(lanes, 1, layers));
+    PipelineOptions chosen = pipeline.options;
+    const bool in_order = runs_one_partition_a_lane(options.schedule);
+    FoundBalance found = options.schedule == Schedule::automatic
+                             ? find_automatic_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+                         : in_order ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+                                    : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
+    chosen.balance = found.balance;
+    chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
+    Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
+    return {std::move(found), std::move(simulation), std::move(pipeline)};
+}
+
+nlohmann::ordered_json balance_answer_json(const BalanceAnswer& answer) {
+    auto object = balance_json(answer.found, answer.simulation);
+    object["micro_batches"] = answer.simulation.micro_batches;
+    object["dtype"] = answer.pipeline.profile.dtype;
+    object["optimizer"] = answer.pipeline.options.optimizer;
+    object["estimated"] = answer.pipeline.profile.estimated;
+    object["extrapolated"] = answer.simulation.extrapolated;
+    object["assumed"] = assumptions_json(answer.pipeline.assumptions);
+    return object;
+}
+
+void check_balance(const BalanceFlags& flags) {
+    partitions_of(flags, pipeline_options(flags.pipeline));
+}
+
+std::vector<std::string> warnings_of(const BalanceFlags& flags) {
+    const std::vector<double>& speeds = flags.pipeline.options.hardware.speeds;
+    const bool all_equal = std::ranges::adjacent_find(speeds, std::not_equal_to<>()) == speeds.end();
+    if (flags.algorithm == BalanceAlgorithm::optimal || all_equal) {
+        return {};
+    }
+    return {fmt::format(
+        "--algorithm {} cuts as if all lanes were equally fast, as in torchgpipe; only the step time follows --speed; "
+        "use optimal to cut for these speeds",
+        to_string(flags.algorithm))};
+}
+
+std::string balance_answer_text(const BalanceAnswer& answer) {
+    const PipelineOptions& options = answer.pipeline.options;
+    return balance_text(answer.found, answer.simulation) + "\n" + basis_text(answer.pipeline.profile.dtype, options) +
+           (answer.simulation.extrapolated ? extrapolation_text(answer.pipeline.profile_command) : "") +
+           fewer_micro_batches(options) + assumptions_text(answer.pipeline.assumptions);
+}
+
+void add_balance_options(OptionTable& table, BalanceFlags& flags) {
+    table.add_number("-n,--partitions", flags.partitions,
+                     "Number of partitions, one lane each. Required, unless --schedule is a file, which has its own",
+                     "N", "Pipeline");
+    add_algorithm_option(table, flags.algorithm);
+    add_batch_options(table, flags.pipeline);
+    add_schedule_option(
+        table, flags.pipeline,
+        "Order of the tasks: gpipe (default), whose best balance is proved; 1f1b, zero-bubble-h1, "
+        "zero-bubble-2p, pipedream or model-parallel, whose balances are compared by simulation; auto, which finds "
+        "balance and order together; or a file "
+        "that ends in .csv, as 'pipescope schedule' writes it");
+    add_update_option(table, flags.pipeline);
+    add_hardware_options(table, flags.pipeline);
+    add_device_type_options(table, flags.pipeline, "Type of all devices, such as A100");
+    add_replicas_option(table, flags.pipeline);
+    add_parameter_options(table, flags.pipeline);
+    table.require({"batch"});
+}
+}  // namespace pipescope

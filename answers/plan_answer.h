@@ -1,0 +1,46 @@
+#pragma once
+
+#include "answers/asked_pipeline.h"
+#include "answers/option_table.h"
+#include "base/number_ranges.h"
+#include "profiler/profile/profile.h"
+#include "simulator/plan/planner.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+// The question of plan: which pipelines are fastest or cheapest. As balance_answer.h.
+
+struct PlanFlags {
+    std::string profile;
+    PipelineFlags pipeline;
+    PlanRequest request;                                 ///< checkpoint modes, schedules and algorithm
+    std::optional<std::vector<NumberRange>> partitions;  ///< default: 1..8, or those of schedules' files
+    std::vector<NumberRange> replicas = {{1, 1}};
+    std::optional<std::vector<NumberRange>> chunks;  ///< default: 1..64, as far as there are samples
+    std::optional<std::string> price;                ///< of a lane for an hour, or of each type; default 1
+    std::string rank_by;                             ///< a PlanGoal; with --cluster a ClusterGoal; empty: the default
+    std::int64_t most = 10;
+};
+struct PlanAnswer {
+    Plan plan;
+    Profile profile;  ///< in the dtype asked for
+    std::vector<Assumption> assumptions;
+    std::string cost_unit;
+    std::vector<std::string> price_notes;  ///< sentences about unused prices, and about types without one
+};
+void add_plan_options(OptionTable& table, PlanFlags& flags);
+/// `progress` as PlanRequest::progress; what was found until it returned false is the answer.
+PlanAnswer plan_answer(const PlanFlags& flags, const Profile& profile, const std::function<bool(double)>& progress);
+nlohmann::ordered_json plan_answer_json(const PlanAnswer& answer);
+/// Throws UsageError for flags that fit no profile.
+void check_plan(const PlanFlags& flags);
+void check_most(const PlanFlags& flags);
+std::string plan_answer_text(const PlanFlags& flags, const PlanAnswer& answer);
+}  // namespace pipescope

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "answers/option_table.h"
+#include "answers/simulated_pipeline.h"
+#include "profiler/profile/profile.h"
+#include "simulator/plan/schedule_comparison.h"
+#include "simulator/simulation.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <optional>
+#include <string>
+
+namespace pipescope {
+// The question of simulate: how long a step of one pipeline takes, and what it holds. As balance_answer.h.
+
+struct SimulateFlags {
+    std::string profile;
+    SimulatedPipelineFlags simulated;
+    bool all_schedules = false;
+};
+/// One simulation, or several with --schedule all.
+struct SimulateAnswer {
+    EstimatedPipeline pipeline;
+    std::optional<Simulation> simulation;
+    std::optional<ScheduleComparison> comparison;
+};
+void add_simulate_options(OptionTable& table, SimulateFlags& flags);
+SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile);
+nlohmann::ordered_json simulate_answer_json(const SimulateAnswer& answer);
+std::string simulate_answer_text(const SimulateAnswer& answer);
+/// True if the simulation, or any of the compared ones, keeps the memory limit.
+bool any_fits(const SimulateAnswer& answer);
+/// The options, which fit each other. Throws UsageError, before the profile is known.
+PipelineOptions checked_options(const SimulateFlags& flags);
+/// The simulated order as a schedule's CSV. Throws UsageError for gpipe, which none can express.
+std::string order_csv(const Simulation& simulation);
+}  // namespace pipescope

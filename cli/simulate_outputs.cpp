@@ -1,0 +1,74 @@
+#include "cli/simulate_outputs.h"
+
+#include "analysis/stored_simulation.h"
+#include "base/error.h"
+#include "cli/output_file.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace pipescope {
+void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
+    const Schedule schedule = checked_options(flags).schedule;
+    if (flags.all_schedules && !outputs.trace.empty()) {
+        throw UsageError(option_name("trace") + " is '" + outputs.trace + "' with " + option_name("schedule") +
+                         " all; a trace holds one schedule; name it, or leave out " + option_name("trace"));
+    }
+    if (!outputs.schedule_output.empty()) {
+        if (schedule != Schedule::automatic) {
+            throw UsageError(
+                fmt::format("{} is '{}' with schedule {}; it writes the order that auto finds; 'pipescope schedule' "
+                            "writes other schedules",
+                            option_name("schedule-output"), outputs.schedule_output,
+                            flags.all_schedules ? "all" : to_string(schedule)));
+        }
+        check_schedule_output(outputs.schedule_output, outputs.force);
+    }
+    if (!outputs.trace.empty()) {
+        check_trace_output(outputs.trace, outputs.force);
+    }
+}
+
+void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer) {
+    if (!outputs.schedule_output.empty()) {
+        write_output(outputs.schedule_output, outputs.force, order_csv(*answer.simulation));
+    }
+    if (!outputs.trace.empty()) {
+        replace_trace(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
+            write_simulation(beside, answer.pipeline.profile, *answer.simulation);
+        });
+    }
+}
+
+LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlags& layout,
+                                    const SimulateOutputs& outputs, const Profile* profile) {
+    if (flags.all_schedules) {
+        throw UsageError(option_name("schedule") + " is all with " + option_name("cluster") +
+                         "; a layout has one schedule; name it");
+    }
+    if (!outputs.trace.empty()) {
+        check_trace_output(outputs.trace, outputs.force);
+    }
+    LayoutAnswer answer =
+        layout_answer({flags.profile, profile}, layout, flags.simulated.pipeline, flags.simulated.recompute);
+    if (!outputs.trace.empty()) {
+        const LayoutStep& step = answer.step;
+        replace_trace(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
+            write_simulation(beside, step.profile, step.simulation, step_on_cluster(step));
+        });
+    }
+    return answer;
+}
+
+void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs) {
+    table.add_text("--trace", outputs.trace,
+                   "Write the simulated timeline to this trace, for 'pipescope view' and export", "FILE", "Output");
+    table
+        .add_text("--schedule-output", outputs.schedule_output,
+                  "With --schedule auto: write the order that was found to this CSV, for --schedule of run and others",
+                  "FILE", "Output")
+        .use = OptionUse::lanes;
+    add_force_option(table, outputs.force);
+}
+}  // namespace pipescope

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "answers/layout_answer.h"
+#include "answers/option_table.h"
+#include "answers/simulate_answer.h"
+
+#include <string>
+
+namespace pipescope {
+// Files that simulate writes.
+
+struct SimulateOutputs {
+    std::string trace;
+    std::string schedule_output;
+    bool force = false;
+};
+void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs);
+/// Refuses outputs that do not fit the options, or exist.
+void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs);
+/// Writes the trace and the order that schedule auto found. Throws as order_csv() does.
+void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer);
+/// simulate with --cluster: the step of a layout, whose options add_layout_options() adds. Writes the trace. `profile`:
+/// null if the flags name it, or a model.
+LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlags& layout,
+                                    const SimulateOutputs& outputs, const Profile* profile = nullptr);
+}  // namespace pipescope
