@@ -13,12 +13,12 @@
 #include <vector>
 
 namespace pipescope {
-// The question of balance: where to cut a profiled model. `profile` in the flags is the name of the profile's file, for
-// messages; it has no option. Flags must outlive their table. Threading: no shared state.
+// The question of balance: where to cut a profiled model. `profile` in the question is the name of the profile's file,
+// for messages; it has no option. A question must outlive its table. Threading: no shared state.
 
-struct BalanceFlags {
+struct BalanceQuestion {
     std::string profile;
-    PipelineFlags pipeline;
+    AskedPipeline pipeline;
     std::optional<int> partitions;
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
 };
@@ -27,12 +27,12 @@ struct BalanceAnswer {
     Simulation simulation;  ///< of the balance found, with noise
     EstimatedPipeline pipeline;
 };
-void add_balance_options(OptionTable& table, BalanceFlags& flags);
-BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile);
-nlohmann::ordered_json balance_answer_json(const BalanceAnswer& answer);
+void add_balance_options(OptionTable& table, BalanceQuestion& question);
+BalanceAnswer balance_answer(const BalanceQuestion& question, Profile profile);
+nlohmann::ordered_json to_json(const BalanceAnswer& answer);
 /// The sentences that the command prints as warnings.
-std::vector<std::string> warnings_of(const BalanceFlags& flags);
-/// Throws UsageError for flags that fit no profile.
-void check_balance(const BalanceFlags& flags);
-std::string balance_answer_text(const BalanceAnswer& answer);
+std::vector<std::string> warnings_of(const BalanceQuestion& question);
+/// Throws UsageError for options that fit no profile.
+void check_balance(const BalanceQuestion& question);
+std::string to_text(const BalanceAnswer& answer);
 }  // namespace pipescope

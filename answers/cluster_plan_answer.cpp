@@ -61,7 +61,7 @@ std::string notes_of(const ClusterCandidate& candidate) {
 
 }  // namespace
 
-std::string cluster_plan_text(const ClusterPlan& plan, std::size_t most) {
+std::string to_text(const ClusterPlan& plan, std::size_t most) {
     TextTable table({{"devices"},
                      {"type", Align::left},
                      {"layout", Align::left},
@@ -123,40 +123,56 @@ std::string cluster_plan_text(const ClusterPlan& plan, std::size_t most) {
     return text;
 }
 
-void add_cluster_plan_options(OptionTable& table, ClusterPlanFlags& flags) {
-    table.add_text("--cluster", flags.cluster,
+void add_cluster_plan_options(OptionTable& table, ClusterPlanQuestion& question) {
+    table.add_text("--cluster", question.cluster,
                    "Plan layouts on the cluster of this file (docs/cluster-format.md), or a built-in one such as "
                    "dgx-h100; PROFILE may then be a model such as gpt:layers=24,..; --devices is a range such as "
                    "64..1024",
                    "FILE", kRunGroup);
     const std::size_t before = table.rows().size();
-    table.add("--tokens", flags.request.tokens, parse_tokens,
+    table.add("--tokens", question.request.tokens, parse_tokens,
               "Tokens of the whole run, such as 1e12; default: one step", "N", kRunGroup);
-    add_replica_options(table, flags.request.layout);
-    table.add("--checkpoint-time", flags.checkpoint_ns, parse_duration_ns,
+    add_replica_options(table, question.request.layout);
+    table.add("--checkpoint-time", question.checkpoint_ns, parse_duration_ns,
               "How long a save stops the training; default 60s", "TIME", kRunGroup);
-    table.add("--restart-time", flags.restart_ns, parse_duration_ns,
+    table.add("--restart-time", question.restart_ns, parse_duration_ns,
               "Time from a failure until the training continues; default 900s", "TIME", kRunGroup);
-    table.add("--repair-time", flags.repair_ns, parse_duration_ns,
+    table.add("--repair-time", question.repair_ns, parse_duration_ns,
               "Time until a failed node is back, for spare nodes; default 1d", "TIME", kRunGroup);
     table.use_from(before, OptionUse::cluster);
 }
 
-ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, const PipelineFlags& pipeline,
-                            const std::string& rank_by, const std::function<bool(double)>& progress) {
-    ClusterPlanRequest& request = flags.request;
-    Cluster cluster = with_types(cluster_of({flags.cluster, {}}, pipeline), pipeline.device_types);
+namespace {
+/// The types of the cluster that are planned for, with the room that tensors have.
+Cluster planned_cluster(const ClusterPlanQuestion& question, const AskedPipeline& pipeline) {
+    Cluster cluster = with_types(cluster_of({question.cluster, {}}, pipeline), pipeline.device_types);
     for (NodeGroup& group : cluster.groups) {
         leave_room(group, pipeline);
     }
+    return cluster;
+}
+
+/// For the lanes of a profile.
+PipelineOptions profile_options(const AskedPipeline& pipeline) {
+    PipelineOptions options;
+    options.optimizer = pipeline.optimizer.value_or(options.optimizer);
+    options.checkpoint = Checkpoint::never;
+    return options;
+}
+}  // namespace
+
+ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanQuestion question, const AskedPipeline& pipeline,
+                            const std::string& rank_by, const std::function<bool(double)>& progress) {
+    ClusterPlanRequest& request = question.request;
+    const Cluster cluster = planned_cluster(question, pipeline);
     constexpr double kNsPerSecond = 1e9;
-    if (!(flags.checkpoint_ns > 0)) {
+    if (!(question.checkpoint_ns > 0)) {
         throw UsageError(option_name("checkpoint-time") +
                          " is 0; a save takes some time, or the best interval would be 0; write it as 1s");
     }
-    request.checkpoint_seconds = flags.checkpoint_ns / kNsPerSecond;
-    request.restart_seconds = flags.restart_ns / kNsPerSecond;
-    request.repair_hours = flags.repair_ns / kNsPerSecond / 3600;
+    request.checkpoint_seconds = question.checkpoint_ns / kNsPerSecond;
+    request.restart_seconds = question.restart_ns / kNsPerSecond;
+    request.repair_hours = question.repair_ns / kNsPerSecond / 3600;
     request.layout.batch = pipeline.options.batch;
     request.goal = rank_by.empty() ? ClusterGoal::step : parse_cluster_goal(rank_by);
     for (const Schedule& each : request.schedules) {
@@ -178,18 +194,44 @@ ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, 
         return plan_cluster(parse_language_model(what.name), cluster, request);
     }
     const Profile profile = what.profile_in_dtype(pipeline);
-    PipelineOptions options;
-    options.optimizer = pipeline.optimizer.value_or(options.optimizer);
-    options.checkpoint = Checkpoint::never;
     set_dtype(request.layout, profile);
     if (request.tokens > 0) {
         throw UsageError(option_name("tokens") +
                          " is given with a profile, which does not know the tokens of a sample; leave it out");
     }
-    return plan_cluster(profile, options, cluster, request);
+    return plan_cluster(profile, profile_options(pipeline), cluster, request);
 }
 
-nlohmann::ordered_json cluster_plan_json(const ClusterPlan& plan) {
+LayoutStep simulated_candidate(const ModelOrProfile& what, const ClusterPlanQuestion& question,
+                               const AskedPipeline& pipeline, const Layout& layout, const std::string& device) {
+    const Cluster cluster = planned_cluster(question, pipeline);
+    const PipelineParts parts = parse_pipeline_parts(device, cluster, layout.pipeline);
+    if (what.is_model()) {
+        return simulate_layout(parse_language_model(what.name), cluster, parts, layout);
+    }
+    return simulate_layout(what.profile_in_dtype(pipeline), profile_options(pipeline), cluster, parts, layout);
+}
+
+AskedPlan::AskedPlan() {
+    add_plan_options(options, lanes);
+    add_cluster_plan_options(options, cluster);
+}
+
+void AskedPlan::check(const ModelOrProfile& what) {
+    options.check_use(cluster.given());
+    check_model_options(options, what, cluster.given());
+    check_most(lanes);
+    if (options.is_given("schedule")) {
+        cluster.request.schedules = lanes.request.schedules;
+    }
+}
+
+ClusterPlan cluster_plan_of(const ModelOrProfile& what, const AskedPlan& asked,
+                            const std::function<bool(double)>& progress) {
+    return cluster_plan_of(what, asked.cluster, asked.lanes.pipeline, asked.lanes.rank_by, progress);
+}
+
+nlohmann::ordered_json to_json(const ClusterPlan& plan) {
     nlohmann::ordered_json object;
     object["candidates"] = nlohmann::ordered_json::array();
     for (const ClusterCandidate& each : plan.candidates) {

@@ -2,6 +2,7 @@
 
 #include "answers/layout_answer.h"
 #include "answers/option_table.h"
+#include "answers/plan_answer.h"
 #include "cluster/cluster_plan.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,8 +12,8 @@
 #include <string>
 
 namespace pipescope {
-/// The options of a plan for a cluster, as on the command line.
-struct ClusterPlanFlags {
+/// The options of a plan for a cluster, besides those of its pipelines.
+struct ClusterPlanQuestion {
     std::string cluster;  ///< file; empty: a plan for lanes
     ClusterPlanRequest request;
     double repair_ns = 24 * 3600e9;
@@ -22,13 +23,34 @@ struct ClusterPlanFlags {
     bool given() const { return !cluster.empty(); }
 };
 
-/// Adds --cluster and its options. `flags` must outlive the parsing.
-void add_cluster_plan_options(OptionTable& table, ClusterPlanFlags& flags);
+/// Adds --cluster and its options. The question must outlive the table.
+void add_cluster_plan_options(OptionTable& table, ClusterPlanQuestion& question);
 /// Plans as the options ask for. `progress` as ClusterPlanRequest::progress; what was found until it returned false is
 /// the answer.
-ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, const PipelineFlags& pipeline,
+ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanQuestion question, const AskedPipeline& pipeline,
                             const std::string& rank_by, const std::function<bool(double)>& progress);
-nlohmann::ordered_json cluster_plan_json(const ClusterPlan& plan);
+/// One candidate of such a plan again, with its timeline: a layout on the types that `device` names.
+LayoutStep simulated_candidate(const ModelOrProfile& what, const ClusterPlanQuestion& question,
+                               const AskedPipeline& pipeline, const Layout& layout, const std::string& device);
+nlohmann::ordered_json to_json(const ClusterPlan& plan);
 /// The table of `most` rows, with what is said of the best.
-std::string cluster_plan_text(const ClusterPlan& plan, std::size_t most);
+std::string to_text(const ClusterPlan& plan, std::size_t most);
+
+/// The question of plan in both forms: about lanes, or about a cluster if one is named.
+struct AskedPlan {
+    AskedPlan();
+    AskedPlan(const AskedPlan&) = delete;  // the table refers to the rest
+    AskedPlan& operator=(const AskedPlan&) = delete;
+
+    /// Call it once the options are taken. Throws UsageError for those of the other form, and for those that say
+    /// nothing about what is planned.
+    void check(const ModelOrProfile& what);
+
+    PlanQuestion lanes;
+    ClusterPlanQuestion cluster;
+    OptionTable options;
+};
+/// Precondition: AskedPlan::check() was called, and a cluster is named.
+ClusterPlan cluster_plan_of(const ModelOrProfile& what, const AskedPlan& asked,
+                            const std::function<bool(double)>& progress);
 }  // namespace pipescope

@@ -45,9 +45,9 @@ void add_replica_options(OptionTable& table, Layout& layout) {
     table.use_from(before, OptionUse::cluster);
 }
 
-void add_layout_options(OptionTable& table, LayoutFlags& flags) {
-    Layout& layout = flags.layout;
-    table.add_text("--cluster", flags.cluster,
+void add_layout_options(OptionTable& table, LayoutQuestion& question) {
+    Layout& layout = question.layout;
+    table.add_text("--cluster", question.cluster,
                    "Simulate on the cluster of this file (docs/cluster-format.md), or a built-in one such as dgx-h100; "
                    "PROFILE may then be a model such as gpt:layers=24,..",
                    "FILE", kGroup);
@@ -78,7 +78,7 @@ bool ModelOrProfile::is_model() const {
     return profile == nullptr && is_language_model(name);
 }
 
-Profile ModelOrProfile::profile_in_dtype(const PipelineFlags& pipeline) const {
+Profile ModelOrProfile::profile_in_dtype(const AskedPipeline& pipeline) const {
     return in_dtype(profile != nullptr ? *profile : load_profile(name), pipeline, name);
 }
 
@@ -111,13 +111,13 @@ double parse_tokens(const std::string& text) {
     return *tokens;
 }
 
-Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
-    return load_cluster(flags.cluster, pipeline.device_catalogue.empty()
-                                           ? device_catalogue()
-                                           : load_device_catalogue(pipeline.device_catalogue));
+Cluster cluster_of(const LayoutQuestion& question, const AskedPipeline& pipeline) {
+    return load_cluster(question.cluster, pipeline.device_catalogue.empty()
+                                              ? device_catalogue()
+                                              : load_device_catalogue(pipeline.device_catalogue));
 }
 
-void leave_room(NodeGroup& group, const PipelineFlags& pipeline) {
+void leave_room(NodeGroup& group, const AskedPipeline& pipeline) {
     const Hardware& hardware = pipeline.options.hardware;
     if (!hardware.memory_limits.empty()) {
         throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) + " with " +
@@ -144,12 +144,11 @@ struct LayoutCase {
     std::function<LayoutStep(const Cluster& cluster, const Layout& layout)> simulate;
 };
 
-LayoutCase layout_case(const ModelOrProfile& what, const LayoutFlags& flags, const PipelineFlags& pipeline,
-                       const std::string& recompute) {
-    LayoutCase found{cluster_of(flags, pipeline), flags.layout, {}};
+LayoutCase layout_case(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline) {
+    LayoutCase found{cluster_of(question, pipeline), question.layout, {}};
     Layout& layout = found.layout;
     layout.batch = pipeline.options.batch;
-    layout.recompute = recompute.empty() ? Recompute::none : parse_recompute(recompute);
+    layout.recompute = pipeline.recompute.empty() ? Recompute::none : parse_recompute(pipeline.recompute);
     if (pipeline.schedule_given) {
         layout.schedule = pipeline.options.schedule;
     }
@@ -183,9 +182,9 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutFlags& flags, con
     }
     PipelineOptions options = pipeline.options;
     options.optimizer = pipeline.optimizer.value_or(options.optimizer);
-    if (!recompute.empty() && pipeline.checkpoint) {
-        throw UsageError(option_name("recompute") + " is " + recompute + " with " + option_name("checkpoint") + " " +
-                         to_string(*pipeline.checkpoint) + "; both say what is recomputed; leave one out");
+    if (!pipeline.recompute.empty() && pipeline.checkpoint) {
+        throw UsageError(option_name("recompute") + " is " + pipeline.recompute + " with " + option_name("checkpoint") +
+                         " " + to_string(*pipeline.checkpoint) + "; both say what is recomputed; leave one out");
     }
     options.checkpoint = pipeline.checkpoint.value_or(Checkpoint::never);
     if (layout.recompute == Recompute::selective) {
@@ -201,9 +200,8 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutFlags& flags, con
 }
 }  // namespace
 
-LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutFlags& flags, const PipelineFlags& pipeline,
-                           const std::string& recompute) {
-    const LayoutCase laid_out = layout_case(what, flags, pipeline, recompute);
+LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline) {
+    const LayoutCase laid_out = layout_case(what, question, pipeline);
     LayoutAnswer answer{laid_out.simulate(laid_out.cluster, laid_out.layout), {}};
     answer.limits = step_limits(answer.step, laid_out.cluster, laid_out.simulate);
     if (laid_out.layout.recompute == Recompute::selective &&
@@ -282,7 +280,7 @@ BubbleSums bubble_sums_of(const LayoutStep& step) {
 }
 }  // namespace
 
-nlohmann::ordered_json layout_answer_json(const LayoutAnswer& answer) {
+nlohmann::ordered_json to_json(const LayoutAnswer& answer) {
     const LayoutStep& step = answer.step;
     nlohmann::ordered_json object = layout_json(step);
     const StepParts parts = step_parts(step);
@@ -389,7 +387,8 @@ std::string limits_text(const LayoutStep& step, const std::vector<StepLimit>& li
     return table.str() + "\nnext: " + next_constraint(step, limits) + "\n";
 }
 
-std::string layout_text(const LayoutStep& step, const std::vector<StepLimit>& limits) {
+std::string to_text(const LayoutAnswer& answer) {
+    const auto& [step, limits, warnings] = answer;
     return step_text(step) + "\n" + parts_text(step) + "\nnext: " + next_constraint(step, limits) +
            "\n\nthe pipeline of one tensor-parallel rank of one replica:\n\n" +
            simulation_text(as_counted(step), Rates::left_out);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "answers/asked_pipeline.h"
+#include "answers/option_table.h"
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
 
@@ -8,18 +9,18 @@
 #include <vector>
 
 namespace pipescope {
-/// The layout of a model on a cluster, as on the command line. Shared by simulate and explain.
-struct LayoutFlags {
+/// The layout of a model on a cluster. Shared by simulate and explain.
+struct LayoutQuestion {
     std::string cluster;  ///< file; empty: no layout
     Layout layout;
 
     bool given() const { return !cluster.empty(); }
 };
 
-/// Adds --cluster and the options of the layout. `flags` must outlive the parsing.
-void add_layout_options(OptionTable& table, LayoutFlags& flags);
+/// Adds --cluster and the options of the layout. The question must outlive the table.
+void add_layout_options(OptionTable& table, LayoutQuestion& question);
 /// Adds the options of how lanes and replicas send: --gradient-bytes, --gradient-bucket and --sends. `layout` must
-/// outlive the parsing.
+/// outlive the table.
 void add_replica_options(OptionTable& table, Layout& layout);
 /// What lies on a cluster: a model "gpt:..", or the profile in a file. Python passes one that it has read.
 struct ModelOrProfile {
@@ -28,7 +29,7 @@ struct ModelOrProfile {
 
     bool is_model() const;
     /// The profile in the dtype of the options. Precondition: it is no model. Throws as load_profile() does.
-    Profile profile_in_dtype(const PipelineFlags& pipeline) const;
+    Profile profile_in_dtype(const AskedPipeline& pipeline) const;
 };
 /// Throws UsageError for a model without a cluster, and for options of add_replica_options() that say nothing about a
 /// profile, if it is one.
@@ -36,23 +37,23 @@ void check_model_options(const OptionTable& table, const ModelOrProfile& what, b
 /// The value of --tokens, such as 1e12. Throws UsageError.
 double parse_tokens(const std::string& text);
 /// The cluster of --cluster, with the devices of --device-catalogue or the built-in ones.
-Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline);
+Cluster cluster_of(const LayoutQuestion& question, const AskedPipeline& pipeline);
 /// Gives nodes that are used the room of --headroom and --memory-limit. Throws UsageError if it leaves tensors none.
-void leave_room(NodeGroup& group, const PipelineFlags& pipeline);
+void leave_room(NodeGroup& group, const AskedPipeline& pipeline);
 /// A layout's step, with its memory, and how much shorter it would be without each of its limits.
 struct LayoutAnswer {
     LayoutStep step;
     std::vector<StepLimit> limits;
     std::vector<std::string> warnings = {};  ///< sentences about options that do not help
 };
-/// Simulates the layout that the options ask for. `recompute` is the text of --recompute.
-LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutFlags& flags, const PipelineFlags& pipeline,
-                           const std::string& recompute);
+/// Simulates the layout that the options ask for.
+LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline);
 
 /// The figures of a step; without what needs its timeline.
 nlohmann::ordered_json layout_json(const LayoutStep& step);
 /// These, and why the step is as long as it is.
-nlohmann::ordered_json layout_answer_json(const LayoutAnswer& answer);
+nlohmann::ordered_json to_json(const LayoutAnswer& answer);
+std::string to_text(const LayoutAnswer& answer);
 
 // Why a step is as long as it is. Precondition: the step has its timeline.
 
@@ -60,9 +61,8 @@ nlohmann::ordered_json layout_answer_json(const LayoutAnswer& answer);
 nlohmann::ordered_json limits_json(const LayoutStep& step, const std::vector<StepLimit>& limits);
 /// With one decimal, or "unknown".
 std::string tflops_text(const LayoutStep& step);
-/// Tables of the step's figures, of its parts, of its limits; and those that simulate prints.
+/// Tables of the step's figures, of its parts, and of its limits.
 std::string step_text(const LayoutStep& step);
 std::string parts_text(const LayoutStep& step);
 std::string limits_text(const LayoutStep& step, const std::vector<StepLimit>& limits);
-std::string layout_text(const LayoutStep& step, const std::vector<StepLimit>& limits);
 }  // namespace pipescope

@@ -1,6 +1,8 @@
 #include "answers/plan_answer.h"
 
+#include "answers/pipeline_rows.h"
 #include "answers/plan_report.h"
+#include "answers/profile_again.h"
 #include "answers/reports.h"
 #include "base/error.h"
 #include "base/number_text.h"
@@ -14,10 +16,10 @@
 #include <utility>
 
 namespace pipescope {
-void check_most(const PlanFlags& flags) {
-    if (flags.most < 1) {
+void check_most(const PlanQuestion& question) {
+    if (question.most < 1) {
         throw UsageError(
-            fmt::format("{} is {}; a table has at least 1 row; write it as 10", option_name("most"), flags.most));
+            fmt::format("{} is {}; a table has at least 1 row; write it as 10", option_name("most"), question.most));
     }
 }
 
@@ -43,8 +45,8 @@ double parse_price(const std::string& text, const std::string& all) {
 }
 
 /// Parses "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are not planned types.
-std::vector<std::string> read_prices(const PlanFlags& flags, PlanRequest& request) {
-    const std::string text = flags.price.value_or("1");
+std::vector<std::string> read_prices(const PlanQuestion& question, PlanRequest& request) {
+    const std::string text = question.price.value_or("1");
     std::vector<std::string> unused;
     std::vector<std::string> priced;  // the empty name is the default price
     for (const std::string& item : parse_list(text, option_name("price-per-lane-hour"))) {
@@ -58,7 +60,7 @@ std::vector<std::string> read_prices(const PlanFlags& flags, PlanRequest& reques
         if (equals == std::string::npos) {
             request.price_per_lane_hour = parse_price(item, text);
             for (const DeviceType& type : request.device_types) {
-                if (flags.price) {  // overrides the catalogue, but not a price for the type itself
+                if (question.price) {  // overrides the catalogue, but not a price for the type itself
                     request.prices.emplace(type.name, request.price_per_lane_hour);
                 }
             }
@@ -100,9 +102,10 @@ std::vector<std::string> price_notes_of(const std::vector<std::string>& unused, 
     return notes;
 }
 
-std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
-    const std::vector<std::string> prices = parse_list(flags.price.value_or("1"), option_name("price-per-lane-hour"));
-    const bool for_all = flags.price && std::ranges::any_of(prices, [](const std::string& price) {
+std::string cost_unit(const PlanQuestion& question, const PlanRequest& request) {
+    const std::vector<std::string> prices =
+        parse_list(question.price.value_or("1"), option_name("price-per-lane-hour"));
+    const bool for_all = question.price && std::ranges::any_of(prices, [](const std::string& price) {
                              return price.find('=') == std::string::npos;
                          });
     return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
@@ -125,71 +128,72 @@ std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange
     return ranges.empty() ? std::vector{usual} : ranges;
 }
 
-/// Everything that is independent of the profile, so that wrong flags are refused before it is read.
-PlanRequest request_of(const PlanFlags& flags, std::int64_t batch, std::vector<std::string>& unused_prices) {
-    PlanRequest request = flags.request;
-    if (!flags.rank_by.empty()) {
-        request.goal = parse_plan_goal(flags.rank_by);
+/// Everything that is independent of the profile, so that wrong question are refused before it is read.
+PlanRequest request_of(const PlanQuestion& question, std::int64_t batch, std::vector<std::string>& unused_prices) {
+    PlanRequest request = question.request;
+    if (!question.rank_by.empty()) {
+        request.goal = parse_plan_goal(question.rank_by);
     }
     request.chunks =
-        chunks_to_try(or_of_files(flags.chunks, request, kChunks, &PipelineShape::num_micro_batches), batch);
-    request.replicas =
-        partitions_to_try(flags.replicas, static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, kMostReplicas)));
-    request.device_types = named_device_types(flags.pipeline);
-    unused_prices = read_prices(flags, request);
-    check_most(flags);
-    request.most_with_noise = std::max(request.most_with_noise, static_cast<std::size_t>(flags.most));
+        chunks_to_try(or_of_files(question.chunks, request, kChunks, &PipelineShape::num_micro_batches), batch);
+    request.replicas = partitions_to_try(question.replicas,
+                                         static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, kMostReplicas)));
+    request.device_types = named_device_types(question.pipeline);
+    unused_prices = read_prices(question, request);
+    check_most(question);
+    request.most_with_noise = std::max(request.most_with_noise, static_cast<std::size_t>(question.most));
     return request;
 }
 
 }  // namespace
 
-PlanAnswer plan_answer(const PlanFlags& flags, const Profile& given, const std::function<bool(double)>& progress) {
+PlanAnswer plan_answer(const PlanQuestion& question, const Profile& given,
+                       const std::function<bool(double)>& progress) {
     std::vector<std::string> unused_prices;
-    PipelineOptions options = pipeline_options(flags.pipeline);
-    PlanRequest request = request_of(flags, options.batch, unused_prices);
+    PipelineOptions options = pipeline_options(question.pipeline);
+    PlanRequest request = request_of(question, options.batch, unused_prices);
     PlanAnswer answer;
-    answer.profile = in_dtype(given, flags.pipeline, flags.profile);
+    answer.profile = in_dtype(given, question.pipeline, question.profile);
     const Profile& profile = answer.profile;
     request.partitions = partitions_to_try(
-        or_of_files(flags.partitions, request, kPartitions, &PipelineShape::num_lanes), profile.layers.size());
+        or_of_files(question.partitions, request, kPartitions, &PipelineShape::num_lanes), profile.layers.size());
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    answer.assumptions = assume(options, profile, layers, flags.pipeline.given());
+    answer.assumptions = assume(options, profile, layers, question.pipeline.given());
     take_options(request, options);
     request.progress = progress;
     answer.plan = plan(profile, request);
-    answer.cost_unit = cost_unit(flags, request);
+    answer.cost_unit = cost_unit(question, request);
     answer.price_notes = price_notes_of(unused_prices, request);
     return answer;
 }
 
-nlohmann::ordered_json plan_answer_json(const PlanAnswer& answer) {
+nlohmann::ordered_json to_json(const PlanAnswer& answer) {
     auto object = plan_json(answer.plan);
     object["cost_unit"] = answer.cost_unit;
     object["assumed"] = assumptions_json(answer.assumptions);
     return object;
 }
 
-void check_plan(const PlanFlags& flags) {
+void check_plan(const PlanQuestion& question) {
     std::vector<std::string> unused_prices;
-    request_of(flags, pipeline_options(flags.pipeline).batch, unused_prices);
+    request_of(question, pipeline_options(question.pipeline).batch, unused_prices);
 }
 
 namespace {
 /// Warns about the largest number of micro-batches, if the user gave any.
-std::string fewer_than_asked(const PlanFlags& flags) {
+std::string fewer_than_asked(const PlanQuestion& question) {
     std::int64_t most = 0;
-    for (const NumberRange& range : flags.chunks.value_or(std::vector<NumberRange>{})) {
+    for (const NumberRange& range : question.chunks.value_or(std::vector<NumberRange>{})) {
         most = std::max(most, range.last);
     }
-    return fewer_micro_batches(most, flags.pipeline.options.batch);
+    return fewer_micro_batches(most, question.pipeline.options.batch);
 }
 }  // namespace
 
-std::string plan_answer_text(const PlanFlags& flags, const PlanAnswer& answer) {
-    const std::string again = profile_command_of(answer.profile, flags.profile, {answer.plan.sizes_to_profile, {}});
-    return plan_text(answer.plan, {static_cast<std::size_t>(flags.most), answer.cost_unit, again}) +
-           fewer_than_asked(flags) + assumptions_text(answer.assumptions);
+std::string to_text(const PlanQuestion& question, const PlanAnswer& answer) {
+    const std::string again = profile_command_of(answer.profile, question.profile, {answer.plan.sizes_to_profile, {}});
+    return plan_text(answer.plan, {static_cast<std::size_t>(question.most), answer.cost_unit, again}) +
+           fewer_than_asked(question) + assumptions_text(answer.assumptions);
 }
 
 namespace {
@@ -205,30 +209,30 @@ auto parse_names(const std::string& text, const std::string& option, Parse parse
     return values;
 }
 
-void add_choices(OptionTable& table, PlanFlags& flags) {
+void add_choices(OptionTable& table, PlanQuestion& question) {
     const char* const group = "Pipeline";
     const std::size_t before = table.rows().size();
-    table.add("-n,--partitions", flags.partitions, parse_ranges,
+    table.add("-n,--partitions", question.partitions, parse_ranges,
               "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)",
               "RANGE", group);
-    table.add("-m,--chunks", flags.chunks, parse_ranges,
+    table.add("-m,--chunks", question.chunks, parse_ranges,
               "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). From a range: its "
               "ends, the powers of two and the divisors of the batch",
               "RANGE", group);
-    add_mini_batch_option(table, flags.pipeline);
+    add_mini_batch_option(table, question.pipeline);
     table.add(
-        "--checkpoint", flags.request.checkpoints,
+        "--checkpoint", question.request.checkpoints,
         [](const std::string& text, const std::string& option) { return parse_names(text, option, parse_checkpoint); },
         "Checkpoint modes to try: which micro-batches keep only their input and are recomputed before backward; "
         "default: never,except_last,always",
         "LIST", group);
     table.add(
-        "--schedule", flags.request.schedules,
+        "--schedule", question.request.schedules,
         [](const std::string& text, const std::string& option) { return parse_names(text, option, load_schedule); },
         "Schedules to try: names, auto, which finds cuts and order together, or files that end in .csv, which fix -n "
         "and -m unless these are given; default: gpipe,1f1b,interleaved",
         "LIST", group);
-    table.add("--replicas", flags.replicas, parse_ranges,
+    table.add("--replicas", question.replicas, parse_ranges,
               "Numbers of equal pipelines to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
               "default 1. Numbers that do not divide the batch are left out",
               "RANGE", group);
@@ -239,26 +243,26 @@ void add_choices(OptionTable& table, PlanFlags& flags) {
 }
 }  // namespace
 
-void add_plan_options(OptionTable& table, PlanFlags& flags) {
-    add_choices(table, flags);
-    add_algorithm_option(table, flags.request.algorithm);
-    add_update_option(table, flags.pipeline);
-    add_hardware_options(table, flags.pipeline);
+void add_plan_options(OptionTable& table, PlanQuestion& question) {
+    add_choices(table, question);
+    add_algorithm_option(table, question.request.algorithm);
+    add_update_option(table, question.pipeline);
+    add_hardware_options(table, question.pipeline);
     table.row("devices").use = OptionUse::both;  // of a cluster, numbers of devices
-    add_device_type_options(table, flags.pipeline, "Device types to try, such as A100,H100");
+    add_device_type_options(table, question.pipeline, "Device types to try, such as A100,H100");
     table
-        .add_text("--price-per-lane-hour", flags.price,
+        .add_text("--price-per-lane-hour", question.price,
                   "Price of one lane for an hour, in any currency, or of each device type: A100=1.5,H100=3; "
                   "default: the catalogue's price, or 1, which makes the cost lane-hours",
                   "N", "Hardware")
         .use = OptionUse::lanes;
-    table.add_text("--rank-by", flags.rank_by,
+    table.add_text("--rank-by", question.rank_by,
                    "speed (default): most samples per second first; cost: cheapest first; with --cluster step "
                    "(default), cost or time",
                    "NAME", "Output");
-    add_parameter_options(table, flags.pipeline);
+    add_parameter_options(table, question.pipeline);
     table.row("master-weights").use = OptionUse::lanes;
-    table.add_number("--most", flags.most,
+    table.add_number("--most", question.most,
                      "Rows of the table (default 10); at most as many Pareto candidates of lower rank are added. "
                      "--json has all",
                      "N", "Output");

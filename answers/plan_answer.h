@@ -17,9 +17,9 @@
 namespace pipescope {
 // The question of plan: which pipelines are fastest or cheapest. As balance_answer.h.
 
-struct PlanFlags {
+struct PlanQuestion {
     std::string profile;
-    PipelineFlags pipeline;
+    AskedPipeline pipeline;
     PlanRequest request;                                 ///< checkpoint modes, schedules and algorithm
     std::optional<std::vector<NumberRange>> partitions;  ///< default: 1..8, or those of schedules' files
     std::vector<NumberRange> replicas = {{1, 1}};
@@ -35,12 +35,13 @@ struct PlanAnswer {
     std::string cost_unit;
     std::vector<std::string> price_notes;  ///< sentences about unused prices, and about types without one
 };
-void add_plan_options(OptionTable& table, PlanFlags& flags);
+void add_plan_options(OptionTable& table, PlanQuestion& question);
 /// `progress` as PlanRequest::progress; what was found until it returned false is the answer.
-PlanAnswer plan_answer(const PlanFlags& flags, const Profile& profile, const std::function<bool(double)>& progress);
-nlohmann::ordered_json plan_answer_json(const PlanAnswer& answer);
-/// Throws UsageError for flags that fit no profile.
-void check_plan(const PlanFlags& flags);
-void check_most(const PlanFlags& flags);
-std::string plan_answer_text(const PlanFlags& flags, const PlanAnswer& answer);
+PlanAnswer plan_answer(const PlanQuestion& question, const Profile& profile,
+                       const std::function<bool(double)>& progress);
+nlohmann::ordered_json to_json(const PlanAnswer& answer);
+/// Throws UsageError for options that fit no profile.
+void check_plan(const PlanQuestion& question);
+void check_most(const PlanQuestion& question);
+std::string to_text(const PlanQuestion& question, const PlanAnswer& answer);
 }  // namespace pipescope

@@ -15,13 +15,14 @@
 
 namespace pipescope {
 namespace {
-TaskGraph graph_of_file(const ScheduleFlags& flags) {
-    const Schedule schedule = load_schedule(flags.schedule);
-    for (const auto& [given, option] :
-         {std::pair{flags.lanes, "n,lanes"}, {flags.micro_batches, "m,chunks"}, {flags.partitions, "partitions"}}) {
+TaskGraph graph_of_file(const ScheduleQuestion& question) {
+    const Schedule schedule = load_schedule(question.schedule);
+    for (const auto& [given, option] : {std::pair{question.lanes, "n,lanes"},
+                                        {question.micro_batches, "m,chunks"},
+                                        {question.partitions, "partitions"}}) {
         if (given) {
             throw UsageError(fmt::format("{} is {}; {} says that itself; leave it out", option_name(option), *given,
-                                         flags.schedule));
+                                         question.schedule));
         }
     }
     return make_schedule(schedule, schedule.file()->shape);
@@ -40,25 +41,26 @@ TaskGraph graph_for_equal_times(PipelineShape shape) {
     return TaskGraph(shape, find_schedule(costs).programs);
 }
 
-TaskGraph graph_of_name(const ScheduleFlags& flags) {
-    const Schedule schedule = parse_schedule(flags.schedule);
-    if (!flags.lanes || !flags.micro_batches) {
-        throw UsageError(fmt::format("schedule '{}' needs {} LANES and {} MICRO-BATCHES, such as {} {}", flags.schedule,
-                                     option_name("n,lanes"), option_name("m,chunks"), option_name("n,lanes=4"),
-                                     option_name("m,chunks=8")));
+TaskGraph graph_of_name(const ScheduleQuestion& question) {
+    const Schedule schedule = parse_schedule(question.schedule);
+    if (!question.lanes || !question.micro_batches) {
+        throw UsageError(fmt::format("schedule '{}' needs {} LANES and {} MICRO-BATCHES, such as {} {}",
+                                     question.schedule, option_name("n,lanes"), option_name("m,chunks"),
+                                     option_name("n,lanes=4"), option_name("m,chunks=8")));
     }
-    if (*flags.lanes < 1 || *flags.lanes > kMostPartitions) {
+    if (*question.lanes < 1 || *question.lanes > kMostPartitions) {
         throw UsageError(fmt::format("{} is {}; it must be from 1 to {}; change it", option_name("n,lanes"),
-                                     *flags.lanes, kMostPartitions));
+                                     *question.lanes, kMostPartitions));
     }
-    const auto lanes = static_cast<std::size_t>(*flags.lanes);
+    const auto lanes = static_cast<std::size_t>(*question.lanes);
     PipelineShape shape{
-        .num_partitions = flags.partitions.value_or(static_cast<int>(usual_partitions(schedule, lanes))),
-        .num_micro_batches = *flags.micro_batches,
+        .num_partitions = question.partitions.value_or(static_cast<int>(usual_partitions(schedule, lanes))),
+        .num_micro_batches = *question.micro_batches,
         .checkpoint = Checkpoint::never};
-    if (shape.num_partitions < *flags.lanes || shape.num_partitions > kMostPartitions) {
+    if (shape.num_partitions < *question.lanes || shape.num_partitions > kMostPartitions) {
         throw UsageError(fmt::format("{} is {}; it must be from {}, one for each lane, to {}; change it",
-                                     option_name("partitions"), shape.num_partitions, *flags.lanes, kMostPartitions));
+                                     option_name("partitions"), shape.num_partitions, *question.lanes,
+                                     kMostPartitions));
     }
     constexpr std::int64_t kMostForwards = 1'000'000;
     if (const std::int64_t forwards = std::int64_t{shape.num_partitions} * shape.num_micro_batches;
@@ -66,7 +68,7 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
         throw UsageError(
             fmt::format("{} on {} partitions with {} micro-batches has {} forwards; a table of at most {} is written; "
                         "give fewer lanes ({}), {} or micro-batches ({})",
-                        flags.schedule, shape.num_partitions, shape.num_micro_batches, forwards, kMostForwards,
+                        question.schedule, shape.num_partitions, shape.num_micro_batches, forwards, kMostForwards,
                         option_name("n,lanes"), option_name("partitions"), option_name("m,chunks")));
     }
     const auto partitions = static_cast<std::size_t>(shape.num_partitions);
@@ -93,11 +95,11 @@ double idle_share(const ScheduleTable& table) {
     return slots == 0 ? 0 : static_cast<double>(idle) / static_cast<double>(slots);
 }
 
-TaskGraph schedule_answer(const ScheduleFlags& flags) {
-    return is_schedule_file(flags.schedule) ? graph_of_file(flags) : graph_of_name(flags);
+TaskGraph schedule_answer(const ScheduleQuestion& question) {
+    return is_schedule_file(question.schedule) ? graph_of_file(question) : graph_of_name(question);
 }
 
-nlohmann::ordered_json schedule_answer_json(const TaskGraph& graph, const ScheduleTable& table) {
+nlohmann::ordered_json to_json(const TaskGraph& graph, const ScheduleTable& table) {
     nlohmann::ordered_json object;
     object["lanes"] = graph.num_lanes();
     object["partitions"] = graph.shape().num_partitions;
@@ -112,10 +114,10 @@ nlohmann::ordered_json schedule_answer_json(const TaskGraph& graph, const Schedu
     return object;
 }
 
-void add_schedule_shape_options(OptionTable& table, ScheduleFlags& flags) {
-    table.add_number("-n,--lanes", flags.lanes, "Lanes of a named schedule", "N");
-    table.add_number("-m,--chunks", flags.micro_batches, "Micro-batches of a named schedule", "N");
-    table.add_number("--partitions", flags.partitions,
+void add_schedule_shape_options(OptionTable& table, ScheduleQuestion& question) {
+    table.add_number("-n,--lanes", question.lanes, "Lanes of a named schedule", "N");
+    table.add_number("-m,--chunks", question.micro_batches, "Micro-batches of a named schedule", "N");
+    table.add_number("--partitions", question.partitions,
                      "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, or two for "
                      "schedules that need several",
                      "N");

@@ -12,16 +12,16 @@
 namespace pipescope {
 // The question of schedule: the order of the tasks, without costs. As balance_answer.h.
 
-struct ScheduleFlags {
+struct ScheduleQuestion {
     std::string schedule;  ///< a name or a file
     std::optional<int> lanes;
     std::optional<int> micro_batches;
     std::optional<int> partitions;
 };
 /// Adds -n, -m and --partitions.
-void add_schedule_shape_options(OptionTable& table, ScheduleFlags& flags);
-TaskGraph schedule_answer(const ScheduleFlags& flags);
-nlohmann::ordered_json schedule_answer_json(const TaskGraph& graph, const ScheduleTable& table);
+void add_schedule_shape_options(OptionTable& table, ScheduleQuestion& question);
+TaskGraph schedule_answer(const ScheduleQuestion& question);
+nlohmann::ordered_json to_json(const TaskGraph& graph, const ScheduleTable& table);
 /// Share of the lanes' slots in which they run nothing.
 double idle_share(const ScheduleTable& table);
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "answers/simulate_answer.h"
 
+#include "answers/pipeline_rows.h"
 #include "answers/reports.h"
 #include "base/error.h"
 #include "schedule/placement.h"
@@ -14,30 +15,30 @@
 namespace pipescope {
 namespace {
 /// Refuses options that --schedule all sets itself, by row.
-void check_for_all_schedules(const SimulateFlags& flags) {
+void check_for_all_schedules(const SimulateQuestion& question) {
     const auto refuse = [](const std::string& option, const std::string& value, const std::string& because) {
         throw UsageError(fmt::format("{} is {} with {} all, which {}; name one schedule, or leave out {}", option,
                                      value, option_name("schedule"), because, option));
     };
-    const PipelineOptions& options = flags.simulated.pipeline.options;
+    const PipelineOptions& options = question.pipeline.options;
     if (!options.placement.empty()) {
         refuse(option_name("placement"), placement_text(options.placement), "runs partition j on lane j");
     }
     if (options.replicas != 1) {
         refuse(option_name("replicas"), std::to_string(options.replicas), "compares its own numbers of replicas");
     }
-    if (flags.simulated.backward_order == BackwardOrder::first_first) {
-        refuse(option_name("backward"), to_string(*flags.simulated.backward_order),
+    if (question.pipeline.backward_order == BackwardOrder::first_first) {
+        refuse(option_name("backward"), to_string(*question.pipeline.backward_order),
                "runs the last micro-batch's backward first");
     }
 }
 
 }  // namespace
 
-PipelineOptions checked_options(const SimulateFlags& flags) {
-    PipelineOptions options = simulated_pipeline_options(flags.simulated);
-    if (flags.all_schedules) {
-        check_for_all_schedules(flags);
+PipelineOptions checked_options(const SimulateQuestion& question) {
+    PipelineOptions options = simulated_pipeline_options(question.pipeline);
+    if (question.all_schedules) {
+        check_for_all_schedules(question);
     }
     return options;
 }
@@ -60,14 +61,14 @@ std::string order_csv(const Simulation& simulation) {
                               .placement = simulation.options.placement})));
 }
 
-SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile) {
-    const PipelineOptions options = checked_options(flags);
-    const bool all = flags.all_schedules;
+SimulateAnswer simulate_answer(const SimulateQuestion& question, Profile profile) {
+    const PipelineOptions options = checked_options(question);
+    const bool all = question.all_schedules;
     if (!all) {
         check_options(options, profile.layers.size());
     }
     const int lanes = all ? static_cast<int>(options.balance.num_partitions()) : num_lanes(options);
-    SimulateAnswer answer{simulated_pipeline(flags.simulated, options, std::move(profile), flags.profile, lanes),
+    SimulateAnswer answer{simulated_pipeline(question.pipeline, options, std::move(profile), question.profile, lanes),
                           std::nullopt, std::nullopt};
     if (all) {
         answer.comparison = compare_schedules(answer.pipeline.profile, answer.pipeline.options);
@@ -79,13 +80,13 @@ SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile) {
     return answer;
 }
 
-nlohmann::ordered_json simulate_answer_json(const SimulateAnswer& answer) {
+nlohmann::ordered_json to_json(const SimulateAnswer& answer) {
     auto object = answer.simulation ? simulation_json(*answer.simulation) : schedules_json(*answer.comparison);
     object["assumed"] = assumptions_json(answer.pipeline.assumptions);
     return object;
 }
 
-std::string simulate_answer_text(const SimulateAnswer& answer) {
+std::string to_text(const SimulateAnswer& answer) {
     const EstimatedPipeline& pipeline = answer.pipeline;
     const auto note = [&](bool extrapolated) {
         return extrapolated ? extrapolation_text(pipeline.profile_command) : "";
@@ -106,8 +107,8 @@ bool any_fits(const SimulateAnswer& answer) {
                                });
 }
 
-void add_simulate_options(OptionTable& table, SimulateFlags& flags) {
-    add_simulated_pipeline_options(table, flags.simulated, &flags.all_schedules);
+void add_simulate_options(OptionTable& table, SimulateQuestion& question) {
+    add_simulated_pipeline_options(table, question.pipeline, &question.all_schedules);
     table.require({"batch"});
 }
 }  // namespace pipescope

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "answers/asked_pipeline.h"
 #include "answers/option_table.h"
-#include "answers/simulated_pipeline.h"
 #include "profiler/profile/profile.h"
 #include "simulator/plan/schedule_comparison.h"
 #include "simulator/simulation.h"
@@ -14,9 +14,9 @@
 namespace pipescope {
 // The question of simulate: how long a step of one pipeline takes, and what it holds. As balance_answer.h.
 
-struct SimulateFlags {
+struct SimulateQuestion {
     std::string profile;
-    SimulatedPipelineFlags simulated;
+    AskedPipeline pipeline;
     bool all_schedules = false;
 };
 /// One simulation, or several with --schedule all.
@@ -25,14 +25,14 @@ struct SimulateAnswer {
     std::optional<Simulation> simulation;
     std::optional<ScheduleComparison> comparison;
 };
-void add_simulate_options(OptionTable& table, SimulateFlags& flags);
-SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile);
-nlohmann::ordered_json simulate_answer_json(const SimulateAnswer& answer);
-std::string simulate_answer_text(const SimulateAnswer& answer);
+void add_simulate_options(OptionTable& table, SimulateQuestion& question);
+SimulateAnswer simulate_answer(const SimulateQuestion& question, Profile profile);
+nlohmann::ordered_json to_json(const SimulateAnswer& answer);
+std::string to_text(const SimulateAnswer& answer);
 /// True if the simulation, or any of the compared ones, keeps the memory limit.
 bool any_fits(const SimulateAnswer& answer);
 /// The options, which fit each other. Throws UsageError, before the profile is known.
-PipelineOptions checked_options(const SimulateFlags& flags);
+PipelineOptions checked_options(const SimulateQuestion& question);
 /// The simulated order as a schedule's CSV. Throws UsageError for gpipe, which none can express.
 std::string order_csv(const Simulation& simulation);
 }  // namespace pipescope

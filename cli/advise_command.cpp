@@ -2,8 +2,10 @@
 #include "analysis/trace_comparison.h"
 #include "analysis/trace_profile.h"
 #include "answers/advice_report.h"
+#include "answers/asked_pipeline.h"
+#include "answers/pipeline_rows.h"
+#include "answers/profile_again.h"
 #include "answers/reports.h"
-#include "answers/simulated_pipeline.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
@@ -29,7 +31,7 @@ namespace pipescope {
 namespace {
 struct AdviseFlags {
     std::vector<std::string> files;
-    SimulatedPipelineFlags simulated;
+    AskedPipeline pipeline;
     bool json = false;
 };
 
@@ -108,17 +110,17 @@ Advice complete_advice(const Profile& profile, const PipelineOptions& options) {
 }
 
 ExitCode advise_on_profile(const AdviseFlags& flags, const OptionTable& table) {
-    require_pipeline(table, flags.simulated.pipeline.options.schedule);
+    require_pipeline(table, flags.pipeline.options.schedule);
     const std::string& file = flags.files.front();
-    const PipelineOptions options = simulated_pipeline_options(flags.simulated);
+    const PipelineOptions options = simulated_pipeline_options(flags.pipeline);
     Profile profile = load_profile(file);
     check_options(options, profile.layers.size());
     const EstimatedPipeline pipeline =
-        simulated_pipeline(flags.simulated, options, std::move(profile), file, num_lanes(options));
+        simulated_pipeline(flags.pipeline, options, std::move(profile), file, num_lanes(options));
     const Advice advice = complete_advice(pipeline.profile, pipeline.options);
     std::vector<std::string> commands;
     for (const Move& move : advice.moves) {
-        const bool has_device_type = !flags.simulated.pipeline.device_types.empty();
+        const bool has_device_type = !flags.pipeline.device_types.empty();
         commands.push_back(command_of(table, file, pinned_options(pipeline, move, has_device_type)));
     }
     if (flags.json) {
@@ -158,8 +160,8 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const OptionTable& table, Loa
     }
     PipelineOptions options = options_as_recorded(run);
     if (table.is_given("memory-limit")) {
-        options.hardware.memory_limit = flags.simulated.pipeline.options.hardware.memory_limit;
-        options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
+        options.hardware.memory_limit = flags.pipeline.options.hardware.memory_limit;
+        options.hardware.memory_limits = flags.pipeline.options.hardware.memory_limits;
     }
     Advice advice = complete_advice(*run.profile, options);
     const RunComparison compared = compared_with(loaded, advice.base);
@@ -214,7 +216,7 @@ void add_advise_command(Program& program) {
                      "Trace of 'pipescope run --trace', the traces of all its processes, or a profile file")
         ->required();
     const auto table =
-        add_options(*command, [&](OptionTable& rows) { add_simulated_pipeline_options(rows, flags->simulated); });
+        add_options(*command, [&](OptionTable& rows) { add_simulated_pipeline_options(rows, flags->pipeline); });
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags, table] { return advise_command(*flags, *table); });
 }

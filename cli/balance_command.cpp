@@ -12,17 +12,17 @@
 
 namespace pipescope {
 namespace {
-ExitCode balance_command(const BalanceFlags& flags, bool json) {
+ExitCode balance_command(const BalanceQuestion& flags, bool json) {
     check_balance(flags);  // before the profile is read
     const BalanceAnswer answer = balance_answer(flags, load_profile(flags.profile));
-    std::cout << (json ? dump(balance_answer_json(answer)) : balance_answer_text(answer));
+    std::cout << (json ? dump(to_json(answer)) : to_text(answer));
     print_warnings(warnings_of(flags));
     return answer.found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
 
 void add_balance_command(Program& program) {
-    const auto flags = std::make_shared<BalanceFlags>();
+    const auto flags = std::make_shared<BalanceQuestion>();
     const auto json = std::make_shared<bool>();
     CLI::App* command =
         program.add_command("balance", "Find where to cut a profiled model into partitions",

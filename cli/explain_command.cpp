@@ -1,5 +1,6 @@
 #include "answers/asked_pipeline.h"
 #include "answers/layout_answer.h"
+#include "answers/pipeline_rows.h"
 #include "answers/reports.h"
 #include "base/error.h"
 #include "base/number_ranges.h"
@@ -25,9 +26,8 @@ namespace pipescope {
 namespace {
 struct ExplainFlags {
     std::string model;
-    PipelineFlags pipeline;
-    std::string recompute;
-    LayoutFlags layout;
+    AskedPipeline pipeline;
+    LayoutQuestion layout;
     std::string rank_by;
     double tokens = 0;
 };
@@ -71,11 +71,11 @@ void check_explain_options(OptionTable& table, const ExplainFlags& flags) {
 
 /// Sets the layout to the best one of a plan. Returns why there is none.
 std::optional<std::string> find_best(ExplainFlags& flags) {
-    ClusterPlanFlags plan;
+    ClusterPlanQuestion plan;
     plan.cluster = flags.layout.cluster;
     plan.request.layout = flags.layout.layout;
     plan.request.tokens = flags.tokens;
-    const ClusterPlan found = cluster_plan_with_bar(flags.model, plan, flags.pipeline, flags.rank_by);
+    const ClusterPlan found = cluster_plan_with_bar({flags.model}, plan, flags.pipeline, flags.rank_by);
     if (found.cancelled) {
         throw Interrupted();
     }
@@ -84,7 +84,7 @@ std::optional<std::string> find_best(ExplainFlags& flags) {
     }
     const LayoutStep& best = found.candidates.front().step;
     flags.layout.layout = best.layout;
-    flags.recompute = to_string(best.layout.recompute);
+    flags.pipeline.recompute = to_string(best.layout.recompute);
     flags.pipeline.device_types = best.device;
     flags.pipeline.schedule_given = best.layout.schedule.has_value();
     flags.pipeline.options.schedule = best.layout.schedule.value_or(Schedule::one_f_one_b);
@@ -119,7 +119,7 @@ std::string options_text(const LayoutStep& step, const ExplainFlags& flags) {
         add("--dtype", layout.dtype, Layout{}.dtype);
         add("--gradient-bytes", layout.gradient_bytes, layout.dtype == "float64" ? 8 : Layout{}.gradient_bytes);
     }
-    const PipelineFlags& pipeline = flags.pipeline;
+    const AskedPipeline& pipeline = flags.pipeline;
     text += pipeline.headroom ? fmt::format(" --headroom {}B", *pipeline.headroom) : "";
     const std::optional<Bytes> limit = pipeline.options.hardware.memory_limit;
     text += limit ? fmt::format(" --memory-limit {}B", *limit) : "";
@@ -134,11 +134,11 @@ ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
             return ExitCode::infeasible;
         }
     }
-    const LayoutAnswer answer = layout_answer({flags.model}, flags.layout, flags.pipeline, flags.recompute);
+    const LayoutAnswer answer = layout_answer({flags.model}, flags.layout, flags.pipeline);
     const auto& [step, limits, warnings] = answer;
     print_warnings(warnings);
     if (json) {
-        nlohmann::ordered_json object = layout_answer_json(answer);
+        nlohmann::ordered_json object = to_json(answer);
         object.update(limits_json(step, limits));
         std::cout << dump(object);
     } else {
@@ -152,13 +152,13 @@ ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
 
 /// Those of a pipeline that a layout takes.
 void add_explain_options(OptionTable& table, ExplainFlags& flags) {
-    PipelineFlags& pipeline = flags.pipeline;
+    AskedPipeline& pipeline = flags.pipeline;
     add_mini_batch_option(table, pipeline);
     add_schedule_option(table, pipeline,
                         "Order of the tasks of one layout: " + runnable_schedule_names(", ") +
                             ", a file that ends in "
                             ".csv, or auto; default: 1f1b, or interleaved with several partitions per lane");
-    table.add_text("--recompute", flags.recompute,
+    table.add_text("--recompute", pipeline.recompute,
                    "What a backward of one layout computes again: none (default), selective (of a gpt: model) or full",
                    "WHAT", "Pipeline");
     add_balance_option(table, pipeline);

@@ -1,3 +1,4 @@
+#include "answers/pipeline_rows.h"
 #include "answers/plan_answer.h"
 #include "answers/reports.h"
 #include "answers/simulate_answer.h"
@@ -9,6 +10,7 @@
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
+#include "cli/stop_signals.h"
 #include "profiler/profile/profile_file.h"
 
 #include <fmt/format.h>
@@ -20,7 +22,7 @@
 
 namespace pipescope {
 namespace {
-PlanAnswer answer_with_bar(const PlanFlags& flags) {
+PlanAnswer answer_with_bar(const PlanQuestion& flags) {
     const Profile profile = load_profile(flags.profile);
     ProgressBar bar("planning " + profile.model);
     return plan_answer(flags, profile, [&bar](double done) {
@@ -35,7 +37,7 @@ struct OrderOutput {
     bool force = false;
 };
 
-void check_order_output(const PlanFlags& flags, const OrderOutput& order) {
+void check_order_output(const PlanQuestion& flags, const OrderOutput& order) {
     if (order.file.empty()) {
         return;
     }
@@ -48,7 +50,7 @@ void check_order_output(const PlanFlags& flags, const OrderOutput& order) {
     check_output(order.file, order.force);
 }
 
-ExitCode plan_command(const PlanFlags& flags, const OrderOutput& order, bool json) {
+ExitCode plan_command(const PlanQuestion& flags, const OrderOutput& order, bool json) {
     check_plan(flags);  // before the profile is read
     check_order_output(flags, order);
     const PlanAnswer answer = answer_with_bar(flags);
@@ -57,9 +59,9 @@ ExitCode plan_command(const PlanFlags& flags, const OrderOutput& order, bool jso
         std::cerr << "pipescope: " << printable(note) << "\n";
     }
     if (json) {
-        std::cout << dump(plan_answer_json(answer));
+        std::cout << dump(to_json(answer));
     } else {
-        std::cout << plan_answer_text(flags, answer);
+        std::cout << to_text(flags, answer);
     }
     if (!order.file.empty() && found.best) {
         write_output(order.file, order.force, order_csv(found.candidates[*found.best].simulation));
@@ -69,10 +71,24 @@ ExitCode plan_command(const PlanFlags& flags, const OrderOutput& order, bool jso
     }
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }
+
+ExitCode plan_on_cluster(const ModelOrProfile& what, const AskedPlan& asked, bool json) {
+    const PlanQuestion& lanes = asked.lanes;
+    const ClusterPlan plan = cluster_plan_with_bar(what, asked.cluster, lanes.pipeline, lanes.rank_by);
+    if (plan.cancelled && plan.candidates.empty()) {
+        throw Interrupted();
+    }
+    std::cout << (json ? dump(to_json(plan)) : to_text(plan, static_cast<std::size_t>(lanes.most)));
+    if (plan.cancelled) {
+        print_warnings({"interrupted before all layouts were tried; there may be better ones than those above"});
+        return stop_exit_code();
+    }
+    return plan.candidates.empty() ? ExitCode::infeasible : ExitCode::success;
+}
 }  // namespace
 
 void add_plan_command(Program& program) {
-    const auto flags = std::make_shared<PlanFlags>();
+    const auto asked = std::make_shared<AskedPlan>();
     const auto json = std::make_shared<bool>();
     CLI::App* command = program.add_command(
         "plan", "Simulate many pipelines and choose the fastest that fits",
@@ -87,14 +103,10 @@ void add_plan_command(Program& program) {
         "fewest lanes.\n"
         "Exit code 3: no candidate keeps the limit. The candidates are still printed.");
     command
-        ->add_option("PROFILE", flags->profile,
+        ->add_option("PROFILE", asked->lanes.profile,
                      "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
         ->required();
-    const auto cluster = std::make_shared<ClusterPlanFlags>();
-    const auto table = add_options(*command, [&](OptionTable& rows) {
-        add_plan_options(rows, *flags);
-        add_cluster_plan_options(rows, *cluster);
-    });
+    add_options(*command, std::shared_ptr<OptionTable>(asked, &asked->options));
     add_json_flag(*command, *json);
     const auto order = std::make_shared<OrderOutput>();
     const auto outputs = add_options(*command, [&](OptionTable& rows) {
@@ -105,19 +117,12 @@ void add_plan_command(Program& program) {
         add_force_option(rows, order->force);
         rows.use_from(0, OptionUse::lanes);
     });
-    program.set_action(command, [flags, cluster, order, json, table, outputs] {
-        table->check_use(cluster->given());
-        outputs->check_use(cluster->given());
-        check_model_options(*table, {flags->profile}, cluster->given());
-        check_most(*flags);
-        if (cluster->given()) {
-            if (table->is_given("schedule")) {
-                cluster->request.schedules = flags->request.schedules;
-            }
-            return plan_on_cluster(flags->profile, *cluster, flags->pipeline, flags->rank_by,
-                                   static_cast<std::size_t>(flags->most), *json);
-        }
-        return plan_command(*flags, *order, *json);
+    program.set_action(command, [asked, order, json, outputs] {
+        const ModelOrProfile what{asked->lanes.profile};
+        asked->check(what);
+        outputs->check_use(asked->cluster.given());
+        return asked->cluster.given() ? plan_on_cluster(what, *asked, *json)
+                                      : plan_command(asked->lanes, *order, *json);
     });
 }
 }  // namespace pipescope

@@ -1,4 +1,5 @@
 #include "cli/profile_from_trace.h"
+#include "answers/profile_again.h"
 #include "cli/option_flags.h"
 
 #include "analysis/calibration.h"

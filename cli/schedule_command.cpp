@@ -27,7 +27,7 @@ struct ScheduleOutputs {
     bool force = false;
 };
 
-ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& outputs) {
+ExitCode schedule_command(const ScheduleQuestion& flags, const ScheduleOutputs& outputs) {
     const bool from_file = is_schedule_file(flags.schedule);
     const bool to_file = !outputs.output.empty() && outputs.output != "-";
     if (to_file) {
@@ -46,7 +46,7 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
         write_output(outputs.output, outputs.force, csv);
     }
     if (outputs.json) {
-        std::cout << dump(schedule_answer_json(graph, table));
+        std::cout << dump(to_json(graph, table));
     } else if (outputs.output.empty() ? from_file || outputs.check : to_file) {
         std::cout << fmt::format(
             "{}: {}, {}, {}; every task once, and no deadlock\n"
@@ -68,7 +68,7 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
 }  // namespace
 
 void add_schedule_command(Program& program) {
-    const auto flags = std::make_shared<ScheduleFlags>();
+    const auto flags = std::make_shared<ScheduleQuestion>();
     const auto outputs = std::make_shared<ScheduleOutputs>();
     CLI::App* command = program.add_command(
         "schedule", "Write a schedule as a table of lanes and slots, or check one",

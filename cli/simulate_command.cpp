@@ -15,28 +15,28 @@
 
 namespace pipescope {
 namespace {
-ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layout, const SimulateOutputs& outputs,
-                             bool json) {
+ExitCode simulate_on_cluster(const SimulateQuestion& flags, const LayoutQuestion& layout,
+                             const SimulateOutputs& outputs, bool json) {
     const LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs);
     print_warnings(answer.warnings);
-    std::cout << (json ? dump(layout_answer_json(answer)) : layout_text(answer.step, answer.limits));
+    std::cout << (json ? dump(to_json(answer)) : to_text(answer));
     return answer.step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 
-ExitCode simulate_command(const SimulateFlags& flags, const SimulateOutputs& outputs, bool json) {
+ExitCode simulate_command(const SimulateQuestion& flags, const SimulateOutputs& outputs, bool json) {
     check_outputs(flags, outputs);
     const SimulateAnswer answer = simulate_answer(flags, load_profile(flags.profile));
     write_outputs(outputs, answer);
-    std::cout << (json ? dump(simulate_answer_json(answer)) : simulate_answer_text(answer));
+    std::cout << (json ? dump(to_json(answer)) : to_text(answer));
     return any_fits(answer) ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
 
 void add_simulate_command(Program& program) {
-    const auto flags = std::make_shared<SimulateFlags>();
+    const auto flags = std::make_shared<SimulateQuestion>();
     const auto outputs = std::make_shared<SimulateOutputs>();
     const auto json = std::make_shared<bool>();
-    const auto layout = std::make_shared<LayoutFlags>();
+    const auto layout = std::make_shared<LayoutQuestion>();
     CLI::App* command =
         program.add_command("simulate", "Predict step time, bubble and memory of a pipeline from a profile",
                             "Examples:\n"

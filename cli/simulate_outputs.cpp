@@ -1,6 +1,7 @@
 #include "cli/simulate_outputs.h"
 
 #include "analysis/stored_simulation.h"
+#include "answers/pipeline_rows.h"
 #include "base/error.h"
 #include "cli/output_file.h"
 
@@ -9,7 +10,7 @@
 #include <filesystem>
 
 namespace pipescope {
-void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
+void check_outputs(const SimulateQuestion& flags, const SimulateOutputs& outputs) {
     const Schedule schedule = checked_options(flags).schedule;
     if (flags.all_schedules && !outputs.trace.empty()) {
         throw UsageError(option_name("trace") + " is '" + outputs.trace + "' with " + option_name("schedule") +
@@ -41,7 +42,7 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
     }
 }
 
-LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlags& layout,
+LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQuestion& layout,
                                     const SimulateOutputs& outputs, const Profile* profile) {
     if (flags.all_schedules) {
         throw UsageError(option_name("schedule") + " is all with " + option_name("cluster") +
@@ -50,8 +51,7 @@ LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlag
     if (!outputs.trace.empty()) {
         check_trace_output(outputs.trace, outputs.force);
     }
-    LayoutAnswer answer =
-        layout_answer({flags.profile, profile}, layout, flags.simulated.pipeline, flags.simulated.recompute);
+    LayoutAnswer answer = layout_answer({flags.profile, profile}, layout, flags.pipeline);
     if (!outputs.trace.empty()) {
         const LayoutStep& step = answer.step;
         replace_trace(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {

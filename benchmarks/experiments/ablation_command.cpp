@@ -25,7 +25,7 @@ namespace pipescope {
 namespace {
 struct AblationFlags {
     std::string model = "unet:B=1,C=8,size=96";
-    PipelineFlags pipeline;
+    AskedPipeline pipeline;
     std::optional<Balance> balance;  ///< default: the best one
     int lanes = 2;
     std::int64_t rounds = 3;

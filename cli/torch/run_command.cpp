@@ -1,6 +1,8 @@
 #include "analysis/trace_warnings.h"
 #include "answers/asked_pipeline.h"
 #include "answers/or_null.h"
+#include "answers/pipeline_rows.h"
+#include "answers/profile_again.h"
 #include "answers/reports.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
@@ -54,7 +56,7 @@ using Json = nlohmann::ordered_json;
 
 struct RunFlags {
     std::string model;
-    PipelineFlags pipeline;
+    AskedPipeline pipeline;
     std::int64_t steps = 10;
     std::optional<std::int64_t> warmup;
     std::optional<double> learning_rate;

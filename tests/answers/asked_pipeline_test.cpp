@@ -1,6 +1,8 @@
 #include "answers/asked_pipeline.h"
 
-#include "answers/simulated_pipeline.h"
+#include "answers/asked_pipeline.h"
+#include "answers/pipeline_rows.h"
+#include "answers/profile_again.h"
 #include "base/error.h"
 #include "simulator/option_texts.h"
 #include "tests/thrown.h"
@@ -20,9 +22,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// The flags of options by name, as simulate takes them.
-PipelineFlags flags_of(const std::vector<OptionValue>& values) {
+AskedPipeline flags_of(const std::vector<OptionValue>& values) {
     OptionTable table;
-    PipelineFlags flags;
+    AskedPipeline flags;
     add_balance_option(table, flags);
     add_batch_options(table, flags);
     add_schedule_options(table, flags, "");
@@ -33,11 +35,11 @@ PipelineFlags flags_of(const std::vector<OptionValue>& values) {
     table.take(values);
     return flags;
 }
-PipelineFlags valid_flags() {
+AskedPipeline valid_flags() {
     return flags_of({{"chunks", "8"}});
 }
 
-TEST(PipelineFlags, BecomeOptions) {
+TEST(AskedPipeline, BecomeOptions) {
     const PipelineOptions options = pipeline_options(flags_of({{"chunks", "8"},
                                                                {"checkpoint", "always"},
                                                                {"placement", "0,0"},
@@ -64,7 +66,7 @@ TEST(PipelineFlags, BecomeOptions) {
     EXPECT_EQ(options.optimizer, "adam");
 }
 
-TEST(PipelineFlags, LeftOutAreTheDocumentedDefaults) {
+TEST(AskedPipeline, LeftOutAreTheDocumentedDefaults) {
     const PipelineOptions options = pipeline_options(valid_flags());
     EXPECT_EQ(options.checkpoint, Checkpoint::except_last);
     EXPECT_EQ(options.schedule, Schedule::gpipe);
@@ -72,13 +74,13 @@ TEST(PipelineFlags, LeftOutAreTheDocumentedDefaults) {
     EXPECT_EQ(options.optimizer, "sgd");
 }
 
-TEST(PipelineFlags, LimitTheMemoryOfAllLanesAlikeOrOfEach) {
+TEST(AskedPipeline, LimitTheMemoryOfAllLanesAlikeOrOfEach) {
     const PipelineOptions options = pipeline_options(flags_of({{"chunks", "8"}, {"memory-limit", "1GiB,2KiB"}}));
     EXPECT_FALSE(options.hardware.memory_limit.has_value());
     EXPECT_THAT(options.hardware.memory_limits, ElementsAre(Bytes{1} << 30, 2048));
 }
 
-TEST(PipelineFlags, RefuseWhatCannotWork) {
+TEST(AskedPipeline, RefuseWhatCannotWork) {
     const auto refuses = [](const std::vector<OptionValue>& values, const std::string& why) {
         EXPECT_THAT(thrown<UsageError>([&] { pipeline_options(flags_of(values)); }), HasSubstr(why));
     };
@@ -106,15 +108,15 @@ Profile profile_on(const std::string& device, int host_cores) {
     return profile;
 }
 
-TEST(PipelineFlags, LeaveAssumptionsThatSayHowToOverrideThem) {
+TEST(AskedPipeline, LeaveAssumptionsThatSayHowToOverrideThem) {
     const std::vector<Assumption> assumptions{{"optimizer", "adam", "as for a language model"}};
     EXPECT_EQ(assumptions_text(assumptions),
               "\nassumed: optimizer adam, as for a language model; --optimizer overrides it\n");
     EXPECT_EQ(assumptions_json(assumptions).at("optimizer"), "adam");
 }
 
-TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
-    PipelineFlags flags = valid_flags();
+TEST(AskedPipeline, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
+    AskedPipeline flags = valid_flags();
     flags.dtype = "tf32";
     flags.device_types = "A100";
     const Profile profile = profile_on("cpu", 4);
@@ -162,16 +164,16 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     EXPECT_THAT(thrown<UsageError>(refusal("", "A100,a100")), HasSubstr("A100 appears twice"));
 }
 
-TEST(PipelineFlags, ShareTheBatchAmongReplicas) {
+TEST(AskedPipeline, ShareTheBatchAmongReplicas) {
     EXPECT_EQ(pipeline_options(flags_of({{"chunks", "8"}, {"replicas", "4"}})).replicas, 4);
     for (const char* bad : {"0", "-1", "7"}) {
-        const PipelineFlags flags = flags_of({{"chunks", "8"}, {"replicas", bad}});
+        const AskedPipeline flags = flags_of({{"chunks", "8"}, {"replicas", bad}});
         EXPECT_THAT(thrown<UsageError>([&] { pipeline_options(flags); }), HasSubstr("replicas is "));
     }
 }
 
 // What a pipeline is written as, simulate reads back as the same pipeline.
-TEST(PipelineFlags, ReadOptionTextsBack) {
+TEST(AskedPipeline, ReadOptionTextsBack) {
     std::mt19937 random(7);
     const auto maybe = [&random](auto& value, const auto& given) {
         if (random() % 2 == 0) {
@@ -214,7 +216,7 @@ TEST(PipelineFlags, ReadOptionTextsBack) {
         maybe(hardware.link.protocol, LinkProtocol::blocking);
 
         OptionTable table;
-        SimulatedPipelineFlags flags;
+        AskedPipeline flags;
         add_simulated_pipeline_options(table, flags);
         for (const OptionText& each : option_texts(options)) {
             if (each.value == "true") {
@@ -227,7 +229,7 @@ TEST(PipelineFlags, ReadOptionTextsBack) {
     }
 }
 
-TEST(PipelineFlags, AreNamedAsTheyChange) {
+TEST(AskedPipeline, AreNamedAsTheyChange) {
     PipelineOptions from;
     from.hardware.link.bytes_per_second = 12e9;
     from.update = Update::staggered;

@@ -39,10 +39,10 @@ std::vector<Schedule> schedules_of(const Tables& tables) {
 }
 
 /// For a question about one schedule.
-void take_schedule(const Tables& tables, PipelineFlags& flags) {
+void take_schedule(const Tables& tables, AskedPipeline& asked) {
     for (const Schedule& schedule : schedules_of(tables)) {
-        flags.options.schedule = schedule;
-        flags.schedule_given = true;
+        asked.options.schedule = schedule;
+        asked.schedule_given = true;
     }
 }
 
@@ -65,12 +65,12 @@ void take(OptionTable& options, const Values& values) {
 
 std::string balance(ProfileArgument profile, const std::string& file, const Values& values, const Tables& tables) {
     OptionTable options;
-    BalanceFlags flags;
-    flags.profile = file;
-    add_balance_options(options, flags);
+    BalanceQuestion question;
+    question.profile = file;
+    add_balance_options(options, question);
     take(options, values);
-    take_schedule(tables, flags.pipeline);
-    return json_text(balance_answer_json(balance_answer(flags, *profile.profile)));
+    take_schedule(tables, question.pipeline);
+    return json_text(to_json(balance_answer(question, *profile.profile)));
 }
 
 /// The JSON, and the columns of timeline and memory, which are None for --schedule all.
@@ -79,18 +79,18 @@ using Simulated = std::tuple<std::string, std::optional<TaskColumns>, std::optio
 Simulated simulate_pipeline(ProfileArgument profile, const std::string& file, const Values& values,
                             const Tables& tables) {
     OptionTable options;
-    SimulateFlags flags;
+    SimulateQuestion question;
     SimulateOutputs outputs;
-    flags.profile = file;
-    add_simulate_options(options, flags);
+    question.profile = file;
+    add_simulate_options(options, question);
     options.require({"balance"});
     add_simulate_outputs(options, outputs);
     take(options, values);
-    take_schedule(tables, flags.simulated.pipeline);
-    check_outputs(flags, outputs);
-    SimulateAnswer answer = simulate_answer(flags, *profile.profile);
+    take_schedule(tables, question.pipeline);
+    check_outputs(question, outputs);
+    SimulateAnswer answer = simulate_answer(question, *profile.profile);
     write_outputs(outputs, answer);
-    Simulated simulated{json_text(simulate_answer_json(answer)), std::nullopt, std::nullopt};
+    Simulated simulated{json_text(to_json(answer)), std::nullopt, std::nullopt};
     if (answer.simulation) {
         std::get<1>(simulated) = {std::move(answer.simulation->timeline)};
         std::get<2>(simulated) = {std::move(answer.simulation->memory)};
@@ -119,14 +119,14 @@ std::tuple<std::string, std::vector<std::string>> plan_pipelines(ProfileArgument
                                                                  const Values& values, const Tables& tables,
                                                                  PythonArgument progress) {
     OptionTable options;
-    PlanFlags flags;
-    flags.profile = file;
-    add_plan_options(options, flags);
+    PlanQuestion question;
+    question.profile = file;
+    add_plan_options(options, question);
     take(options, values);
-    take_schedules(tables, options, flags.request.schedules);
+    take_schedules(tables, options, question.request.schedules);
     const PlanAnswer answer =
-        plan_answer(flags, *profile.profile, [progress](double done) { return tell(progress, done); });
-    return {json_text(plan_answer_json(answer)), answer.price_notes};
+        plan_answer(question, *profile.profile, [progress](double done) { return tell(progress, done); });
+    return {json_text(to_json(answer)), answer.price_notes};
 }
 
 /// The JSON, and the columns of timeline and memory. `profile`: null for a model, or a profile's file, of that name.
@@ -134,40 +134,31 @@ Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::st
                              const Tables& tables) {
     const Profile* profile = given ? given->profile : nullptr;
     OptionTable options;
-    SimulateFlags flags;
-    LayoutFlags layout;
+    SimulateQuestion question;
+    LayoutQuestion layout;
     SimulateOutputs outputs;
-    flags.profile = name;
-    add_simulate_options(options, flags);
+    question.profile = name;
+    add_simulate_options(options, question);
     add_layout_options(options, layout);
     add_simulate_outputs(options, outputs);
     take(options, values);
     options.check_use(layout.given());
     check_model_options(options, {name, profile}, layout.given());
-    take_schedule(tables, flags.simulated.pipeline);
-    LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs, profile);
-    std::string json = json_text(layout_answer_json(answer));
+    take_schedule(tables, question.pipeline);
+    LayoutAnswer answer = simulate_layout_answer(question, layout, outputs, profile);
+    std::string json = json_text(to_json(answer));
     Simulation& simulation = answer.step.simulation;
     return {std::move(json), TaskColumns{std::move(simulation.timeline)}, MemoryColumns{std::move(simulation.memory)}};
 }
 
 std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::string& name, const Values& values,
                              const Tables& tables, PythonArgument progress) {
-    const Profile* profile = given ? given->profile : nullptr;
-    OptionTable options;
-    PlanFlags flags;
-    ClusterPlanFlags cluster;
-    add_plan_options(options, flags);
-    add_cluster_plan_options(options, cluster);
-    take(options, values);
-    options.check_use(cluster.given());
-    check_model_options(options, {name, profile}, cluster.given());
-    if (options.is_given("schedule")) {
-        cluster.request.schedules = flags.request.schedules;
-    }
-    take_schedules(tables, options, cluster.request.schedules);
-    return json_text(cluster_plan_json(cluster_plan_of({name, profile}, cluster, flags.pipeline, flags.rank_by,
-                                                       [progress](double done) { return tell(progress, done); })));
+    const ModelOrProfile what{name, given ? given->profile : nullptr};
+    AskedPlan asked;
+    take(asked.options, values);
+    asked.check(what);
+    take_schedules(tables, asked.options, asked.cluster.request.schedules);
+    return json_text(to_json(cluster_plan_of(what, asked, [progress](double done) { return tell(progress, done); })));
 }
 
 /// The JSON of `pipescope schedule --json`, and the table as CSV.
@@ -175,16 +166,16 @@ using Table = std::tuple<std::string, std::string>;
 
 Table schedule_of(const TaskGraph& graph) {
     const ScheduleTable table = schedule_table(graph);
-    return {json_text(schedule_answer_json(graph, table)), to_csv(table)};
+    return {json_text(to_json(graph, table)), to_csv(table)};
 }
 
 Table schedule(const std::string& name, const Values& values) {
     OptionTable options;
-    ScheduleFlags flags;
-    flags.schedule = name;
-    add_schedule_shape_options(options, flags);
+    ScheduleQuestion question;
+    question.schedule = name;
+    add_schedule_shape_options(options, question);
     take(options, values);
-    return schedule_of(schedule_answer(flags));
+    return schedule_of(schedule_answer(question));
 }
 
 Table schedule_from_csv(const std::string& name, const std::string& csv) {
