@@ -1,12 +1,10 @@
 #include "gui/plan/cluster_plan_form.h"
 
+#include "answers/cluster_plan_answer.h"
 #include "base/error.h"
-#include "base/number_ranges.h"
-#include "base/quantities.h"
 #include "gui/plan/tick_list.h"
 #include "gui/style/arrange.h"
 #include "gui/style/file_name.h"
-#include "gui/style/number_format.h"
 #include "schedule/schedules.h"
 
 #include <QComboBox>
@@ -18,104 +16,29 @@
 #include <QPushButton>
 
 #include <algorithm>
-#include <utility>
+#include <functional>
 
 namespace pipescope {
 namespace {
-constexpr double kNsPerSecond = 1e9;
-
-[[noreturn]] void refuseInput(const QString& what, const QString& text, const QString& rule) {
-    throw UsageError((what + ClusterPlanForm::tr(" is '%1'; %2; correct it").arg(text, rule)).toStdString());
+/// Where what is planned lies.
+ModelOrProfile plannedOf(const ClusterPlanInput& input) {
+    if (!input.model.isEmpty()) {
+        parse_language_model(input.model.toStdString());  // any other text would be the name of a profile's file
+        return {input.model.toStdString(), nullptr};
+    }
+    if (!input.profile) {
+        throw UsageError(
+            "no model is named, and no open file has a profile; a plan needs one; name gpt:.. as the model");
+    }
+    return {"profile.json", input.profile.get()};
 }
 
-Cluster clusterOf(const ClusterPlanInput& input) {
-    if (input.cluster.isEmpty()) {
+void take(AskedPlan& asked, const ClusterPlanInput& input) {
+    if (!input.has("cluster")) {
         throw UsageError("no cluster is named; a plan needs a cluster file; choose one");
     }
-    Cluster cluster =
-        with_types(load_cluster(pathOf(input.cluster).string(),
-                                input.catalogue.isEmpty() ? device_catalogue()
-                                                          : load_device_catalogue(pathOf(input.catalogue).string())),
-                   input.deviceTypes.toStdString());
-    for (NodeGroup& group : cluster.groups) {
-        if (!input.headroom.isEmpty()) {
-            set_headroom(group.device, parse_bytes(input.headroom.toStdString(), "headroom"));
-        }
-    }
-    return cluster;
-}
-
-bool isModel(const ClusterPlanInput& input) {
-    return !input.model.isEmpty();
-}
-
-PipelineOptions profileOptions(const ClusterPlanInput& input) {
-    PipelineOptions options;
-    options.checkpoint = Checkpoint::never;
-    if (!input.optimizer.isEmpty()) {
-        options.optimizer = input.optimizer.toStdString();
-        optimizer_state_factor(options.optimizer);  // throws for an unknown name
-    }
-    return options;
-}
-
-double secondsOf(const QString& text, const QString& what, double unless) {
-    return text.isEmpty() ? unless : parse_duration_ns(text.toStdString(), what.toStdString()) / kNsPerSecond;
-}
-
-void readDevices(const ClusterPlanInput& input, ClusterPlanRequest& request) {
-    if (input.devices.isEmpty()) {
-        return;
-    }
-    request.devices = parse_ranges(input.devices.toStdString(), "devices");
-}
-
-void readTokens(const ClusterPlanInput& input, ClusterPlanRequest& request) {
-    if (!input.hasTokens()) {
-        return;
-    }
-    constexpr double kMostTokens = 1e18;
-    bool isNumber = false;
-    request.tokens = input.tokens.toDouble(&isNumber);
-    if (!isNumber || !(request.tokens >= 1 && request.tokens <= kMostTokens)) {
-        refuseInput(ClusterPlanForm::tr("the number of tokens"), input.tokens,
-                    ClusterPlanForm::tr("it is a number from 1 to 1e18, such as 1e12, or empty for one step"));
-    }
-}
-
-void readFailures(const ClusterPlanInput& input, ClusterPlanRequest& request) {
-    const QString checkpoint = ClusterPlanForm::tr("time to write a save");
-    request.checkpoint_seconds = secondsOf(input.checkpointTime, checkpoint, request.checkpoint_seconds);
-    if (!(request.checkpoint_seconds > 0)) {
-        refuseInput(checkpoint, input.checkpointTime, ClusterPlanForm::tr("saving takes some time, such as 1s"));
-    }
-    request.restart_seconds = secondsOf(input.restartTime, ClusterPlanForm::tr("restart"), request.restart_seconds);
-    request.repair_hours =
-        secondsOf(input.repairTime, ClusterPlanForm::tr("repair of a node"), request.repair_hours * kSecondsPerHour) /
-        kSecondsPerHour;
-}
-
-ClusterPlanRequest requestOf(const ClusterPlanInput& input) {
-    ClusterPlanRequest request;
-    request.goal = input.goal;
-    bool isNumber = false;
-    request.layout.batch = input.batch.toLongLong(&isNumber);
-    if (!isNumber || request.layout.batch < 1) {
-        refuseInput(ClusterPlanForm::tr("the batch"), input.batch, ClusterPlanForm::tr("it is a whole number from 1"));
-    }
-    readDevices(input, request);
-    readTokens(input, request);
-    readFailures(input, request);
-    request.schedules.clear();
-    for (const std::string& name : input.schedules) {
-        request.schedules.push_back(parse_schedule(name));
-    }
-    request.layout.sends = input.sends;
-    request.layout.dispatch = input.dispatch;
-    if (!input.gradientBucket.isEmpty()) {
-        request.layout.gradient_bucket = parse_bytes(input.gradientBucket.toStdString(), "gradient bucket");
-    }
-    return request;
+    asked.options.take(input.values);
+    asked.check(plannedOf(input));
 }
 
 /// "60s", to be typed as it is.
@@ -124,52 +47,20 @@ QString secondsText(double seconds) {
 }
 }  // namespace
 
-ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(double)> progress) {
-    const Cluster cluster = clusterOf(input);
-    ClusterPlanRequest request = requestOf(input);
-    request.progress = std::move(progress);
-    const std::string dtype = input.dtype.toStdString();
-    if (isModel(input)) {
-        if (!input.optimizer.isEmpty()) {
-            refuseInput(ClusterPlanForm::tr("the optimizer"), input.optimizer,
-                        ClusterPlanForm::tr("a gpt: model trains with Adam, so it is left out"));
-        }
-        if (!input.gradientBytes.isEmpty()) {
-            request.layout.gradient_bytes = input.gradientBytes.toInt();
-        }
-        set_dtype(request.layout, dtype);
-        return plan_cluster(parse_language_model(input.model.toStdString()), cluster, request);
-    }
-    if (!input.profile) {
-        throw UsageError(
-            "no model is named, and no open file has a profile; a plan needs one; name gpt:.. as the model");
-    }
-    if (request.tokens > 0) {
-        refuseInput(ClusterPlanForm::tr("the number of tokens"), input.tokens,
-                    ClusterPlanForm::tr("a profile does not know the tokens of a sample, so it is left out"));
-    }
-    if (!dtype.empty() && dtype != input.profile->dtype) {
-        refuseInput(
-            ClusterPlanForm::tr("the dtype"), input.dtype,
-            ClusterPlanForm::tr("the open file's profile is of %1").arg(QString::fromStdString(input.profile->dtype)));
-    }
-    if (!input.gradientBytes.isEmpty()) {
-        refuseInput(ClusterPlanForm::tr("the size of a gradient"), input.gradientBytes,
-                    ClusterPlanForm::tr("a profile has the sizes of its gradients, so it is left out"));
-    }
-    if (input.dispatch != TokenDispatch::expert) {
-        refuseInput(ClusterPlanForm::tr("the dispatch of tokens"), QString::fromStdString(to_string(input.dispatch)),
-                    ClusterPlanForm::tr("a profile's layers are whole, so it is left out"));
-    }
-    set_dtype(request.layout, *input.profile);
-    return plan_cluster(*input.profile, profileOptions(input), cluster, request);
+bool ClusterPlanInput::has(std::string_view option) const {
+    return std::ranges::find(values, option, &OptionValue::name) != values.end();
+}
+
+ClusterPlan clusterPlanOf(const ClusterPlanInput& input, const std::function<bool(double)>& progress) {
+    AskedPlan asked;
+    take(asked, input);
+    return cluster_plan_of(plannedOf(input), asked, progress);
 }
 
 LayoutStep simulatedCandidate(const ClusterPlanInput& input, const Layout& layout, const std::string& device) {
-    const Cluster cluster = clusterOf(input);
-    const PipelineParts parts = parse_pipeline_parts(device, cluster, layout.pipeline);
-    return isModel(input) ? simulate_layout(parse_language_model(input.model.toStdString()), cluster, parts, layout)
-                          : simulate_layout(*input.profile, profileOptions(input), cluster, parts, layout);
+    AskedPlan asked;
+    take(asked, input);
+    return simulated_candidate(plannedOf(input), asked.cluster, asked.lanes.pipeline, layout, device);
 }
 
 ClusterPlanForm::ClusterPlanForm(QWidget* parent) : QWidget(parent) {
@@ -248,7 +139,7 @@ void ClusterPlanForm::createChoices() {
     goal_ =
         named(new QComboBox(this), tr("Rank by"), tr("The quickest step, the cheapest run or its earliest end first"));
     for (const ClusterGoal goal : {ClusterGoal::step, ClusterGoal::cost, ClusterGoal::time}) {
-        goal_->addItem(QString::fromStdString(to_string(goal)), static_cast<int>(goal));
+        goal_->addItem(QString::fromStdString(to_string(goal)), QString::fromStdString(to_string(goal)));
     }
     dtype_ = named(new QComboBox(this), tr("Dtype"), tr("Of parameters and activations. A profile has its own"));
     dtype_->addItem(tr("usual: %1, or the profile's").arg(QString::fromStdString(Layout{}.dtype)), QString());
@@ -271,13 +162,15 @@ void ClusterPlanForm::createChoices() {
                    tr("blocking: a lane waits for its sends, as in Megatron-LM; serial: it handles one message after "
                       "the other, as in DeepSpeed"));
     for (const Sends sends : {Sends::blocking, Sends::serial, Sends::overlapped}) {
-        sends_->addItem(QString::fromStdString(to_string(sends)), static_cast<int>(sends));
+        sends_->addItem(QString::fromStdString(to_string(sends)), QString::fromStdString(to_string(sends)));
     }
     tokenDispatch_ = named(new QComboBox(this), tr("Token dispatch"),
                            tr("Of a gpt: model with experts. expert: a token's copies go to each of its experts; node: "
                               "one goes to each node that holds some of them, as with DeepEP"));
     for (const TokenDispatch dispatch : {TokenDispatch::expert, TokenDispatch::node}) {
-        tokenDispatch_->addItem(QString::fromStdString(to_string(dispatch)), static_cast<int>(dispatch));
+        const bool isUsual = dispatch == Layout{}.dispatch;  // which a profile refuses
+        tokenDispatch_->addItem(QString::fromStdString(to_string(dispatch)),
+                                isUsual ? QString() : QString::fromStdString(to_string(dispatch)));
     }
     gradientBytes_ = named(new QComboBox(this), tr("Bytes of a gradient"),
                            tr("Of each gradient of a gpt: model, as it is kept and summed. A profile has its own"));
@@ -308,24 +201,35 @@ QWidget* ClusterPlanForm::withChoice(QLineEdit* line, const QString& title, cons
 ClusterPlanInput ClusterPlanForm::input() const {
     ClusterPlanInput input;
     input.model = model_->text().trimmed();
-    input.cluster = cluster_->text().trimmed();
-    input.catalogue = catalogue_->text().trimmed();
-    input.batch = batch_->text().trimmed();
-    input.devices = devices_->text().trimmed();
-    input.deviceTypes = deviceTypes_->text().trimmed();
-    input.headroom = headroom_->text().trimmed();
-    input.tokens = tokens_->text().trimmed();
-    input.dtype = dtype_->currentData().toString();
-    input.optimizer = optimizer_->text().trimmed();
-    input.schedules = someTicked(*schedules_, "schedule");
-    input.gradientBucket = gradientBucket_->text().trimmed();
-    input.sends = static_cast<Sends>(sends_->currentData().toInt());
-    input.dispatch = static_cast<TokenDispatch>(tokenDispatch_->currentData().toInt());
-    input.gradientBytes = gradientBytes_->currentData().toString();
-    input.checkpointTime = checkpointTime_->text().trimmed();
-    input.restartTime = restartTime_->text().trimmed();
-    input.repairTime = repairTime_->text().trimmed();
-    input.goal = static_cast<ClusterGoal>(goal_->currentData().toInt());
+    const auto add = [&input](const char* option, const std::string& text) {
+        if (!text.empty()) {
+            input.values.push_back({option, text});
+        }
+    };
+    const auto addLine = [&add](const char* option, const QLineEdit* line) {
+        add(option, line->text().trimmed().toStdString());
+    };
+    const auto addChoice = [&add](const char* option, const QComboBox* box) {
+        add(option, box->currentData().toString().toStdString());
+    };
+    add("cluster", pathOf(cluster_->text().trimmed()).string());
+    add("device-catalogue", pathOf(catalogue_->text().trimmed()).string());
+    addLine("batch", batch_);
+    addLine("devices", devices_);
+    addLine("device-types", deviceTypes_);
+    addLine("headroom", headroom_);
+    addLine("tokens", tokens_);
+    addChoice("dtype", dtype_);
+    addLine("optimizer", optimizer_);
+    input.values.push_back({"schedule", someTicked(*schedules_, "schedule")});
+    addLine("gradient-bucket", gradientBucket_);
+    addChoice("sends", sends_);
+    addChoice("token-dispatch", tokenDispatch_);
+    addChoice("gradient-bytes", gradientBytes_);
+    addLine("checkpoint-time", checkpointTime_);
+    addLine("restart-time", restartTime_);
+    addLine("repair-time", repairTime_);
+    addChoice("rank-by", goal_);
     return input;
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "answers/option_table.h"
 #include "cluster/cluster_plan.h"
 #include "profiler/profile/profile.h"
 
@@ -9,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 class QComboBox;
@@ -18,31 +20,16 @@ class QListWidget;
 namespace pipescope {
 inline constexpr double kSecondsPerHour = 3600;
 
-/// The inputs of a plan on a cluster, as typed. An empty text means the command's default.
+/// The inputs of a plan on a cluster.
 struct ClusterPlanInput {
     std::shared_ptr<const Profile> profile;  ///< of the open file
     QString model;                           ///< "gpt:.."; empty: the profile
-    QString cluster;                         ///< path
-    QString catalogue;                       ///< path; empty: the built-in one
-    QString batch;
-    QString devices;      ///< range
-    QString deviceTypes;  ///< names; empty: all of the cluster
-    QString headroom;     ///< of each device; empty: that of its type
-    QString tokens;
-    QString dtype;
-    QString optimizer;  ///< of a profile
-    std::vector<std::string> schedules;
-    QString gradientBytes;  ///< of a gpt: model; empty: as its dtype needs
-    QString gradientBucket;
-    Sends sends = Sends::blocking;
-    TokenDispatch dispatch = TokenDispatch::expert;  ///< of a gpt: model with experts
-    QString checkpointTime, restartTime, repairTime;
-    ClusterGoal goal = ClusterGoal::step;
+    std::vector<OptionValue> values;         ///< as typed, by the names of the options of plan
 
-    bool hasTokens() const { return !tokens.isEmpty(); }
+    bool has(std::string_view option) const;
 };
 /// Reads the file and plans. Throws Error for input that is none. `progress` as in ClusterPlanRequest. Threading: any.
-ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(double)> progress);
+ClusterPlan clusterPlanOf(const ClusterPlanInput& input, const std::function<bool(double)>& progress);
 /// Simulates a layout on lanes of `device`, as a candidate of such a plan names both. Threading: any.
 LayoutStep simulatedCandidate(const ClusterPlanInput& input, const Layout& layout, const std::string& device);
 

@@ -211,7 +211,7 @@ void ClusterPlanView::showPlan(const std::shared_ptr<const ClusterPlan>& plan, c
     for (int column = 0; column < candidates_->columnCount(); ++column) {
         table().setColumnHidden(column, !candidates_->isUsed(column));
     }
-    chart().setPlan(plan, planned_.hasTokens());
+    chart().setPlan(plan, planned_.has("tokens"));
     say(plan ? summary(*plan) : error);
     if (plan) {
         table().resizeColumnsToContents();

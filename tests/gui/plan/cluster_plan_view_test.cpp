@@ -165,7 +165,7 @@ TEST_F(ClusterPlanViewTest, TakesHowTokensAreSentAndWhatAGradientTakes) {
     EXPECT_TRUE(view_.message().contains(QStringLiteral("sizes of its gradients"))) << view_.message().toStdString();
     form_.gradientBytes().setCurrentIndex(0);
     planNow();
-    EXPECT_TRUE(view_.message().contains(QStringLiteral("dispatch of tokens is 'node'")))
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("token-dispatch is given with a profile")))
         << view_.message().toStdString();
 }
 
@@ -282,12 +282,11 @@ TEST_F(ClusterPlanViewTest, SaysWhatIsWrong) {
     form_.devices().clear();
     form_.restartTime().setText(QStringLiteral("soon"));
     planNow();
-    EXPECT_TRUE(view_.message().contains(QStringLiteral("restart is 'soon'"))) << view_.message().toStdString();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("restart-time is 'soon'"))) << view_.message().toStdString();
     form_.restartTime().clear();
     form_.checkpointTime().setText(QStringLiteral("0s"));
     planNow();
-    EXPECT_TRUE(view_.message().contains(QStringLiteral("time to write a save is '0s'")))
-        << view_.message().toStdString();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("checkpoint-time is 0"))) << view_.message().toStdString();
     form_.checkpointTime().clear();
     for (int row = 0; row < form_.schedules().count(); ++row) {
         form_.schedules().item(row)->setCheckState(Qt::Unchecked);
@@ -350,7 +349,7 @@ TEST(LinkTiers, AreNamedByWhereTheirLinksLie) {
 TEST_F(ClusterPlanViewTest, RefusesARunOfNoTokensAsTheCommandDoes) {
     form_.tokens().setText(QStringLiteral("0"));
     planNow();
-    EXPECT_TRUE(view_.message().contains(QStringLiteral("number of tokens is '0'"))) << view_.message().toStdString();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("tokens is '0'"))) << view_.message().toStdString();
     EXPECT_EQ(rows(), 0);
 }
 }  // namespace
