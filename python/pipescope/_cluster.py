@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 from pipescope import _core
-from pipescope._profile import AnySchedule, Names, Profile, ask, asked_of, kept
+from pipescope._profile import AnySchedule, Profile, ask, asked_of, kept
 from pipescope._results import ClusterCandidate, ClusterPlan, LayoutSimulation, LayoutStep, built
 from pipescope._schedule import check_one
 from pipescope._timeline import MemorySamples, Timeline
-from pipescope._values import Numbers, Path, Quantity, encoded
+from pipescope._values import Names, Numbers, Path, Quantity, encoded
 
 #: A model such as "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200", a profile, or the path of its file.
 Model = Union[str, "os.PathLike[str]", Profile]

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
 from pipescope import _core
+from pipescope._keywords import LaneOptions, takes_lane_options
 from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
 from pipescope._schedule import Schedule, check_one, schedules_in
 from pipescope._timeline import MemorySamples, Timeline
-from pipescope._values import Numbers, Path, Quantity, encoded, python_messages, values_of
+from pipescope._values import Names, Numbers, Path, Quantity, encoded, python_messages, values_of
 from pipescope.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
     import pandas
+    from typing_extensions import Unpack
 
-#: Balance, placement and the like: a list of whole numbers, or a text such as "2,2,3".
-Names = Union[str, Iterable[str]]
 #: A schedule's name, the path of its CSV file, or a Schedule.
 AnySchedule = Union[str, Schedule, "os.PathLike[str]"]
 
@@ -34,7 +34,7 @@ def _warn_of_few_samples(batch: object, chunks: object) -> None:
         warnings.warn(
             f"a batch of {batch} samples is cut into {batch} micro-batches, one sample each, and not into {chunks}; a larger "
             "batch has more. If the profile is that of a trace, its batch is known only if the trace shows messages' sizes",
-            stacklevel=3,
+            stacklevel=4,  # of the decorated method's caller
         )
 
 
@@ -186,6 +186,7 @@ class Profile:
                 rows.append(row)
         return pandas.DataFrame(rows)
 
+    @takes_lane_options
     def balance(
         self,
         partitions: int | None = None,
@@ -195,34 +196,19 @@ class Profile:
         checkpoint: str | None = None,
         algorithm: str | None = None,
         schedule: AnySchedule | None = None,
-        update: str | None = None,
-        devices: Names | None = None,
-        cores: int | None = None,
-        link_bandwidth: Quantity | None = None,
-        link_latency: Quantity | None = None,
-        links: Path | None = None,
-        link_sharing: str | None = None,
-        link_protocol: str | None = None,
-        processes: int | None = None,
-        speed: Numbers | None = None,
-        memory_limit: Quantity | Numbers | Names | None = None,
-        device_types: Names | None = None,
-        device_catalogue: Path | None = None,
-        headroom: Quantity | None = None,
         replicas: int | None = None,
-        optimizer: str | float | None = None,
-        master_weights: bool = False,
-        dtype: str | None = None,
+        **options: Unpack[LaneOptions],
     ) -> FoundBalance:
         """Finds where to cut the model for that many partitions, one lane each. docs/cli/balance.md describes the options;
         None is the command's default. `partitions` and `chunks` are required unless the schedule is a file.
 
         An answer that is not feasible says what would be."""
-        arguments = locals()
-        check_one(schedule)
+        arguments = kept(locals())
+        check_one(arguments["schedule"])
         _warn_of_few_samples(batch, chunks)
         return built(FoundBalance, json.loads(self._ask(_core.balance, arguments)))  # type: ignore[no-any-return]
 
+    @takes_lane_options
     def simulate(
         self,
         *,
@@ -231,32 +217,16 @@ class Profile:
         chunks: int | None = None,
         checkpoint: str | None = None,
         schedule: AnySchedule | None = None,
-        update: str | None = None,
         placement: Numbers | None = None,
-        devices: Names | None = None,
-        cores: int | None = None,
-        link_bandwidth: Quantity | None = None,
-        link_latency: Quantity | None = None,
-        links: Path | None = None,
-        link_sharing: str | None = None,
-        link_protocol: str | None = None,
-        processes: int | None = None,
-        speed: Numbers | None = None,
-        memory_limit: Quantity | Numbers | Names | None = None,
-        device_types: Names | None = None,
-        device_catalogue: Path | None = None,
-        headroom: Quantity | None = None,
         replicas: int | None = None,
         expandable_segments: bool = False,
         in_flight: int | None = None,
         backward: str | None = None,
         recompute: str | None = None,
-        optimizer: str | float | None = None,
-        master_weights: bool = False,
-        dtype: str | None = None,
         trace: Path | None = None,
         schedule_output: Path | None = None,
         force: bool = False,
+        **options: Unpack[LaneOptions],
     ) -> Simulation:
         """Predicts step time, bubble, memory and timeline of one pipeline. docs/cli/simulate.md describes the options;
         None is the command's default. `balance`: layers of each partition. `chunks` is required unless the schedule is a
@@ -273,6 +243,7 @@ class Profile:
             **vars(step), assumed=fields["assumed"], timeline=Timeline(tasks), memory=MemorySamples(memory)
         )
 
+    @takes_lane_options
     def compare_schedules(
         self,
         *,
@@ -280,25 +251,9 @@ class Profile:
         batch: int,
         chunks: int | None = None,
         checkpoint: str | None = None,
-        update: str | None = None,
-        devices: Names | None = None,
-        cores: int | None = None,
-        link_bandwidth: Quantity | None = None,
-        link_latency: Quantity | None = None,
-        links: Path | None = None,
-        link_sharing: str | None = None,
-        link_protocol: str | None = None,
-        processes: int | None = None,
-        speed: Numbers | None = None,
-        memory_limit: Quantity | Numbers | Names | None = None,
-        device_types: Names | None = None,
-        device_catalogue: Path | None = None,
-        headroom: Quantity | None = None,
         in_flight: int | None = None,
         recompute: str | None = None,
-        optimizer: str | float | None = None,
-        master_weights: bool = False,
-        dtype: str | None = None,
+        **options: Unpack[LaneOptions],
     ) -> ScheduleComparison:
         """What the same lanes do with one mini-batch under each schedule: ``simulate --schedule all``."""
         arguments = kept(locals())
@@ -308,6 +263,7 @@ class Profile:
         fields["schedules"] = [{**each, "_asked": asked} for each in fields["schedules"]]
         return built(ScheduleComparison, fields)  # type: ignore[no-any-return]
 
+    @takes_lane_options
     def plan(
         self,
         *,
@@ -318,27 +274,11 @@ class Profile:
         schedule: AnySchedule | Iterable[AnySchedule] | None = None,
         replicas: Numbers | None = None,
         algorithm: str | None = None,
-        update: str | None = None,
-        devices: Names | None = None,
-        cores: int | None = None,
-        link_bandwidth: Quantity | None = None,
-        link_latency: Quantity | None = None,
-        links: Path | None = None,
-        link_sharing: str | None = None,
-        link_protocol: str | None = None,
-        processes: int | None = None,
-        speed: Numbers | None = None,
-        memory_limit: Quantity | Numbers | Names | None = None,
-        device_types: Names | None = None,
-        device_catalogue: Path | None = None,
-        headroom: Quantity | None = None,
         price_per_lane_hour: str | float | Mapping[str, float] | None = None,
         rank_by: str | None = None,
         most: int | None = None,
-        optimizer: str | float | None = None,
-        master_weights: bool = False,
-        dtype: str | None = None,
         progress: Callable[[float], object] | None = None,
+        **options: Unpack[LaneOptions],
     ) -> Plan:
         """Simulates many pipelines, each with its best balance, and ranks them. docs/cli/plan.md describes the options;
         None is the command's default. `partitions`, `chunks` and `replicas` are lists, or texts such as "1..8".
@@ -364,8 +304,9 @@ class Profile:
 
 
 def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, with iterables as tuples, so that they can be read again."""
-    return {name: _as_tuple(value) for name, value in arguments.items()}
+    """The arguments, with those of **options among them, and iterables as tuples, so that they can be read again."""
+    options = {**arguments, **arguments.get("options", {})}
+    return {name: _as_tuple(value) for name, value in options.items() if name != "options"}
 
 
 def _as_tuple(value: Any) -> Any:

@@ -16,6 +16,8 @@ Quantity = Union[str, float]
 #: A list of numbers, or a text such as "4,4".
 Numbers = Union[str, int, float, Iterable[SupportsIndex], Iterable[float]]
 Path = Union[str, "os.PathLike[str]"]
+#: Names: a list, or a text such as "A100,H100".
+Names = Union[str, Iterable[str]]
 #: What _core takes of an option: a flag, a text, or the items of a list.
 Value = Union[bool, bytes, "list[bytes]"]
 
