@@ -152,13 +152,15 @@ void OptionTable::check_use(bool has_cluster) const {
                              "; it describes a layout on a cluster; " + kClusterRemedy);
         }
         if (has_cluster && row.use == OptionUse::lanes) {
-            const std::string instead = row.name == "chunks"     ? "micro-batch-size"
-                                        : row.name == "replicas" ? "data-parallel"
-                                                                 : "";
-            throw UsageError(option_name(row.name) + " is given with " + option_name("cluster") +
-                             "; a layout on a cluster has no such option; " +
-                             (instead.empty() ? "leave it out" : "use " + option_name(instead) + " instead"));
+            refuse_with_cluster(row.name);
         }
     }
+}
+
+void refuse_with_cluster(const std::string& name) {
+    const std::string instead = name == "chunks" ? "micro-batch-size" : name == "replicas" ? "data-parallel" : "";
+    throw UsageError(option_name(name) + " is given with " + option_name("cluster") +
+                     "; a layout on a cluster has no such option; " +
+                     (instead.empty() ? "leave it out" : "use " + option_name(instead) + " instead"));
 }
 }  // namespace pipescope

@@ -123,6 +123,8 @@ private:
     std::deque<OptionRow> rows_;
 };
 
+/// Throws UsageError for an option that says nothing about a cluster.
+[[noreturn]] void refuse_with_cluster(const std::string& name);
 /// For messages: what to do where --cluster is missing.
 inline constexpr const char* kClusterRemedy = "name a cluster file, or a built-in one such as dgx-h100";
 }  // namespace pipescope

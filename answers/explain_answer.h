@@ -1,0 +1,44 @@
+#pragma once
+
+#include "answers/cluster_plan_answer.h"
+#include "answers/layout_answer.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace pipescope {
+/// The question of explain: what a step on a cluster consists of, and what limits it. Without a layout it is about the
+/// best one of a plan. The options set the fields.
+struct ExplainQuestion {
+    ExplainQuestion();
+    ExplainQuestion(const ExplainQuestion&) = delete;  // the table refers to the rest
+    ExplainQuestion& operator=(const ExplainQuestion&) = delete;
+
+    /// True if one layout is described.
+    bool names_a_layout() const;
+    /// Throws UsageError for options that do not fit each other or the model.
+    void check() const;
+
+    std::string model;  ///< "gpt:..", or the profile's file; it has no option
+    AskedPipeline pipeline;
+    LayoutQuestion layout;
+    std::string rank_by;
+    double tokens = 0;
+    OptionTable options;
+};
+
+struct ExplainAnswer {
+    std::optional<LayoutAnswer> layout;             ///< of the layout asked for, or the best one
+    std::optional<std::string> infeasible_because;  ///< if there is none
+    std::string options;                            ///< of simulate, which give the layout
+    bool is_best_of_plan = false;
+};
+/// `plan` plans, and shows its progress. Precondition: check() passes.
+ExplainAnswer explain_answer(const ExplainQuestion& question,
+                             const std::function<ClusterPlan(const ClusterPlanQuestion& question)>& plan);
+nlohmann::ordered_json to_json(const ExplainAnswer& answer);
+std::string to_text(const ExplainAnswer& answer);
+}  // namespace pipescope
