@@ -168,9 +168,9 @@ void ClusterPlanForm::createChoices() {
                            tr("Of a gpt: model with experts. expert: a token's copies go to each of its experts; node: "
                               "one goes to each node that holds some of them, as with DeepEP"));
     for (const TokenDispatch dispatch : {TokenDispatch::expert, TokenDispatch::node}) {
-        const bool isUsual = dispatch == Layout{}.dispatch;  // which a profile refuses
+        const bool isLeftOut = dispatch == Layout{}.dispatch;  // since a profile refuses the option
         tokenDispatch_->addItem(QString::fromStdString(to_string(dispatch)),
-                                isUsual ? QString() : QString::fromStdString(to_string(dispatch)));
+                                isLeftOut ? QString() : QString::fromStdString(to_string(dispatch)));
     }
     gradientBytes_ = named(new QComboBox(this), tr("Bytes of a gradient"),
                            tr("Of each gradient of a gpt: model, as it is kept and summed. A profile has its own"));

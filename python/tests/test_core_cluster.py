@@ -10,6 +10,7 @@ import subprocess
 import pipescope
 import pytest
 from conftest import fields_of
+from pipescope import _values
 from pipescope.__main__ import PROGRAM
 
 GPT = "gpt:layers=4,hidden=256,heads=4,sequence=4096,vocabulary=512,attention=flash"
@@ -51,7 +52,7 @@ def words_of(options):
 
 def in_python(message):
     """The message of a command with the names that Python has for its options."""
-    return re.sub(r"--([a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message)
+    return _values.in_python(re.sub(r"--([a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message))
 
 
 def as_json(answer):

@@ -162,11 +162,11 @@ TEST_F(ClusterPlanViewTest, TakesHowTokensAreSentAndWhatAGradientTakes) {
     form_.model().clear();
     view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
     planNow();
-    EXPECT_TRUE(view_.message().contains(QStringLiteral("sizes of its gradients"))) << view_.message().toStdString();
-    form_.gradientBytes().setCurrentIndex(0);
-    planNow();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("token-dispatch is given with a profile")))
         << view_.message().toStdString();
+    choose(form_.tokenDispatch(), "expert");
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("sizes of its gradients"))) << view_.message().toStdString();
 }
 
 TEST_F(ClusterPlanViewTest, ChartAndTableSelectTheSameCandidate) {
