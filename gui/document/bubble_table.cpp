@@ -1,7 +1,6 @@
 #include "gui/document/bubble_table.h"
 
 #include "analysis/compared_bubbles.h"
-#include "gui/document/baseline.h"
 #include "gui/document/step_analysis.h"
 #include "gui/timeline/step_spans.h"
 
@@ -44,13 +43,12 @@ SqlTable bubbleTable(const TraceDocument& document, std::int32_t shown, const st
         steps.insert(document.comparison->steps.begin(), document.comparison->steps.end());
     }
     for (const std::int32_t step : steps) {
-        const bool there = document.measured && document.measured->step(step) != nullptr;
-        if (there && document.whyNoBubble(step).isEmpty() && !cancelled()) {
+        if (measuredStep(document, step) != nullptr && document.whyNoBubble(step).isEmpty() && !cancelled()) {
             addBubbles(*document.measured, step, step == shown, document.run.graph, sends_of(document.run), table);
         }
     }
-    const bool refused = document.baseline && !document.baseline->whyNoBubble.isEmpty();
-    if (document.simulated && !document.simulated->steps().empty() && !refused && !cancelled()) {
+    if (document.simulated && !document.simulated->steps().empty() &&
+        document.whyNoBubble(Source::simulated, shown).isEmpty() && !cancelled()) {
         addBubbles(*document.simulated, document.simulated->steps().front().step, true, simulatedGraph(document),
                    simulatedSends(document), table);
     }

@@ -27,28 +27,27 @@ QString briefly(const Balance& balance) {
                            : translated("%1 partitions of %2 to %3 layers").arg(layers.size()).arg(*least).arg(*most);
 }
 
-/// `unknown` is why no bubble can be given; empty if one can. `unknownStep`: likewise for the step time.
-QStringList figures(Nanoseconds step, double bubbleFraction, const QString& unknown,
-                    const QString& unknownStep = QString()) {
-    if (!unknownStep.isEmpty()) {
-        return {translated("step time and bubble not given, %1").arg(unknownStep)};
+QStringList figures(const StepFacts& step) {
+    if (!step.whyNoTime.isEmpty()) {
+        return {translated("step time and bubble not given, %1").arg(step.whyNoTime)};
     }
-    const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction) : translated("not given, %1").arg(unknown);
-    return {translated("step time %1").arg(formatDuration(step.count())), translated("bubble %1").arg(bubble)};
+    const QString bubble =
+        step.whyNoBubble.isEmpty() ? formatShare(step.bubble) : translated("not given, %1").arg(step.whyNoBubble);
+    return {translated("step time %1").arg(formatDuration(step.time.count())), translated("bubble %1").arg(bubble)};
 }
 
 /// "step time 3 ms (+50 % against the measured step)  ·  bubble 12 % (+2 points against 10 %)". What the changes are
 /// against is in the first part, since a narrow line leaves out the last ones. The other bubble may be none on screen,
-/// as that of a mean. `unknown`: as above, for the other bubble.
-QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown,
-                     const QString& against) {
-    const auto longer = static_cast<double>(simulated.step.count()) / static_cast<double>(otherStep.count());
+/// as that of a mean.
+QStringList compared(const StepFacts& simulated, const StepFacts& other, const QString& against) {
+    const auto longer = static_cast<double>(simulated.time.count()) / static_cast<double>(other.time.count());
     const QString bubble = formatShare(simulated.bubble);
     return {translated("step time %1 (%2 %3)")
-                .arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1), against),
-            unknown.isEmpty() ? translated("bubble %1 (%2 against %3)")
-                                    .arg(bubble, formatPoints(simulated.bubble, otherBubble), formatShare(otherBubble))
-                              : translated("bubble %1").arg(bubble)};
+                .arg(formatDuration(simulated.time.count()), formatShareChange(longer - 1), against),
+            other.whyNoBubble.isEmpty()
+                ? translated("bubble %1 (%2 against %3)")
+                      .arg(bubble, formatPoints(simulated.bubble, other.bubble), formatShare(other.bubble))
+                : translated("bubble %1").arg(bubble)};
 }
 
 /// Names the step that the figures of a simulation are of, if it is not the drawn one. `parts`: the step time first.
@@ -75,32 +74,17 @@ QStringList withKindOfStep(QStringList parts, const TraceDocument& document) {
 /// The simulated figures and their distance to the comparison's judged step, as in comparisonHeadline().
 QStringList judgedFigures(const TraceDocument& document) {
     const JudgedStep judged = document.comparison->judged();
-    StepFigures simulated;
-    simulated.step = judged.simulated;
-    simulated.bubble = judged.simulated_bubble;
-    return compared(simulated, judged.measured, judged.measured_bubble, document.whyNoBubble(),
+    return compared({judged.simulated, judged.simulated_bubble, {}, {}},
+                    {judged.measured, judged.measured_bubble, {}, document.whyNoBubble()},
                     document.comparison->steps.size() == 1 ? translated("against the measured step")
                     : judged.is_mean                       ? translated("against the mean of the measured steps")
                                                            : translated("against the median of the measured steps"));
 }
 
-/// Figures of the simulated timeline, with what follows it in the step: the expected step, or the timeline's own
-/// figures if there is no simulation.
-StepFigures simulatedFigures(const TraceDocument& document) {
-    if (document.simulation) {
-        return expected_figures(*document.simulation);
-    }
-    const StepStatistics& statistics = document.simulated->steps().front().statistics;
-    StepFigures simulated;
-    simulated.step = statistics.step_time() + after_pipeline(document.run);
-    simulated.bubble = statistics.bubble_fraction;
-    return simulated;
-}
-
 /// The least time of the pipeline in any order, and how far the simulated one, without noise, is above it.
 QString boundText(const TraceDocument& document, Nanoseconds bound) {
     const Nanoseconds pipeline = document.simulation ? document.simulation->step_time
-                                                     : simulatedFigures(document).step - after_pipeline(document.run);
+                                                     : document.simulated->steps().front().statistics.step_time();
     const auto least = static_cast<double>(std::max<std::int64_t>(1, bound.count()));
     return (document.run.on_cluster ? translated("lower bound of the pipeline %1, gap %2")
                                     : translated("lower bound %1, gap %2"))
@@ -166,20 +150,20 @@ void addPipeline(QStringList& figures, const RecordedRun& run, Nanoseconds step)
 }
 
 /// The line above the timeline of the run before.
-QString baselineHeadline(const Baseline& before) {
+QString baselineHeadline(const TraceDocument& document) {
+    const Baseline& before = *document.baseline;
+    const StepFacts step = *stepFacts(document, Source::simulated, before.step);
     QStringList parts{QFileInfo(before.path).fileName()};
     if (!before.compared.run.model.empty()) {
         parts << QString::fromStdString(before.compared.run.model);
     }
-    const StepStatistics& pipeline = before.timeline->steps().front().statistics;
-    const Nanoseconds step = pipeline.step_time() + after_pipeline(before.compared.run);
-    QStringList shown = figures(step, pipeline.bubble_fraction, before.whyNoBubble, before.whyNoStepTime);
+    QStringList shown = figures(step);
     parts << translated("step %1").arg(before.step);
-    if (!before.whyNoStepTime.isEmpty()) {
+    if (!step.whyNoTime.isEmpty()) {
         return (parts << shown).join(kPartSeparator);
     }
-    addPipeline(shown, before.compared.run, step);
-    parts << shown << brief(throughputOf(before.compared.run, pipeline.step_time(), before.step));
+    addPipeline(shown, before.compared.run, step.time);
+    parts << shown << brief(throughputOf(document, Source::simulated, step.time, before.step));
     return parts.join(kPartSeparator);
 }
 
@@ -201,14 +185,10 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
                      .arg(document.run.processes.size())
                      .arg(formatDuration(bound->count()));
     }
-    const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
-    if (span != nullptr) {
-        const Nanoseconds time = span->statistics.step_time();
-        const QString unknown = document.whyNoStepTime();
-        parts << translated("step %1").arg(step)
-              << figures(time, span->statistics.bubble_fraction, document.whyNoBubble(step), unknown);
-        if (unknown.isEmpty()) {
-            parts << brief(throughputOf(document.run, time, step));
+    if (const std::optional<StepFacts> own = stepFacts(document, Source::measured, step)) {
+        parts << translated("step %1").arg(step) << figures(*own);
+        if (own->whyNoTime.isEmpty()) {
+            parts << brief(throughputOf(document, Source::measured, own->time, step));
         }
     }
     return parts.join(kPartSeparator);
@@ -216,7 +196,7 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
 
 QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     if (document.baseline) {
-        return baselineHeadline(*document.baseline);
+        return baselineHeadline(document);
     }
     QStringList parts;
     if (!document.measured) {
@@ -232,30 +212,29 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     if (!document.simulated || document.simulated->steps().empty()) {
         return parts.join(kPartSeparator);
     }
-    const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+    const StepFacts own = *stepFacts(document, Source::simulated, step);
+    const std::optional<StepFacts> measured = stepFacts(document, Source::measured, step);
     QStringList shown;
     // A scenario is compared with its starting point, as in the what-if panel; an error is that of a prediction.
     if (document.simulatedBefore && document.simulation) {
         const auto [simulated, before] = comparable_figures(*document.simulation, *document.simulatedBefore);
-        shown = compared(simulated, before.step, before.bubble, {},
+        shown = compared({simulated.step, simulated.bubble, {}, {}}, {before.step, before.bubble, {}, {}},
                          document.measured ? translated("against the recorded pipeline, simulated")
                                            : translated("against the default"));
         addPipeline(shown, document.run, simulated.step);
-    } else if (span == nullptr || !document.whyNoStepTime().isEmpty()) {
-        const StepFigures simulated = simulatedFigures(document);
-        shown = figures(simulated.step, simulated.bubble, QString());
-        addPipeline(shown, document.run, simulated.step);
+    } else if (!measured || !measured->whyNoTime.isEmpty()) {
+        shown = figures(own);
+        addPipeline(shown, document.run, own.time);
         if (document.simulation && document.simulation->noise) {
             shown.front() = translated("expected %1").arg(shown.front());
         }
         if (document.simulation) {
-            shown << brief(throughputOf(document.run, *document.simulation, simulated.step));
+            shown << brief(throughputOf(document, Source::simulated, own.time));
         }
     } else if (document.comparison) {
         shown = judgedFigures(document);
     } else {
-        shown = compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
-                         document.whyNoBubble(step), translated("against the measured step"));
+        shown = compared(own, *measured, translated("against the measured step"));
     }
     parts << withKindOfStep(std::move(shown), document);
     if (const std::optional<Nanoseconds> bound = document.lowerBound()) {

@@ -78,7 +78,7 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     }
     if (hasSimulated) {
         fill(simulated_, *simulated, simulated->steps().front().step, simulatedGraph(*document_),
-             simulatedSends(*document_), document_->baseline ? document_->baseline->whyNoBubble : QString());
+             simulatedSends(*document_), document_->whyNoBubble(Source::simulated, step));
     }
     if (hasMeasured && hasSimulated && document_->whyNoTwins.empty()) {
         matching_ = matchTasks(*document_, *measured_.tasks, *simulated_.tasks);
@@ -322,7 +322,7 @@ QString whyNothingIsLate(const TraceDocument& document) {
 
 std::int64_t onTimeWithin(const TraceDocument& document, std::int32_t step) {
     constexpr std::int64_t kPart = 1000;
-    const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+    const StepSpan* span = measuredStep(document, step);
     const Nanoseconds share{span != nullptr ? span->statistics.step_time().count() / kPart : 0};
     const Nanoseconds own = clock_bound(document.run.processes).value_or(Nanoseconds{0});
     const Nanoseconds before = document.baseline

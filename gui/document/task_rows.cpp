@@ -42,7 +42,7 @@ std::optional<double> TaskRow::share() const {
 
 TaskRows::TaskRows(std::shared_ptr<const TraceDocument> document, Source source, std::int32_t step)
     : document_(std::move(document)), source_(source) {
-    const Source other = source == Source::measured ? Source::simulated : Source::measured;
+    const Source other = otherThan(source);
     if (const TimelineStore* twins = document_->store(other); twins != nullptr && document_->whyNoTwins.empty()) {
         const bool first = other == Source::simulated && !twins->steps().empty();
         twins_ = durationsOf(*twins, first ? twins->steps().front().step : step);

@@ -1,5 +1,6 @@
 #include "gui/document/throughput.h"
 
+#include "gui/document/baseline.h"
 #include "gui/style/number_format.h"
 
 #include <cmath>
@@ -23,9 +24,8 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
     }
     return found;
 }
-}  // namespace
 
-Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optional<std::int32_t> step) {
+Throughput throughputOf(const RecordedRun& run, Nanoseconds whole, std::optional<std::int32_t> step) {
     if (!run.options || is_batch_unknown(run)) {
         return {};
     }
@@ -34,7 +34,6 @@ Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optio
         record != nullptr && record->samples > 0) {
         options.batch = record->samples;
     }
-    const Nanoseconds whole = pipeline + after_pipeline(run);
     if (!run.profile || !run.why_not_simulated.empty()) {
         return throughputOf(options.batch, 0, std::nullopt, whole);
     }
@@ -45,10 +44,33 @@ Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optio
     return throughputOf(options.batch, run.profile->tokens_per_sample, flops, whole);
 }
 
-Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step) {
-    return is_batch_unknown(run)
-               ? Throughput{}
-               : throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
+template <class Format>
+QString textOf(const std::optional<double>& figure, const Format& format) {
+    return figure ? format(*figure) : QString();
+}
+}  // namespace
+
+Throughput throughputOf(const TraceDocument& document, Source source, Nanoseconds step,
+                        std::optional<std::int32_t> measured) {
+    if (source == Source::measured) {
+        return throughputOf(document.run, step, measured);
+    }
+    if (document.baseline) {
+        return throughputOf(document.baseline->compared.run, step,
+                            measured ? std::optional(document.baseline->step) : std::nullopt);
+    }
+    if (!document.simulation || is_batch_unknown(document.run)) {
+        return {};
+    }
+    const Simulation& simulation = *document.simulation;
+    return throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
+}
+
+std::array<Rate, 4> ratesOf(const Throughput& throughput) {
+    return {{{translated("Samples/s"), textOf(throughput.samples, formatPerSecond)},
+             {translated("Tokens/s"), textOf(throughput.tokens, formatPerSecond)},
+             {translated("Model operations/s"), textOf(throughput.tflops, formatOperations)},
+             {translated("MFU"), textOf(throughput.utilization, formatShare)}}};
 }
 
 QString checkpointText(const RecordedRun& run, const PipelineOptions& options) {

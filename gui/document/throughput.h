@@ -1,11 +1,12 @@
 #pragma once
 
-#include "analysis/recorded_run.h"
-#include "simulator/simulation.h"
+#include "gui/document/trace_document.h"
 
 #include <QString>
 #include <QStringList>
 
+#include <array>
+#include <cstdint>
 #include <optional>
 
 namespace pipescope {
@@ -16,11 +17,17 @@ struct Throughput {
     std::optional<double> tflops;       ///< operations that the model needs, 10^12; recomputing does not count
     std::optional<double> utilization;  ///< MFU: these over the devices' peak, 0 to 1
 };
-/// Throughput of the recorded pipeline, or of the step that consists of it and of the work after it. Empty if its batch
-/// is unknown.
-Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optional<std::int32_t> step = std::nullopt);
-/// Throughput of a simulation of this run, in a step of that length. Empty if the run's batch is unknown.
-Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step);
+/// Throughput of the measured side, of its simulation, or of the run before, in a step of that length, with what
+/// follows the pipeline. `measured`: the measured step, if it is one. Empty if the batch is unknown.
+Throughput throughputOf(const TraceDocument& document, Source source, Nanoseconds step,
+                        std::optional<std::int32_t> measured = std::nullopt);
+
+struct Rate {
+    QString name;   ///< "Samples/s"
+    QString value;  ///< empty if it is unknown
+};
+/// The figures in words, always in the same order.
+std::array<Rate, 4> ratesOf(const Throughput& throughput);
 
 /// The checkpoint mode and the optimizer that the options' memory is counted for. On a cluster, a language model's
 /// layers contain them, and the options do not name them.

@@ -75,6 +75,10 @@ QString TraceDocument::whyNoBubble(std::int32_t step) const {
     return measured ? QString::fromStdString(why_no_bubbles(warnings)) : QString();
 }
 
+QString TraceDocument::whyNoBubble(Source source, std::int32_t step) const {
+    return source == Source::measured ? whyNoBubble(step) : baseline ? baseline->whyNoBubble : QString();
+}
+
 QString TraceDocument::whyNoBubble() const {
     for (const std::int32_t step : comparison ? comparison->steps : std::vector<std::int32_t>{}) {
         if (const QString why = whyNoBubble(step); !why.isEmpty()) {
@@ -157,6 +161,10 @@ const std::vector<StepSpan>& stepsOf(const TraceDocument& document) {
     return store != nullptr ? store->steps() : none;
 }
 
+const StepSpan* measuredStep(const TraceDocument& document, std::int32_t step) {
+    return document.measured ? document.measured->step(step) : nullptr;
+}
+
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step) {
     const StepSpan* simulated = simulatedStep(document);
     if (!document.measured || simulated == nullptr || !document.whyNoTwins.empty()) {
@@ -168,7 +176,7 @@ std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, Sli
     const bool isNeighbour = document.simulated->overlaps() && std::abs(key.step - own) == 1;
     const std::int32_t away = isNeighbour ? key.step - own : 0;
     key.step = (source == Source::measured ? simulated->step : step) + away;
-    return document.store(source == Source::measured ? Source::simulated : Source::measured)->find(key);
+    return document.store(otherThan(source))->find(key);
 }
 
 QString whyNoTwin(const TraceDocument& document, Source source) {
@@ -201,7 +209,7 @@ TaskKey shownKey(const TraceDocument& document, const TaskKey& key) {
 
 std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step) {
     const StepSpan* simulated = simulatedStep(document);
-    const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
+    const StepSpan* measured = measuredStep(document, step);
     return measured != nullptr && simulated != nullptr ? measured->range().start - simulated->range().start : 0;
 }
 
@@ -227,7 +235,7 @@ TimeRange stepRange(const TraceDocument& document, std::int32_t step) {
     if (hasOnlyTracks(document) && marked != document.markedSteps.end()) {
         return withMargin({marked->wall_start.count(), marked->wall_end.count()});
     }
-    const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
+    const StepSpan* measured = measuredStep(document, step);
     if (measured == nullptr) {
         return wholeRange(document, step);
     }
@@ -246,32 +254,56 @@ TimeRange measuredRange(const TraceDocument& document, std::int32_t step) {
     return withMargin(rangeOf(*document.measured, *document.measured->step(step)));
 }
 
+std::optional<StepFacts> stepFacts(const TraceDocument& document, Source source, std::int32_t step) {
+    if (source == Source::simulated && document.simulation) {
+        const StepFigures expected = expected_figures(*document.simulation);
+        return StepFacts{expected.step, expected.bubble, {}, {}};
+    }
+    const bool measured = source == Source::measured;
+    const StepSpan* span = measured ? measuredStep(document, step) : simulatedStep(document);
+    if (span == nullptr) {
+        return std::nullopt;
+    }
+    const Baseline* before = measured ? nullptr : document.baseline.get();
+    const RecordedRun& run = before != nullptr ? before->compared.run : document.run;
+    return StepFacts{span->statistics.step_time() + after_pipeline(run), span->statistics.bubble_fraction,
+                     measured            ? document.whyNoStepTime()
+                     : before != nullptr ? before->whyNoStepTime
+                                         : QString(),
+                     document.whyNoBubble(source, step)};
+}
+
+QString pointsBetween(const TraceDocument& document, double measured, double simulated) {
+    return document.baseline ? formatPoints(measured, simulated) : formatPoints(simulated, measured);
+}
+
+QString noMeasuredBubbles(const TraceDocument& document, const QString& why) {
+    return inWordsOf(document, translated("Measured bubbles are not given, since %1.")).arg(why);
+}
+
 std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step) {
-    const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
+    const StepSpan* measured = measuredStep(document, step);
     const StepSpan* simulated = simulatedStep(document);
     const TimelineStore* names = storeOfMostLanes(document);
     std::vector<LaneFacts> facts(names != nullptr ? names->lanes().size() : 0);
     for (std::size_t lane = 0; lane < facts.size(); ++lane) {
         LaneFacts& each = facts[lane];
         each.lane = QString::fromStdString(names->lanes()[lane].name);
-        if (measured != nullptr && lane < measured->statistics.lanes.size()) {
-            const bool known = document.whyNoBubble(step).isEmpty();
-            if (known || measured->statistics.lanes[lane].busy.count() > 0) {  // else its tasks may be missing
-                each.measuredBusy = measured->statistics.lanes[lane].busy;
+        const auto take = [lane](const StepSpan* span, bool known, auto& busy, auto& bubble) {
+            if (span == nullptr || lane >= span->statistics.lanes.size()) {
+                return;
+            }
+            const LaneStatistics& own = span->statistics.lanes[lane];
+            if (known || own.busy.count() > 0) {  // else its tasks may be missing
+                busy = own.busy;
             }
             if (known) {
-                each.measuredBubble = measured->statistics.lanes[lane].bubble_fraction;
+                bubble = own.bubble_fraction;
             }
-        }
-        if (simulated != nullptr && lane < simulated->statistics.lanes.size()) {
-            const bool known = !document.baseline || document.baseline->whyNoBubble.isEmpty();
-            if (known || simulated->statistics.lanes[lane].busy.count() > 0) {
-                each.simulatedBusy = simulated->statistics.lanes[lane].busy;
-            }
-            if (known) {
-                each.simulatedBubble = simulated->statistics.lanes[lane].bubble_fraction;
-            }
-        }
+        };
+        take(measured, document.whyNoBubble(step).isEmpty(), each.measuredBusy, each.measuredBubble);
+        take(simulated, document.whyNoBubble(Source::simulated, step).isEmpty(), each.simulatedBusy,
+             each.simulatedBubble);
         if (lane < document.measuredMemory->size() && !(*document.measuredMemory)[lane].empty()) {
             const MemoryTrack& track = (*document.measuredMemory)[lane];
             const std::optional<Bytes> inStep = measured != nullptr ? track.highestIn(measured->range()) : std::nullopt;

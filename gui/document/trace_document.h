@@ -69,6 +69,8 @@ struct TraceDocument {
     std::optional<Nanoseconds> lowerBound() const;
     /// Reason why the step's measured bubble is unknown, such as "ranges were lost"; empty if it is known.
     QString whyNoBubble(std::int32_t step) const;
+    /// Likewise of the step that the timeline shows: measured step `step`, or that of the run before.
+    QString whyNoBubble(Source source, std::int32_t step) const;
     /// Likewise for all compared steps.
     QString whyNoBubble() const;
     /// Reason why measured step times and rates are unknown, such as "this is the trace of one rank alone"; empty if
@@ -83,6 +85,9 @@ struct TraceDocument {
     QStringList messages(Remarks remarks = Remarks::with) const;
 };
 
+inline Source otherThan(Source source) {
+    return source == Source::measured ? Source::simulated : Source::measured;
+}
 /// "measured" and "simulated", or "after" and "before" of two runs.
 QString nameOf(const TraceDocument& document, Source source);
 /// A text about any document, such as a header, in those words. Words keep a capital.
@@ -105,6 +110,8 @@ inline bool hasOnlyTracks(const TraceDocument& document) {
 const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 /// The selectable steps by time: the measured ones, else the simulated one.
 const std::vector<StepSpan>& stepsOf(const TraceDocument& document);
+/// Null if the step was not measured.
+const StepSpan* measuredStep(const TraceDocument& document, std::int32_t step);
 /// Finds a task in the other timeline. A simulated slice is looked up in the measured step `step`.
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
 /// Why a task of this timeline has none, as a sentence. Precondition: it has none.
@@ -120,6 +127,20 @@ TimeRange wholeRange(const TraceDocument& document, std::int32_t step);
 TimeRange stepRange(const TraceDocument& document, std::int32_t step);
 /// Likewise in the measured timeline alone. Precondition: it has the step.
 TimeRange measuredRange(const TraceDocument& document, std::int32_t step);
+
+/// The step that a timeline shows.
+struct StepFacts {
+    Nanoseconds time{0};  ///< with what follows the pipeline of a layout on a cluster
+    double bubble = 0;    ///< of the pipeline
+    QString whyNoTime;    ///< why neither may be given; empty if both may
+    QString whyNoBubble;  ///< why the bubble may not be given; empty if it may
+};
+/// Measured step `step`, the expected simulated one, or the step of the run before. Empty if there is none.
+std::optional<StepFacts> stepFacts(const TraceDocument& document, Source source, std::int32_t step);
+/// A simulation's error in percentage points, or the change between two runs.
+QString pointsBetween(const TraceDocument& document, double measured, double simulated);
+/// A sentence that gives this reason for bubbles that are left out.
+QString noMeasuredBubbles(const TraceDocument& document, const QString& why);
 
 /// One lane of one measured step and the simulated step; unknown values are empty.
 struct LaneFacts {

@@ -1,5 +1,6 @@
 #include "gui/plan/plan_table_model.h"
 
+#include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
 #include "simulator/plan/plan_ranking.h"
@@ -95,7 +96,7 @@ QString PlanTableModel::shown(const PlanCandidate& candidate, int row, int colum
             return candidate.device_type.empty() ? tr("as profiled") : QString::fromStdString(candidate.device_type);
         case expectedStep: return simulation.noise ? formatDuration(simulation.noise->mean.count()) : QString();
         case stepTime: return formatDuration(simulation.step_time.count());
-        case samplesPerSecond: return QLocale().toString(expected_figures(simulation).samples_per_second, 'g', 4);
+        case samplesPerSecond: return formatPerSecond(expected_figures(simulation).samples_per_second);
         case bubble: return formatShare(expected_figures(simulation).bubble);
         case peak:
             if (simulation.memory_unknown) {

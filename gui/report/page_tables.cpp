@@ -28,6 +28,10 @@ QString number(std::int64_t value) {
     return QLocale().toString(static_cast<qlonglong>(value));
 }
 
+QString duration(Nanoseconds time) {
+    return formatDuration(time.count());
+}
+
 /// Reason to withhold the bubble fraction of the compared steps; empty if it is known.
 QString refusal(const TraceDocument& document) {
     const QString why = document.whyNoBubble();
@@ -180,40 +184,15 @@ void addPeak(const TraceDocument& document, PageTable& table) {
     }
 }
 
-struct Rate {
-    QString name;
-    QString value;
-};
-
-/// The known ones.
-std::vector<Rate> ratesOf(const Throughput& throughput) {
-    std::vector<Rate> rates;
-    if (throughput.samples) {
-        rates.push_back({translated("Samples/s"), formatPerSecond(*throughput.samples)});
-    }
-    if (throughput.tokens) {
-        rates.push_back({translated("Tokens/s"), formatPerSecond(*throughput.tokens)});
-    }
-    if (throughput.tflops) {
-        rates.push_back({translated("Model operations/s"), formatOperations(*throughput.tflops)});
-    }
-    if (throughput.utilization) {
-        rates.push_back({translated("MFU"), formatShare(*throughput.utilization)});
-    }
-    return rates;
-}
-
-/// Rates of the judged steps. In the other column are those of the simulation, or of the run before.
+/// Rates of the judged steps, as far as the measured ones are known.
 void addRates(const TraceDocument& document, const JudgedStep& judged, PageTable& table) {
-    const Throughput other = document.baseline     ? throughputOf(document.baseline->compared.run, judged.simulated)
-                             : document.simulation ? throughputOf(document.run, *document.simulation, judged.simulated)
-                                                   : Throughput{};
-    const std::vector<Rate> others = ratesOf(other);
-    for (const Rate& rate : ratesOf(throughputOf(document.run, judged.measured))) {
-        const auto same =
-            std::find_if(others.begin(), others.end(), [&](const Rate& each) { return each.name == rate.name; });
-        table.rows.push_back(
-            {rate.name, rate.value, same != others.end() ? same->value : unknownValue(), unknownValue()});
+    const std::array rates = ratesOf(throughputOf(document, Source::measured, judged.measured));
+    const std::array others = ratesOf(throughputOf(document, Source::simulated, judged.simulated));
+    for (std::size_t k = 0; k < rates.size(); ++k) {
+        if (!rates[k].value.isEmpty()) {
+            table.rows.push_back({rates[k].name, rates[k].value,
+                                  others[k].value.isEmpty() ? unknownValue() : others[k].value, unknownValue()});
+        }
     }
 }
 
@@ -223,7 +202,6 @@ PageTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     PageTable table{translated("Simulated step"), {translated("Figure"), translated("Simulated")}, {}, {}};
     const StepFigures expected = expected_figures(simulation);
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
-    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     add(simulation.noise ? translated("Step time, expected") : translated("Step time"), duration(expected.step));
     const bool isLayout = document.run.on_cluster.has_value();
     if (isLayout) {
@@ -244,8 +222,10 @@ PageTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     }
     add(isLayout ? translated("Pipeline's utilization") : translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup over one device"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
-    for (const Rate& rate : ratesOf(throughputOf(document.run, simulation, expected.step))) {
-        add(rate.name, rate.value);
+    for (const Rate& rate : ratesOf(throughputOf(document, Source::simulated, expected.step))) {
+        if (!rate.value.isEmpty()) {
+            add(rate.name, rate.value);
+        }
     }
     if (simulation.noise) {
         table.note = translated("Figures without remark are of the expected step.");
@@ -425,14 +405,12 @@ PageTable figuresTable(const TraceDocument& document, std::int32_t step) {
     const QString refused = refusal(document);
     const QString lostBefore = document.baseline ? document.baseline->whyNoBubble : QString();
     const bool known = refused.isEmpty() && lostBefore.isEmpty();
-    const QString points = document.baseline ? formatPoints(judged.measured_bubble, judged.simulated_bubble)
-                                             : formatPoints(judged.simulated_bubble, judged.measured_bubble);
-    table.rows.push_back({judged.is_mean ? translated("Bubble fraction, mean") : translated("Bubble fraction, median"),
-                          refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
-                          lostBefore.isEmpty() ? formatShare(judged.simulated_bubble) : translated("refused"),
-                          known ? points : unknownValue()});
+    table.rows.push_back(
+        {judged.is_mean ? translated("Bubble fraction, mean") : translated("Bubble fraction, median"),
+         refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
+         lostBefore.isEmpty() ? formatShare(judged.simulated_bubble) : translated("refused"),
+         known ? pointsBetween(document, judged.measured_bubble, judged.simulated_bubble) : unknownValue()});
     addPeak(document, table);
-    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back(
         {translated("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
          document.baseline ? orUnknown(document.baseline->compared.figures->wall_step_time, duration) : unknownValue(),
@@ -464,7 +442,6 @@ PageTable lanesTable(const TraceDocument& document, std::int32_t step) {
          translated("simulated"), translated("Peak memory measured"), translated("simulated")},
         {},
         {}};
-    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     for (const LaneFacts& each : laneFacts(document, step)) {
         table.rows.push_back(
             {each.lane, orUnknown(each.measuredBusy, duration), orUnknown(each.simulatedBusy, duration),

@@ -394,7 +394,7 @@ Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const
     std::vector<std::size_t> counts(rows.size(), 0);
     std::int64_t before = 0;
     std::uint32_t row = 0;
-    const PageTasks* others = all.tasks(source == Source::measured ? Source::simulated : Source::measured);
+    const PageTasks* others = all.tasks(otherThan(source));
     tasks.visit([&](SliceRef slice) {
         const StoredRow& stored = rows[slice.row];
         const TaskKey key = tasks.keyOf(slice);

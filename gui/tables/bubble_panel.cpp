@@ -1,6 +1,5 @@
 #include "gui/tables/bubble_panel.h"
 
-#include "gui/document/baseline.h"
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
@@ -138,8 +137,8 @@ void BubblePanel::filterBy(const QModelIndex& sum) {
     list_->line().setText(row && row->cause ? nameOf(*row->cause) : QString());
 }
 
-void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument* document,
-                              const QString& whyNoMeasured) {
+void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument* document, std::int32_t step) {
+    const QString whyNoMeasured = document != nullptr ? document->whyNoBubble(step) : QString();
     model_->setTwoRuns(document != nullptr && document->baseline);
     sumModel_->setTwoRuns(document != nullptr && document->baseline);
     std::vector<BubbleRow> rows;
@@ -148,13 +147,8 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
     std::optional<BubbleSums> simulated;
     for (const Source source : {Source::measured, Source::simulated}) {
         const StepGraph* tasks = analysis != nullptr ? analysis->tasks(source) : nullptr;
-        if (tasks == nullptr) {
+        if (tasks == nullptr || !document->whyNoBubble(source, step).isEmpty()) {
             continue;  // perhaps there is no document
-        }
-        const bool lostBefore =
-            source == Source::simulated && document->baseline && !document->baseline->whyNoBubble.isEmpty();
-        if (lostBefore || (source == Source::measured && !whyNoMeasured.isEmpty())) {
-            continue;
         }
         for (const Bubble& each : analysis->bubbles(source)) {
             const SliceRef* culprit = each.culprit == kNoTask ? nullptr : &tasks->task(each.culprit).slice;
@@ -200,7 +194,7 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
     }
     list_->setColumnHidden(BubbleTableModel::timeline, !both && (measured || simulated));
     list_->setEmptyText(document == nullptr        ? tr("Open a trace to see why its lanes were idle.")
-                        : !whyNoMeasured.isEmpty() ? tr("Measured bubbles are not given, since %1.").arg(whyNoMeasured)
+                        : !whyNoMeasured.isEmpty() ? noMeasuredBubbles(*document, whyNoMeasured)
                         : measured || simulated    ? tr("No lane was idle in this step.")
                                                    : tr("No causes of bubbles: this step has no tasks of a pipeline, "
                                                            "or too many."));

@@ -55,8 +55,8 @@ class BubblePanel : public QWidget {
 public:
     explicit BubblePanel(QWidget* parent = nullptr);
 
-    /// Null: nothing to show. `whyNoMeasured`: why measured bubbles are not given; empty if they are.
-    void setAnalysis(const StepAnalysis* analysis, const TraceDocument* document, const QString& whyNoMeasured);
+    /// Of the measured step `step`. Null: nothing to show.
+    void setAnalysis(const StepAnalysis* analysis, const TraceDocument* document, std::int32_t step);
     /// Marks the row of the selected bubble, if one is selected.
     void select(const std::optional<PartSelection>& part);
     FilteredTable& list() const { return *list_; }

@@ -6,6 +6,7 @@
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
+#include "gui/timeline/memory_view.h"
 #include "schedule/schedules.h"
 #include "simulator/clock/contention.h"
 #include "simulator/sized_profile.h"
@@ -26,10 +27,6 @@
 namespace pipescope {
 namespace {
 constexpr std::array kSources{Source::measured, Source::simulated};
-
-Source otherThan(Source source) {
-    return source == Source::measured ? Source::simulated : Source::measured;
-}
 
 /// A value of each timeline; empty: unknown.
 template <class Value>
@@ -83,12 +80,9 @@ private:
                                             : QString()};
     }
     FactRow shareRow(const QString& name, const Both<double>& shares) const {
-        QString points;
-        if (shares.measured && shares.simulated) {
-            points = document_.baseline ? formatPoints(*shares.measured, *shares.simulated)
-                                        : formatPoints(*shares.simulated, *shares.measured);
-        }
-        return {name, textOf(shares.measured, formatShare), textOf(shares.simulated, formatShare), points};
+        return {name, textOf(shares.measured, formatShare), textOf(shares.simulated, formatShare),
+                shares.measured && shares.simulated ? pointsBetween(document_, *shares.measured, *shares.simulated)
+                                                    : QString()};
     }
     void add(const QString& heading, std::vector<FactRow> rows) {
         if (!rows.empty()) {
@@ -109,10 +103,7 @@ private:
     QString lanePlace(Source source, LaneId lane) const;
     /// True if bubbles of the timeline may be given.
     bool knows(Source source) const {
-        const bool refused = source == Source::measured
-                                 ? !noBubble_.isEmpty()
-                                 : document_.baseline && !document_.baseline->whyNoBubble.isEmpty();
-        return analysis_.tasks(source) != nullptr && !refused;
+        return analysis_.tasks(source) != nullptr && document_.whyNoBubble(source, step_).isEmpty();
     }
     StepTaskIndex indexIn(Source source, const TaskSelection& selection) const {
         const std::optional<SliceRef> slice = selection.in(source);
@@ -175,7 +166,7 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
     }
     std::vector<FactRow> rows;
     for (const auto& [cause, ns] : waits) {
-        rows.push_back(timeRow(QString::fromUtf8(describe(cause).data()), ns));
+        rows.push_back(timeRow(nameOf(cause), ns));
     }
     if (!last.isEmpty()) {
         rows.push_back(timeRow(translated("Start after its last input"), late));
@@ -344,41 +335,33 @@ void FactsBuilder::addSums(const QString& heading, std::optional<LaneId> lane, s
         const auto share = [cause](const std::optional<BubbleSums>& each) {
             return each ? std::optional(each->share(cause)) : std::nullopt;
         };
-        rows.push_back(
-            shareRow(QString::fromUtf8(describe(cause).data()), {share(sums.measured), share(sums.simulated)}));
+        rows.push_back(shareRow(nameOf(cause), {share(sums.measured), share(sums.simulated)}));
     }
     add(heading, std::move(rows));
 }
 
 void FactsBuilder::addMemory(LaneId lane) {
     std::map<std::size_t, Both<Bytes>> parts;  // by category
+    const auto addParts = [&parts](Source source, const MemoryBreakdown& composition) {
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            if (const Bytes bytes = composition[static_cast<MemoryCategory>(k)]; bytes > 0) {
+                parts[k].in(source) = bytes;
+            }
+        }
+    };
     const StepGraph* measured = analysis_.tasks(Source::measured);
     if (measured != nullptr && lane.index() < document_.measuredMemory->size()) {
         const MemoryTrack& track = (*document_.measuredMemory)[lane.index()];
-        const std::optional<std::int64_t> at = track.highestTimeIn(measured->range());
-        const MemoryBreakdown composition = at ? track.compositionAt(*at) : MemoryBreakdown{};
-        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-            if (const Bytes bytes = composition[static_cast<MemoryCategory>(k)]; bytes > 0) {
-                parts[k].measured = bytes;
-            }
+        if (const std::optional<std::int64_t> at = track.highestTimeIn(measured->range())) {
+            addParts(Source::measured, track.compositionAt(*at));
         }
     }
     if (document_.baseline && lane.index() < document_.baseline->memory.size()) {
         const MemoryTrack& track = document_.baseline->memory[lane.index()];
-        const MemoryBreakdown composition = track.compositionAt(track.highestTime());
-        for (std::size_t k = 0; !track.empty() && k < kNumMemoryCategories; ++k) {
-            if (const Bytes bytes = composition[static_cast<MemoryCategory>(k)]; bytes > 0) {
-                parts[k].simulated = bytes;
-            }
-        }
+        addParts(Source::simulated, track.compositionAt(track.highestTime()));
     }
     if (document_.simulation && lane.index() < document_.simulation->lanes.size()) {
-        const MemoryBreakdown& peak = document_.simulation->lanes[lane.index()].peak;
-        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-            if (const Bytes bytes = peak[static_cast<MemoryCategory>(k)]; bytes > 0) {
-                parts[k].simulated = bytes;
-            }
-        }
+        addParts(Source::simulated, document_.simulation->lanes[lane.index()].peak);
     }
     std::vector<FactRow> rows;
     const std::vector<LaneFacts> lanes = laneFacts(document_, step_);
@@ -389,7 +372,7 @@ void FactsBuilder::addMemory(LaneId lane) {
         }
     }
     for (const auto& [category, bytes] : parts) {
-        rows.push_back(bytesRow(QString::fromUtf8(to_string(static_cast<MemoryCategory>(category)).data()), bytes));
+        rows.push_back(bytesRow(nameOf(static_cast<MemoryCategory>(category)), bytes));
     }
     add(translated("Memory at the peak"), std::move(rows));
 }
@@ -409,7 +392,7 @@ SelectionFacts FactsBuilder::ofTask(const TaskSelection& selection) {
 }
 
 SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
-    facts_.title = translated("Bubble: %1").arg(QString::fromUtf8(describe(part.bubble.cause).data()));
+    facts_.title = translated("Bubble: %1").arg(nameOf(part.bubble.cause));
     facts_.where = laneName(part.lane) + QStringLiteral(" · ") + lanePlace(part.source, part.lane) +
                    QStringLiteral(" · ") + nameOf(document_, part.source);
     facts_.text = analysis_.sentence(part.source, part.bubble);
@@ -436,10 +419,9 @@ SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
         {timeRow(translated("Start"), start), timeRow(translated("Length"), length),
          shareRow(translated("Share of all lanes' time"), share), shareRow(translated("Share of the lane"), ofLane)});
     if (part.twin && part.twin->cause != part.bubble.cause) {
-        add(translated("Cause"),
-            {{translated("In the other timeline"),
-              part.source == Source::simulated ? QString::fromUtf8(describe(part.twin->cause).data()) : QString(),
-              part.source == Source::measured ? QString::fromUtf8(describe(part.twin->cause).data()) : QString()}});
+        add(translated("Cause"), {{translated("In the other timeline"),
+                                   part.source == Source::simulated ? nameOf(part.twin->cause) : QString(),
+                                   part.source == Source::measured ? nameOf(part.twin->cause) : QString()}});
     }
     addSums(translated("This cause, on this lane"), part.lane, part.bubble.cause);
     addSums(translated("This cause, on all lanes"), std::nullopt, part.bubble.cause);
@@ -472,7 +454,7 @@ SelectionFacts FactsBuilder::ofLane(const PartSelection& part) {
              shareRow(translated("Bubble"), {lane.measuredBubble, lane.simulatedBubble})});
     }
     if (!noBubble_.isEmpty()) {
-        facts_.text = inWordsOf(document_, translated("Measured bubbles are not given, since %1.")).arg(noBubble_);
+        facts_.text = noMeasuredBubbles(document_, noBubble_);
     }
     addSums(translated("Bubble by cause"), part.lane, std::nullopt);
     addMemory(part.lane);
@@ -491,31 +473,18 @@ SelectionFacts FactsBuilder::ofLinks(const PartSelection& part) {
 
 /// Adds the step's throughput. `step`: its lengths.
 void FactsBuilder::addRates(const Both<std::int64_t>& step) {
-    Both<Throughput> rates;
-    if (step.measured) {
-        rates.measured = throughputOf(document_.run, Nanoseconds{*step.measured}, step_);
-    }
-    if (step.simulated && document_.baseline) {
-        const RecordedRun& before = document_.baseline->compared.run;
-        rates.simulated = throughputOf(before, Nanoseconds{*step.simulated} - after_pipeline(before));
-    } else if (step.simulated && document_.simulation) {
-        rates.simulated = throughputOf(document_.run, *document_.simulation, Nanoseconds{*step.simulated});
-    }
-    std::vector<FactRow> rows;
-    const auto addRow = [&](const QString& name, std::optional<double> Throughput::*figure, const auto& format) {
-        const auto text = [&](const std::optional<Throughput>& of) {
-            return of ? textOf((*of).*figure, format) : QString();
-        };
-        FactRow row{name, text(rates.measured), text(rates.simulated)};
-        if (!row.measured.isEmpty() || !row.simulated.isEmpty()) {
-            rows.push_back(std::move(row));
-        }
+    const auto ratesIn = [&](Source source, const std::optional<std::int64_t>& ns) {
+        return ratesOf(ns ? throughputOf(document_, source, Nanoseconds{*ns}, step_) : Throughput{});
     };
-    addRow(translated("Samples"), &Throughput::samples, formatPerSecond);
-    addRow(translated("Tokens"), &Throughput::tokens, formatPerSecond);
-    addRow(translated("Model operations"), &Throughput::tflops, formatOperations);
-    addRow(translated("MFU"), &Throughput::utilization, formatShare);
-    add(translated("Per second"), std::move(rows));
+    const std::array measured = ratesIn(Source::measured, step.measured);
+    const std::array simulated = ratesIn(Source::simulated, step.simulated);
+    std::vector<FactRow> rows;
+    for (std::size_t k = 0; k < measured.size(); ++k) {
+        if (!measured[k].value.isEmpty() || !simulated[k].value.isEmpty()) {
+            rows.push_back({measured[k].name, measured[k].value, simulated[k].value});
+        }
+    }
+    add(translated("Rates"), std::move(rows));
 }
 
 /// The busiest lane and the one with the highest peak, of each timeline.
@@ -561,25 +530,10 @@ SelectionFacts FactsBuilder::ofStep() {
     const RecordedRun& drawn = document_.baseline ? document_.baseline->compared.run : document_.run;
     Both<std::int64_t> length;  // with what follows the pipeline
     Both<double> bubble;
-    if (const StepSpan* span = document_.measured ? document_.measured->step(step_) : nullptr) {
-        if (document_.whyNoStepTime().isEmpty()) {
-            length.measured = span->statistics.step_time().count();
-        }
-        if (noBubble_.isEmpty()) {
-            bubble.measured = span->statistics.bubble_fraction;
-        }
-    }
-    if (document_.simulation) {
-        const StepFigures simulated = expected_figures(*document_.simulation);
-        length.simulated = simulated.step.count();
-        bubble.simulated = simulated.bubble;
-    } else if (document_.simulated && !document_.simulated->steps().empty()) {
-        const StepStatistics& simulated = document_.simulated->steps().front().statistics;
-        if (!document_.baseline || document_.baseline->whyNoStepTime.isEmpty()) {
-            length.simulated = (simulated.step_time() + after_pipeline(drawn)).count();
-        }
-        if (!document_.baseline || document_.baseline->whyNoBubble.isEmpty()) {
-            bubble.simulated = simulated.bubble_fraction;
+    for (const Source source : kSources) {
+        if (const std::optional<StepFacts> step = stepFacts(document_, source, step_)) {
+            length.in(source) = step->whyNoTime.isEmpty() ? std::optional(step->time.count()) : std::nullopt;
+            bubble.in(source) = step->whyNoBubble.isEmpty() ? std::optional(step->bubble) : std::nullopt;
         }
     }
     std::vector<FactRow> rows{timeRow(translated("Step time"), length)};
@@ -698,7 +652,7 @@ SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analys
         return builder.ofTask(*task);
     }
     if (part && part->kind == PartSelection::Kind::range) {
-        const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+        const StepSpan* span = measuredStep(document, step);
         return rangeFacts(document, part->range, span != nullptr ? span->range().start : 0);
     }
     if (!part) {

@@ -47,13 +47,13 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     }
     facts.picked = timesOf(slice, origin);
     facts.name = nameOf(document, selection.source);
-    facts.otherName = nameOf(document, selection.source == Source::measured ? Source::simulated : Source::measured);
+    facts.otherName = nameOf(document, otherThan(selection.source));
     facts.changeOf = document.baseline ? translated("after against before") : translated("simulated against measured");
     if (!selection.twin) {
         facts.whyNoTwin = whyNoTwin(document, selection.source);
         return facts;
     }
-    const Source other = selection.source == Source::measured ? Source::simulated : Source::measured;
+    const Source other = otherThan(selection.source);
     const Slice twin = document.store(other)->slice(*selection.twin);
     const std::int64_t twin_origin = originOf(other, twin.key.step);
     facts.twin = timesOf(twin, twin_origin);

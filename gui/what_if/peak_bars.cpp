@@ -3,6 +3,7 @@
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/style/tool_tip.h"
+#include "gui/timeline/memory_view.h"
 #include "gui/what_if/scenario_figures.h"
 #include "simulator/plan/planner.h"
 
@@ -32,9 +33,7 @@ QString laneText(const SimulatedScenario& scenario, std::size_t lane) {
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         const auto category = static_cast<MemoryCategory>(k);
         if (const Bytes bytes = each.peak[category]; bytes > 0) {
-            const std::string_view name = to_string(category);
-            text += QStringLiteral("\n  %1 %2")
-                        .arg(QLatin1String(name.data(), static_cast<qsizetype>(name.size())), formatBytes(bytes));
+            text += QStringLiteral("\n  %1 %2").arg(nameOf(category), formatBytes(bytes));
         }
     }
     return text;

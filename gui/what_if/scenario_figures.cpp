@@ -163,7 +163,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         formatShare(shown.bubble),
         formatShare(shown.utilization),
         QLocale().toString(shown.speedup, 'f', 2) + QStringLiteral("×"),
-        QLocale().toString(shown.samples_per_second, 'g', 4),
+        formatPerSecond(shown.samples_per_second),
         peakText(scenario),
         scenario.simulation.tokens_per_sample > 0
             ? formatPerSecond(shown.samples_per_second * static_cast<double>(scenario.simulation.tokens_per_sample))

@@ -273,7 +273,7 @@ void PageModel::select(Source source, const Bubble& bubble) {
         axis_->select(std::nullopt);
         return;
     }
-    const Source other = source == Source::measured ? Source::simulated : Source::measured;
+    const Source other = otherThan(source);
     const Bubble* twin = analysis_->counterpart(*analysis_, source, bubble, other);
     axis_->select(PartSelection{PartSelection::Kind::bubble, source, bubble.lane, bubble,
                                 twin != nullptr ? std::optional(*twin) : std::nullopt});

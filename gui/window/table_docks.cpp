@@ -195,8 +195,7 @@ void TableDocks::addBubbles(DockSet& docks) {
 void TableDocks::refreshBubbles() {
     const TraceDocument* shown = files_.document();
     const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
-    bubbles_->setAnalysis(analysis, shown,
-                          shown != nullptr ? shown->whyNoBubble(files_.page()->model().step()) : QString());
+    bubbles_->setAnalysis(analysis, shown, shown != nullptr ? files_.page()->model().step() : 0);
     if (shown != nullptr) {
         bubbles_->select(files_.page()->axis().part());
     }

@@ -404,7 +404,9 @@ TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
     EXPECT_THAT(simulatedHeadline(*after, 1).toStdString(),
                 HasSubstr("step time " + formatDuration(whole.count()).toStdString() + ", its pipeline "));
     EXPECT_EQ(after->baseline->compared.figures->step_mean, whole);
-    const Throughput found = throughputOf(document->run, *document->simulation, whole);
+    const auto rates = ratesOf(throughputOf(*after, Source::simulated, whole));
+    EXPECT_EQ(rates[1].value, formatPerSecond(step.tokens_per_second())) << "of the whole step, counted once";
+    const Throughput found = throughputOf(*document, Source::simulated, whole);
     EXPECT_NEAR(*found.tflops, step.tflops_per_device().value() * 16, 1e-6 * *found.tflops);
     EXPECT_NEAR(*found.utilization, step.tflops_per_device().value() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
     EXPECT_EQ(optimizerText(document->run, *document->run.options), QStringLiteral("adam"));
@@ -513,15 +515,16 @@ TEST(Headlines, NameWhatAStepComesToInASecond) {
     }
     document.run.profile = std::make_shared<const Profile>(profile);
     const double work = 3e9 * static_cast<double>(profile.layers.size() * document.run.options->chunks);
-    const Throughput found = throughputOf(document.run, document.measured->step(1)->statistics.step_time());
+    const Throughput found =
+        throughputOf(document, Source::measured, document.measured->step(1)->statistics.step_time());
     EXPECT_DOUBLE_EQ(*found.tokens, 50 * samples);
     EXPECT_DOUBLE_EQ(*found.tflops, work / step / 1e3);
     EXPECT_THAT(measuredHeadline(document, 1).toStdString(),
                 AllOf(HasSubstr((formatPerSecond(50 * samples) + QStringLiteral(" tokens/s")).toStdString()),
                       HasSubstr("MFU"), Not(HasSubstr("samples/s")), Not(HasSubstr("FLOP/s"))));
-    EXPECT_TRUE(throughputOf(document.run, *document.simulation, Nanoseconds{1000}).samples);
+    EXPECT_TRUE(throughputOf(document, Source::simulated, Nanoseconds{1000}).samples);
     document.run.of_another_program = true;  // its batch is made up
-    EXPECT_FALSE(throughputOf(document.run, *document.simulation, Nanoseconds{1000}).samples);
+    EXPECT_FALSE(throughputOf(document, Source::simulated, Nanoseconds{1000}).samples);
     EXPECT_THAT(measuredHeadline(document, 1).toStdString(), Not(HasSubstr("tokens/s")));
 }
 

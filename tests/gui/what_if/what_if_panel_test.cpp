@@ -70,7 +70,7 @@ protected:
         EXPECT_EQ(shown.shownValue(1), formatShare(own.bubble_fraction));
         EXPECT_EQ(shown.shownValue(2), formatShare(own.utilization));
         EXPECT_EQ(shown.shownValue(3), QLocale().toString(own.speedup, 'f', 2) + QStringLiteral("×"));
-        EXPECT_EQ(shown.shownValue(4), QLocale().toString(own.samples_per_second, 'g', 4));
+        EXPECT_EQ(shown.shownValue(4), formatPerSecond(own.samples_per_second));
         EXPECT_TRUE(shown.shownValue(5).startsWith(formatBytes(peak))) << shown.shownValue(5).toStdString();
         const SimulatedScenario& recorded = *model_.recordedResult();
         const double longer =
@@ -128,7 +128,7 @@ TEST_F(WhatIfPanelTest, ShowsTheExpectedStepOnceItIsKnown) {
     const StepFigures expected = expected_figures(own);
     EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.noise->mean.count()));
     EXPECT_EQ(panel_.figures().shownValue(1), formatShare(own.noise->bubble));
-    EXPECT_EQ(panel_.figures().shownValue(4), QLocale().toString(expected.samples_per_second, 'g', 4));
+    EXPECT_EQ(panel_.figures().shownValue(4), formatPerSecond(expected.samples_per_second));
     const auto before = simulate(profile_, model_.recorded().options).noise->mean;
     EXPECT_EQ(
         panel_.figures().shownChange(0),

@@ -299,7 +299,7 @@ TEST_F(WindowBubbles, AreSummedByTheInspectorWhileNothingIsSelected) {
     };
     EXPECT_EQ(time->measured, shown(step));
     EXPECT_FALSE(time->simulated.isEmpty());
-    EXPECT_NE(rowNamed(facts, QStringLiteral("Per second"), QStringLiteral("Samples")), nullptr);
+    EXPECT_NE(rowNamed(facts, QStringLiteral("Rates"), QStringLiteral("Samples/s")), nullptr);
     EXPECT_NE(rowNamed(facts, QStringLiteral("Lanes"), QStringLiteral("Busiest")), nullptr);
     const std::int32_t other = step == 1 ? 2 : 1;
     window_.page()->model().selectStep(other);
