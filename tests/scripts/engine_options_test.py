@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 class EngineOptions(unittest.TestCase):
     def test_are_all_in_the_table(self):
-        struct = (ROOT / "engine" / "gpipe.h").read_text().split("struct GPipeOptions {")[1].split("\n};")[0]
+        struct = (ROOT / "engine" / "engine_options.h").read_text().split("struct GPipeOptions {")[1].split("\n};")[0]
         code = re.sub(r"//.*", "", struct)
         fields = re.findall(r"(\w+) = [^;]*;", code)
         self.assertEqual(len(fields), code.count(";"))
