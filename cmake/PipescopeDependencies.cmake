@@ -28,7 +28,7 @@ if(PIPESCOPE_GUI)
   if(SKBUILD)
     set(pipescope_qt_required "")  # a wheel has the viewer if there is Qt to build it with
   endif()
-  find_package(Qt6 6.4 ${pipescope_qt_required} COMPONENTS Core Gui Widgets Svg PrintSupport Concurrent)
+  find_package(Qt6 6.4 ${pipescope_qt_required} COMPONENTS Core Gui Widgets Svg Concurrent)
   set(PIPESCOPE_GUI "${Qt6_FOUND}")
   if(PIPESCOPE_TESTS)
     find_package(Qt6 6.4 REQUIRED COMPONENTS Test)
