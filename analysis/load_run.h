@@ -9,7 +9,7 @@
 #include <filesystem>
 
 namespace pipescope {
-/// What the figures of a run are made of, whoever holds its tasks: load_run(), or the viewer in columns. Borrowed.
+/// The input of all figures of a run. load_run() has it in memory; the viewer makes it from its columns. Borrowed.
 struct RunTasks {
     const RecordedRun& run;
     const RunCheck& check;       ///< of all tasks
@@ -29,7 +29,7 @@ struct LoadedRun {
 
     /// True for a file that holds a simulation alone.
     bool is_simulated() const { return trace.measured.slices.empty() && !trace.simulated.slices.empty(); }
-    /// What was measured; of a simulation alone, its step.
+    /// The measured tasks; those of the simulated step if the file holds a simulation alone.
     const Timeline& timeline() const { return is_simulated() ? trace.simulated : trace.measured; }
     RunTasks tasks() const { return {run, check, steps, timeline(), peaks_of(trace.memory)}; }
 };

@@ -128,7 +128,7 @@ std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange
     return ranges.empty() ? std::vector{usual} : ranges;
 }
 
-/// Everything that is independent of the profile, so that wrong question are refused before it is read.
+/// What does not depend on the profile, so that a wrong question is refused before the profile is read.
 PlanRequest request_of(const PlanQuestion& question, std::int64_t batch, std::vector<std::string>& unused_prices) {
     PlanRequest request = question.request;
     if (!question.rank_by.empty()) {

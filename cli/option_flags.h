@@ -12,7 +12,7 @@
 namespace pipescope {
 /// Adds the options of a question to a command: parsing sets the question's fields.
 void add_options(CLI::App& command, const std::shared_ptr<OptionTable>& table);
-/// The same for the rows that add(table) makes. Returns the table.
+/// Adds the rows that add(table) makes to the command. Returns their table.
 template <class Add>
 std::shared_ptr<OptionTable> add_options(CLI::App& command, const Add& add) {
     auto table = std::make_shared<OptionTable>();

@@ -20,7 +20,7 @@
 
 namespace pipescope {
 namespace {
-/// Where what is planned lies.
+/// The model, or the file of the profile, that is planned for.
 ModelOrProfile plannedOf(const ClusterPlanInput& input) {
     if (!input.model.isEmpty()) {
         parse_language_model(input.model.toStdString());  // any other text would be the name of a profile's file

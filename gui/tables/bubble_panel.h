@@ -55,7 +55,7 @@ class BubblePanel : public QWidget {
 public:
     explicit BubblePanel(QWidget* parent = nullptr);
 
-    /// Of the measured step `step`. Null: nothing to show.
+    /// Shows the bubbles of the measured step `step`. Null shows none.
     void setAnalysis(const StepAnalysis* analysis, const TraceDocument* document, std::int32_t step);
     /// Marks the row of the selected bubble, if one is selected.
     void select(const std::optional<PartSelection>& part);

@@ -23,7 +23,7 @@ public:
 /// True if SQLite's extended result code says that it could not lock the file, or share its log with other processes,
 /// as on some network disks.
 bool is_locking_trouble(int extended_code);
-/// What a reader does about it: a rule and a remedy for the end of a message.
+/// The end of a message to a reader of the file: the rule and the remedy.
 inline constexpr std::string_view kCopyToLocalDisk =
     "; its disk cannot lock files, as some network disks cannot; copy the file to a local disk, and the file of its "
     "name with -wal at the end, if there is one";
