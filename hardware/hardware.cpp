@@ -288,6 +288,17 @@ const Link& link_between(const Hardware& hardware, LaneId a, LaneId b) {
     return hardware.link;
 }
 
+Hardware with_links(Hardware hardware, const std::function<Link(const Link&)>& change) {
+    hardware.link = change(hardware.link);
+    for (LinkTier& tier : hardware.nearer) {
+        tier.link = change(tier.link);
+    }
+    for (PairLink& pair : hardware.pairs) {
+        pair.link = pair.a == pair.b ? pair.link : change(pair.link);
+    }
+    return hardware;
+}
+
 std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes) {
     constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
     if (!hardware.memory_limit && hardware.memory_limits.empty()) {

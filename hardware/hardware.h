@@ -3,6 +3,7 @@
 #include "base/ids.h"
 #include "hardware/device_catalogue.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -142,6 +143,8 @@ bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes);
 bool runs_on_host(const Hardware& hardware, LaneId lane);
 double speed_of(const Hardware& hardware, LaneId lane);
 const Link& link_between(const Hardware& hardware, LaneId a, LaneId b);
+/// Changes `link`, and those of `nearer` and `pairs`: every link between lanes.
+Hardware with_links(Hardware hardware, const std::function<Link(const Link&)>& change);
 /// The link between the replicas of a lane.
 const Link& replica_link_of(const Hardware& hardware, LaneId lane);
 /// Limits of the first `lanes` lanes; empty if there is no limit.

@@ -228,8 +228,9 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     const bool is_first = j == 0;
     const bool is_last = j + 1 == partitions_;
     const Bytes m = m_;
-    const bool has_link = !options_.hardware.link.is_free();
-    const auto waits = [&](int lane, int other) { return has_link && !shares(lane, other); };
+    const auto waits = [&](int lane, int other) {
+        return !shares(lane, other) && !link_between(options_.hardware, LaneId{lane}, LaneId{other}).is_free();
+    };
 
     Bytes bytes = each.constant + skips_ + (is_first ? mini_batch_input_ : m * high.input);
     bytes += (options_.checkpoint == Checkpoint::never ? m : 1) * (high.graph + (high.output_kept ? high.output : 0));

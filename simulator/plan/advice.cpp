@@ -55,7 +55,7 @@ bool are_numbered_alike(const std::vector<std::string>& names) {
 
 /// Lanes that another one can join and any one can leave.
 bool lanes_are_alike(const Hardware& hardware) {
-    return all_alike(hardware.speeds) && all_alike(hardware.memory_limits) &&
+    return hardware.pairs.empty() && all_alike(hardware.speeds) && all_alike(hardware.memory_limits) &&
            (all_alike(hardware.devices) || are_numbered_alike(hardware.devices));
 }
 
@@ -102,9 +102,9 @@ int most_lanes_on_a_host(const Hardware& hardware, int lanes) {
 
 bool copies_take_links(const PipelineOptions& options, const Simulation& base) {
     const std::vector<SimulatedPartition>& partitions = base.partitions;
-    return !options.hardware.link.is_free() &&
-           std::ranges::adjacent_find(partitions, [&](const SimulatedPartition& a, const SimulatedPartition& b) {
-               return a.lane != b.lane && !share_device(options.hardware, a.lane, b.lane, num_lanes(options));
+    return std::ranges::adjacent_find(partitions, [&](const SimulatedPartition& a, const SimulatedPartition& b) {
+               return a.lane != b.lane && !share_device(options.hardware, a.lane, b.lane, num_lanes(options)) &&
+                      !link_between(options.hardware, a.lane, b.lane).is_free();
            }) != partitions.end();
 }
 
@@ -342,15 +342,24 @@ private:
             return;
         }
         PipelineOptions changed = options_;
-        Link& link = changed.hardware.link;
-        if (link.times.empty()) {  // no option scales a table of measured times
+        bool are_measured = false;  // no option scales a table of measured times
+        changed.hardware = with_links(options_.hardware, [&are_measured](Link link) {
+            are_measured = are_measured || !link.times.empty();
             link.bytes_per_second *= 2;
             link.latency_ns /= 2;
+            return link;
+        });
+        if (!are_measured) {
             try_options(MoveKind::links, "Links: twice as fast", changed, "needs faster links");
         }
-        link = Link{};
-        link.sharing = options_.hardware.link.sharing;
-        link.protocol = options_.hardware.link.protocol;
+        changed.hardware = with_links(options_.hardware, [](const Link& link) {
+            Link free;
+            free.sharing = link.sharing;
+            free.protocol = link.protocol;
+            free.sends = link.sends;
+            free.place = link.place;
+            return free;
+        });
         try_options(MoveKind::links, "Links: copies for free", changed,
                     "upper bound: no faster link can save more than this");
     }
@@ -451,9 +460,8 @@ private:
         move.kind = kind;
         move.title = title;
         move.note = std::move(note);
-        const Link& link = simulation.options.hardware.link;
-        move.hypothetical =
-            is_for_comparison_only(simulation.options.schedule) || (kind == MoveKind::links && link.is_free());
+        move.hypothetical = is_for_comparison_only(simulation.options.schedule) ||
+                            (kind == MoveKind::links && !copies_take_links(simulation.options, simulation));
         PipelineOptions asked = simulation.options;
         if (options_.schedule == Schedule::automatic && kind != MoveKind::schedule) {
             asked.schedule = Schedule::automatic;  // not the order found

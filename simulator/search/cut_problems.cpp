@@ -89,12 +89,12 @@ PartitionProblem CutProblems::whatever_waits() const {
 }
 
 bool CutProblems::cost_is_a_bound() const {
-    // Everything ignored here (shared links, recompute that waits, replicas) only makes a step longer. So do lanes that
-    // slow each other down, but then the best cut is often far above the bound, and a search by simulation finds it
-    // sooner.
+    // The closed form knows one link. Everything else ignored here (shared links, recompute that waits, replicas) only
+    // makes a step longer. So do lanes that slow each other down, but then the best cut is often far above the bound,
+    // and a search by simulation finds it sooner.
     const bool is_known_order = options_.schedule == Schedule::gpipe && options_.update == Update::synchronous &&
                                 options_.backward_order == BackwardOrder::last_first && options_.most_in_flight == 0;
-    return is_known_order && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
+    return is_known_order && copies_take_one_link() && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
 }
 
 bool CutProblems::lanes_share() const {
@@ -133,6 +133,14 @@ std::vector<std::int64_t> CutProblems::copies(const SizedProfile& sized) const {
 }
 std::int64_t CutProblems::copy_ns(Bytes bytes) const {
     return std::llround(options_.hardware.link.copy_ns(static_cast<double>(bytes)));
+}
+bool CutProblems::copies_take_one_link() const {
+    for (int j = 0; j + 1 < partitions_; ++j) {
+        if (!is_free(j) && link_between(options_.hardware, LaneId{j}, LaneId{j + 1}) != options_.hardware.link) {
+            return false;
+        }
+    }
+    return true;
 }
 bool CutProblems::is_free(int boundary) const {
     return share_device(options_.hardware, LaneId{boundary}, LaneId{boundary + 1}, partitions_);

@@ -59,6 +59,7 @@ private:
     PartitionProblem with_limits(PartitionProblem problem, std::vector<Bytes> limits) const;
     std::vector<std::int64_t> copies(const SizedProfile& sized) const;  ///< behind each layer but the last, in ns
     std::int64_t copy_ns(Bytes bytes) const;                            // between two devices
+    bool copies_take_one_link() const;                                  // Hardware::link, between any two partitions
     bool is_free(int boundary) const;                                   // between partitions `boundary` and the next
     std::int64_t loss_ns() const;
 

@@ -104,6 +104,28 @@ TEST(Advice, SaysWhichOptionsToChange) {
     EXPECT_EQ(titled(advice, "Schedule: zero-bubble-h1 instead of gpipe").note, "");
 }
 
+TEST(Advice, ChangesEveryLink) {
+    PipelineOptions options = pipeline_of({2, 2, 2, 2}, 8, 32);
+    options.hardware.link = {1e9, 0};
+    options.hardware.nearer = {{2, {1e8, 2000}}};
+    options.hardware.pairs = {{1, 2, {1e7, 4000}}};
+    const Advice advice = advise(profile_with_memory(8), options);
+    const Hardware& faster = titled(advice, "Links: twice as fast").simulation.options.hardware;
+    EXPECT_EQ(faster.link, (Link{2e9, 0}));
+    EXPECT_EQ(faster.nearer.front().link, (Link{2e8, 1000}));
+    EXPECT_EQ(faster.pairs.front().link, (Link{2e7, 2000}));
+    const Move& free = titled(advice, "Links: copies for free");
+    const Simulation without = simulate(profile_with_memory(8), pipeline_of({2, 2, 2, 2}, 8, 32));
+    EXPECT_EQ(free.simulation.step_time, without.step_time);
+    EXPECT_TRUE(free.hypothetical);
+    EXPECT_THAT(titles_of(advice), Not(Contains(HasSubstr("Lanes:")))) << "a further lane's links are unknown";
+
+    options.hardware.link = Link{};
+    options.hardware.nearer.clear();
+    EXPECT_THAT(titles_of(advise(profile_with_memory(8), options)), Contains("Links: copies for free"))
+        << "the link of one pair takes time";
+}
+
 TEST(Advice, GivesLanesThatShareTheirOwnDeviceOrCore) {
     PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
     options.hardware.devices = {"cuda:0", "cuda:0", "cpu", "cpu"};

@@ -389,6 +389,24 @@ TEST(FindBalance, IsTheBestOfAllCutsWhereLanesShareDevicesOrLinks) {
     }
 }
 
+TEST(FindBalance, BoundsTheStepByTheLinksThatLanesHave) {
+    SmallPipeline small(43);
+    for (int round = 0; round < 200; ++round) {
+        small.draw();
+        Hardware& hardware = small.options.hardware;
+        hardware.link = {1e7, 1000};
+        if (round % 2 == 0) {
+            hardware.pairs = {{0, 1, {1e9, 10}}};
+        } else {
+            hardware.nearer = {{2, {1e9, 10}}};
+        }
+        const FoundBalance found = small.found();
+        const std::int64_t best = small.best_step();
+        ASSERT_LE(found.lower_bound_ns, best) << "round " << round;
+        ASSERT_TRUE(!found.optimal || found.step_ns == best) << "round " << round;
+    }
+}
+
 TEST(FindBalance, ComesCloseToTheBestOfAllCutsWhereItHasNoBound) {
     SmallPipeline small(42);
     double excess = 0;
