@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipescope._cluster import plan_cluster, simulate_layout
 from pipescope._core import __version__
 from pipescope._installed import engine_package
+from pipescope._keywords import Hardware, Pipeline
 from pipescope._profile import Layer, Profile
 from pipescope._results import (
     ClusterCandidate,
@@ -75,12 +76,14 @@ __all__ = [
     "Comparison",
     "Error",
     "FoundBalance",
+    "Hardware",
     "Lane",
     "Layer",
     "Layout",
     "LayoutSimulation",
     "MeasuredRun",
     "MemorySamples",
+    "Pipeline",
     "Plan",
     "PlanCandidate",
     "Profile",

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 from pipescope import _core
-from pipescope._profile import AnySchedule, Profile, ask, asked_of, kept
+from pipescope._profile import Profile, ask, asked_of, kept
 from pipescope._results import ClusterCandidate, ClusterPlan, LayoutSimulation, LayoutStep, built
-from pipescope._schedule import check_one
+from pipescope._schedule import AnySchedule, check_one
 from pipescope._timeline import MemorySamples, Timeline
 from pipescope._values import Names, Numbers, Path, Quantity, encoded
 

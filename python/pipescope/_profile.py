@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Union
 from pipescope import _core
 from pipescope._keywords import LaneOptions, takes_lane_options
 from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
-from pipescope._schedule import Schedule, check_one, schedules_in
+from pipescope._schedule import AnySchedule, Schedule, check_one, schedules_in
 from pipescope._timeline import MemorySamples, Timeline
 from pipescope._values import Names, Numbers, Path, Quantity, encoded, python_messages, values_of
 from pipescope.errors import ProfileError, UsageError
@@ -23,9 +23,6 @@ from pipescope.errors import ProfileError, UsageError
 if TYPE_CHECKING:
     import pandas
     from typing_extensions import Unpack
-
-#: A schedule's name, the path of its CSV file, or a Schedule.
-AnySchedule = Union[str, Schedule, "os.PathLike[str]"]
 
 
 def _warn_of_few_samples(batch: object, chunks: object) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
+from pipescope._keywords import Hardware, Pipeline, given_to
 from pipescope._schedule import asked_schedule
 from pipescope._timeline import MemorySamples, Timeline
 
@@ -176,6 +177,16 @@ class SimulatedStep:
         if self.replicas > 1:
             options["replicas"] = self.replicas
         return options
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The part of `options` that says how the model was trained."""
+        return given_to(Pipeline, self.options)
+
+    @property
+    def hardware(self) -> Hardware:
+        """The part of `options` that says on what machine."""
+        return given_to(Hardware, self.options)
 
     def __repr__(self) -> str:
         bubble = self.bubble_fraction if self.bubble_mean is None else self.bubble_mean

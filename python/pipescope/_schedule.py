@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Union
 
 from pipescope import _core
 from pipescope._values import Path, encoded, python_messages, values_of
@@ -92,6 +92,10 @@ class Schedule:
 
     def __repr__(self) -> str:
         return f"Schedule({self.name!r}, lanes={self.lanes}, chunks={self.micro_batches}, partitions={self.partitions})"
+
+
+#: A schedule's name, the path of its CSV file, or a Schedule.
+AnySchedule = Union[str, Schedule, "os.PathLike[str]"]
 
 
 def schedules_in(schedule: Any) -> list[Any]:

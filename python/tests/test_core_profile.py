@@ -1,6 +1,7 @@
 """Profile: reading, writing, and the commands' answers."""
 
 import copy
+import dataclasses
 import inspect
 import json
 import math
@@ -198,6 +199,7 @@ def test_options_of_a_simulation_give_it_again(profile, tmp_path, seed):
     step = profile.simulate(**options)
     assert again(profile, step) == step
     assert again(profile, step).options == step.options
+    assert {**step.pipeline, **step.hardware} == {name: value for name, value in step.options.items() if value is not None}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -221,6 +223,31 @@ def test_options_of_planned_pipelines_give_them_again(profile, tmp_path, seed):
     assert len(plan.candidates) > 2
     for each in plan.candidates:
         assert figures(again(profile, each)) == figures(each), each
+
+
+def test_a_pipeline_and_its_hardware_are_values(profile):
+    pipeline = pipescope.Pipeline(balance=[4, 4], batch=16, chunks=8, schedule="1f1b")
+    hardware = pipescope.Hardware(link_bandwidth="1GB/s", memory_limit="1GiB")
+    step = profile.simulate(**pipeline, **hardware)
+    assert step == profile.simulate(balance=[4, 4], batch=16, chunks=8, schedule="1f1b", link_bandwidth="1GB/s", memory_limit="1GiB")
+    assert profile.balance(2, batch=16, chunks=8, **hardware).feasible
+    assert profile.plan(batch=16, partitions="1..2", chunks=[4, 8], **hardware).best is not None
+
+    slower = hardware.replace(link_bandwidth="1MB/s")
+    assert (slower.link_bandwidth, slower.memory_limit, hardware.link_bandwidth) == ("1MB/s", "1GiB", "1GB/s")
+    assert profile.simulate(**step.pipeline, **slower).step_ns > step.step_ns
+    assert repr(slower) == "Hardware(link_bandwidth='1MB/s', memory_limit='1GiB')"
+    assert pipeline == pipescope.Pipeline(balance=[4, 4], batch=16, chunks=8, schedule="1f1b") != pipeline.replace(chunks=4)
+    with pytest.raises(TypeError, match="bandwidth"):
+        hardware.replace(bandwidth=1)
+    with pytest.raises(AttributeError):
+        hardware.cores = 2
+
+
+def test_pipeline_and_hardware_hold_every_keyword_of_simulate():
+    keywords = set(inspect.signature(pipescope.Profile.simulate).parameters) - {"self", "trace", "schedule_output", "force"}
+    fields = [field.name for value in (pipescope.Pipeline, pipescope.Hardware) for field in dataclasses.fields(value)]
+    assert sorted(fields) == sorted(keywords)
 
 
 def test_refuses_several_schedules_where_one_is_simulated(profile):
