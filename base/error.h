@@ -9,17 +9,17 @@ namespace pipescope {
 /// How a surface writes the names of options in messages: link-bandwidth, --link-bandwidth or link_bandwidth.
 enum class OptionNames { plain, command_line, python };
 
-// Around an option's name in a message. No value that a person types has them.
+// Marks around an option's name in a message. No value that a person types contains them.
 inline constexpr char kOptionBegin = '\x0e';
 inline constexpr char kOptionEnd = '\x0f';
 
-/// The name of an option for the message of an Error, which each surface writes in its own way. "m,chunks=8" is an
+/// Marks the name of an option in the message of an Error; each surface writes it in its own way. "m,chunks=8" is an
 /// option with a short name and a value: chunks 8, -m 8 or chunks=8. "force=" is a flag: force, --force or force=True.
 inline std::string option_name(std::string_view name) {
     return kOptionBegin + std::string(name) + kOptionEnd;
 }
 
-/// "m,chunks=8" as the surface writes it.
+/// The option "m,chunks=8" as the surface writes it.
 inline std::string written_option(std::string_view option, OptionNames names) {
     const std::size_t equals = std::min(option.find('='), option.size());
     const bool is_flag = equals + 1 == option.size();
@@ -37,7 +37,7 @@ inline std::string written_option(std::string_view option, OptionNames names) {
     return name + (value.empty() ? "" : " " + value);
 }
 
-/// The message with its option_name()s as the surface writes them.
+/// The message with each option_name() as the surface writes it.
 inline std::string with_option_names(std::string_view message, OptionNames names) {
     std::string text;
     while (true) {
@@ -52,17 +52,17 @@ inline std::string with_option_names(std::string_view message, OptionNames names
 }
 
 /// Base class of all errors that PipeScope throws. A message names the value, the rule and the remedy, in lower case
-/// and without a full stop. what() has plain names of options. Exceptions of user layers are never wrapped.
+/// and without a full stop. what() names options without dashes. Exceptions of user layers are never wrapped.
 class Error : public std::runtime_error {
 public:
     explicit Error(const std::string& message)
         : std::runtime_error(with_option_names(message, OptionNames::plain)), marked_(message) {}
 
-    /// The message with the names of options as that surface writes them.
+    /// The message with option names as that surface writes them.
     std::string message(OptionNames names) const { return with_option_names(marked_.what(), names); }
 
 private:
-    std::runtime_error marked_;  ///< the message with its option_name()s; copies of it cannot fail
+    std::runtime_error marked_;  ///< the message with its option_name()s; a runtime_error, whose copies cannot fail
 };
 
 /// A wrong flag, option or argument: the request can never work.

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A strongly typed index. Ids of different kinds convert neither into each other nor from a plain integer.
+/// A strongly typed index. Ids of different kinds do not convert into each other or from a plain integer.
 template <class Tag>
 class Id {
 public:
@@ -49,7 +49,7 @@ struct Cell {
     friend constexpr auto operator<=>(const Cell&, const Cell&) = default;
 };
 
-/// The lane of a partition in a pipeline whose partitions are on these lanes. Empty: partition j is on lane j. Throws
+/// The lane of a partition; `placement` lists the lane of each partition. Empty: partition j is on lane j. Throws
 /// std::out_of_range if the placement has no such partition.
 inline LaneId lane_of(const std::vector<LaneId>& placement, PartitionId partition) {
     return placement.empty() ? LaneId{partition.value()} : placement.at(partition.index());
@@ -64,7 +64,7 @@ struct LayerRange {
     friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
 
-/// Sizes are signed 64-bit bytes: differences of sizes are common, and JSON and SQLite hold nothing wider.
+/// Sizes are signed 64-bit bytes: code often subtracts sizes, and JSON and SQLite hold nothing wider.
 using Bytes = std::int64_t;
 }  // namespace pipescope
 

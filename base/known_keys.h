@@ -7,8 +7,8 @@
 #include <vector>
 
 namespace pipescope {
-// A file that people write refuses keys that its format does not have: a mistyped one would silently leave its value at
-// the default. Files that only programs write, such as profiles, may get further keys within a version.
+// A file that people write refuses keys that its format does not have: a mistyped key would silently leave the default
+// in place. Files that only programs write, such as profiles, may get further keys within a version.
 
 /// What to write instead of an unknown key: "the nearest key is times", or "the keys here are format, times".
 std::string instead_of_key(std::string_view key, const std::vector<std::string>& known);
@@ -17,7 +17,7 @@ struct UnknownKey {
     std::string key;
     std::string instead;  ///< instead_of_key()
 };
-/// The first key of a JSON object that is none of `known`. Empty if there is none.
+/// The first key of a JSON object that is not among `known`. Empty if there is none.
 template <class Object>
 std::optional<UnknownKey> unknown_key_of(const Object& object, const std::vector<std::string>& known) {
     for (const auto& [key, value] : object.items()) {

@@ -3,8 +3,8 @@
 #include <string_view>
 
 namespace pipescope {
-/// The message of a library's exception without its own number in front: "[json.exception.parse_error.101] parse error
-/// at line 1, column 3" begins with "parse error".
+/// A library exception's message without the error number in front. "[json.exception.parse_error.101] parse error at
+/// line 1, column 3" becomes "parse error at line 1, column 3".
 inline std::string_view without_error_number(std::string_view what) {
     const std::size_t behind = what.find("] ");
     return what.starts_with('[') && behind != std::string_view::npos ? what.substr(behind + 2) : what;

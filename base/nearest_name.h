@@ -6,7 +6,7 @@
 #include <string_view>
 
 namespace pipescope {
-/// The known name with the fewest letters to insert, remove or replace, if these are at most a third of the mistyped
-/// name. Upper and lower case count as equal. If several are nearest, the first.
+/// The known name closest to the mistyped one, by letters to insert, remove or replace. Empty if these are more than a
+/// third of the mistyped name. Ignores case. If several are equally near, the first.
 std::optional<std::string> nearest_name(std::string_view mistyped, std::span<const std::string> known);
 }  // namespace pipescope

@@ -6,8 +6,8 @@
 #include <system_error>
 
 namespace pipescope {
-/// The number that is the whole text, as std::from_chars() reads it: without a leading space or plus sign. Empty if it
-/// is not one, or does not fit.
+/// Reads the whole text as a number, with the rules of std::from_chars(): no leading space or plus sign. Empty if it is
+/// not a number or does not fit.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
     Number number{};

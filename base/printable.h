@@ -8,8 +8,8 @@
 #include <string_view>
 
 namespace pipescope {
-/// The bytes of the UTF-8 character that the text begins with; 0 if it begins with none: a stray byte, a longer form
-/// than needed, half of a surrogate pair, or beyond U+10FFFF.
+/// The length of the UTF-8 character at the start of the text. 0 if there is no valid one: a stray byte, an overlong
+/// form, half of a surrogate pair, or a value beyond U+10FFFF.
 inline std::size_t utf8_length(std::string_view text) {
     const auto byte = [&](std::size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0U; };
     const unsigned first = byte(0);
@@ -30,8 +30,8 @@ inline std::size_t utf8_length(std::string_view text) {
     return is_wrong ? 0 : length;
 }
 
-/// Makes a text from a file safe for a message and a terminal: one line of UTF-8. Control characters, and bytes that
-/// are no UTF-8, stand as \x1b. C1 controls count, which a terminal takes as one byte or as two in UTF-8.
+/// Makes a text from a file safe for a message and a terminal: one line of UTF-8. Control characters and invalid bytes
+/// become \x1b and the like. So do C1 controls, which a terminal accepts as one byte or as two in UTF-8.
 inline std::string printable(std::string_view text) {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::string safe;
@@ -61,8 +61,7 @@ inline std::string shortest(double value) {
     return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-/// The elements in one text, with the separator between them: "a, b, c". `as_text` is a function of an element, or one
-/// of its members.
+/// The elements in one text, separated: "a, b, c". `as_text` is a function of an element, or a member of it.
 template <class Range, class Text>
 std::string joined_text(const Range& all, std::string_view separator, const Text& as_text) {
     std::string text;

@@ -8,8 +8,9 @@
 
 namespace pipescope {
 // Parsers of quantities as people write them: a number and a unit, with at most one blank between them. A plain number
-// is in ns, bytes or bytes per second, and must be 0 or at least 1000; a smaller one is taken for a forgotten unit.
-// Errors: UsageError with value, rule and remedy; `option` is the name of the value in it.
+// is in ns, bytes or bytes per second. It must be 0 or at least 1000: a smaller number is taken for a forgotten unit.
+//
+// Errors: UsageError with value, rule and remedy, which names the value `option`.
 
 /// Parses "1.5ms" as 1500000. Units: ns, us, ms, s.
 double parse_duration_ns(std::string_view text, std::string_view option);

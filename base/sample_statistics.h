@@ -18,8 +18,8 @@ Value median(std::vector<Value> values) {
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// The element in the middle by that value: the larger of the middle two of an even number. Reorders the elements, of
-/// which there must be one or more.
+/// The median element by that value; the larger of the middle two if the number is even. Reorders the elements.
+/// Precondition: there is at least one.
 template <class Each, class Value = std::identity>
 const Each& median_element(std::vector<Each>& all, Value value = {}) {
     const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
@@ -37,7 +37,7 @@ Value mean(const std::vector<Value>& values) {
     return sum / static_cast<std::int64_t>(values.size());
 }
 
-/// 0 for no values. Equal values have exactly their own mean.
+/// 0 for no values. The mean of equal values is exactly that value.
 inline double mean_of(std::span<const double> values) {
     if (values.empty()) {
         return 0;
@@ -49,7 +49,7 @@ inline double mean_of(std::span<const double> values) {
     return values.front() + above_first / static_cast<double>(values.size());
 }
 
-/// Of a sample, with n - 1; 0 for fewer than two values, and for equal ones.
+/// Standard deviation of a sample (n - 1). 0 for fewer than two values, and for equal values.
 inline double standard_deviation(std::span<const double> values) {
     if (values.size() < 2) {
         return 0;
@@ -62,8 +62,8 @@ inline double standard_deviation(std::span<const double> values) {
     return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-/// The value below which `share` of `count` sorted values lie, linear between neighbours. `at` gives the value at a
-/// place, as a double.
+/// The value below which `share` of `count` sorted values lie, linear between neighbours. `at(k)` is value k as a
+/// double.
 template <class At>
 double quantile(std::size_t count, double share, const At& at) {
     const double place = share * static_cast<double>(count - 1);

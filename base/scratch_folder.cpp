@@ -19,9 +19,9 @@ namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::time_t kYoungest = 60;  // seconds: a new folder is not locked at once
+constexpr std::time_t kYoungest = 60;  // seconds: a new folder gets its lock a moment later
 
-/// Opens and locks the folder. Returns -1 if its process lives, or if that cannot be told.
+/// Opens and locks the folder. Returns -1 if its process is alive, or if that is unknown.
 int lock_folder(const fs::path& folder) {
     const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0) {

@@ -6,12 +6,12 @@ namespace pipescope {
 /// The system's folder for temporary files. Throws Error if TMPDIR names something else.
 std::filesystem::path system_temporary_folder();
 
-/// A new temporary folder of this user, removed on destruction. A process that is killed leaves its own behind; whoever
-/// makes the next one there removes it. A lock on the folder tells whether its process lives, so folders of other hosts
-/// and containers are safe, too.
+/// A new temporary folder of this user, removed on destruction. If a process is killed, its folder stays until another
+/// process makes one in the same place. A lock tells whether the folder's process is alive, so the folders of other
+/// hosts and containers are safe too.
 class ScratchFolder {
 public:
-    /// Throws Error if it cannot be made.
+    /// Throws Error if the folder cannot be made.
     explicit ScratchFolder(const std::filesystem::path& parent = system_temporary_folder());
     ~ScratchFolder();
     ScratchFolder(const ScratchFolder&) = delete;

@@ -56,7 +56,7 @@ public:
             push_back(value);
         }
     }
-    /// Removes all from `place` on.
+    /// Removes the elements from `place` on.
     void truncate(const T* place) { size_ = static_cast<std::uint32_t>(place - begin()); }
 
     friend bool operator==(const SmallVector& a, const SmallVector& b) {

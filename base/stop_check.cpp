@@ -4,7 +4,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kRoundsPerLook = 16;  // at the clock, which costs ten times as much as a round
+constexpr int kRoundsPerLook = 16;  // between looks at the clock, which costs ten times as much as a round
 constexpr std::chrono::milliseconds kPause{20};
 
 thread_local StopCheck* running = nullptr;

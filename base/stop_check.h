@@ -5,16 +5,16 @@
 #include <functional>
 
 namespace pipescope {
-/// Thrown by a computation whose caller does not want its result any more. No Error: whoever tries something else after
-/// an Error lets it pass.
+/// Thrown by a computation whose caller no longer wants the result. Not an Error: code that catches an Error to try
+/// something else must let this pass.
 class ComputationStopped : public std::exception {
 public:
     const char* what() const noexcept override { return "the computation was stopped"; }
 };
 
-/// While it lives, long computations of its thread ask from time to time whether to go on. If `goes_on` returns false,
-/// they throw ComputationStopped. A computation that runs on further threads stops there at its next pause.
-/// Asks every 20 ms at most; a Ctrl-C of Python thus ends a search or the reading of a trace.
+/// While it lives, long computations of its thread ask at most every 20 ms whether to go on, so Python's Ctrl-C can end
+/// a search or the reading of a trace. If `goes_on` returns false, they throw ComputationStopped. A computation on
+/// several threads stops them at its next pause.
 class StopCheck {
 public:
     explicit StopCheck(std::function<bool()> goes_on);
@@ -32,6 +32,6 @@ private:
     std::chrono::steady_clock::time_point last_asked_;
 };
 
-/// Long loops call it in each round, which should take 0.1 us to 1 ms. Costs about 2 ns.
+/// Long loops call this in each round, which should take 0.1 us to 1 ms. Costs about 2 ns.
 void check_stop();
 }  // namespace pipescope

@@ -15,7 +15,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 16;
 
 class Descriptor {
 public:
-    /// Does not wait for a pipe's writer.
+    /// Does not wait for the writer of a pipe.
     explicit Descriptor(const std::filesystem::path& path)
         : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
     ~Descriptor() {
@@ -39,7 +39,7 @@ ssize_t read_piece(int file, std::string& text, std::size_t most) {
     ssize_t size = -1;
     do {
         pollfd ready{file, POLLIN, 0};
-        poll(&ready, 1, -1);  // a pipe that nobody has opened for writing yet would seem to be at its end
+        poll(&ready, 1, -1);  // a pipe without a writer would look like one at its end
         size = read(file, text.data() + before, most);
     } while (size < 0 && (errno == EINTR || errno == EAGAIN));
     text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));

@@ -8,13 +8,13 @@
 #include <string_view>
 
 namespace pipescope {
-/// A text that is to be read: what it should be, and the limits.
+/// What a text file should hold, and its limits.
 struct TextFile {
     enum class Kind {
         file_or_pipe,  ///< also `<(command)`; waits for the pipe's writer
-        file           ///< of a name that no user gave
+        file           ///< a name that no user gave
     };
-    static constexpr std::uint64_t kMostBytes = 100'000'000;  ///< as of the header of a safetensors file
+    static constexpr std::uint64_t kMostBytes = 100'000'000;  ///< the limit of a safetensors header
 
     std::string_view what;    ///< "a profile", for the message
     std::string_view remedy;  ///< "make one with 'pipescope profile'"
@@ -22,11 +22,11 @@ struct TextFile {
     std::uint64_t most_bytes = kMostBytes;
 };
 
-/// The whole text. Throws Error, which starts with the path, for a folder or a device, and for a file that cannot be
-/// read, is empty, has more bytes or one that is 0; reads no more than these.
+/// The whole text. Throws Error, which starts with the path, if the file is a folder or a device, cannot be read, is
+/// empty, has more than `most_bytes`, or contains a zero byte.
 std::string read_text_file(const std::filesystem::path& path, const TextFile& file);
 
-/// Likewise, with an error of another type.
+/// read_text_file() that throws a Failure instead.
 template <class Failure>
 std::string read_text_as(const std::filesystem::path& path, const TextFile& file) {
     try {

@@ -10,8 +10,8 @@
 #include <utility>
 
 namespace pipescope {
-/// Returns start(), which starts a thread for `purpose`, such as "the recording". Throws Error, which says what to do,
-/// if the system has no room for a thread.
+/// Returns start(), which starts a thread for `purpose`, such as "the recording". If the system has no room for a
+/// thread, throws an Error that says what to do.
 template <class Start>
 auto try_to_start(const std::string& purpose, const Start& start) {
     const auto refuse = [&](const std::string& why) {
@@ -30,8 +30,8 @@ auto try_to_start(const std::string& purpose, const Start& start) {
     }
 }
 
-/// Starts a thread that runs `work`. If that throws, such as std::bad_alloc, calls failed() there while the exception
-/// is handled: one that left a thread would end the process without a word about the cause. Throws as try_to_start().
+/// Starts a thread that runs `work`. If `work` throws, calls failed() on that thread while the exception is handled: an
+/// exception that left the thread would end the process without naming the cause. Throws as try_to_start().
 template <class Work, class Failed>
 std::jthread start_thread(const std::string& purpose, Work work, Failed failed) {
     return try_to_start(purpose, [&] {
@@ -45,7 +45,8 @@ std::jthread start_thread(const std::string& purpose, Work work, Failed failed) 
     });
 }
 
-/// Starts a thread likewise. The future has what `work` returns or throws, and its destructor waits for the thread.
+/// Starts a thread whose result is a future: it holds what `work` returns or throws. The future's destructor waits for
+/// the thread. Throws as try_to_start().
 template <class Work>
 auto start_work(const std::string& purpose, Work work) {
     return try_to_start(purpose, [&] { return std::async(std::launch::async, std::move(work)); });

@@ -9,8 +9,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Sorts plain values by their member `time`, an std::int64_t; equal times keep their order. A radix sort: a step of
-/// many lanes has hundreds of thousands.
+/// Sorts plain values by their member `time`, an std::int64_t; equal times keep their order. A radix sort, because a
+/// step of many lanes has hundreds of thousands of values.
 template <class Item>
 void sort_by_time(std::vector<Item>& items) {
     if (items.empty()) {

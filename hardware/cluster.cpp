@@ -143,7 +143,7 @@ NodeGroup group_of(const Json& object, const std::string& path, const std::vecto
     return group;
 }
 
-/// The link for one of several users of its bandwidth, each of whom gets `share` of it; above 1: that many links.
+/// The link for one user of a shared link, who gets `share` of its bandwidth. A share above 1 stands for several links.
 Link shared(Link link, double share) {
     link.bytes_per_second *= share;
     const double least = link.times.empty() ? 0 : link.times.front().ns;
@@ -155,7 +155,7 @@ Link shared(Link link, double share) {
     return link;
 }
 
-/// The larger of the times of two links for each size of a message.
+/// A link that takes, for each message size, the longer of the two links' times.
 Link slower_for_each_size(const Link& one, const Link& other) {
     std::set<Bytes> sizes{0};
     for (const Link* link : {&one, &other}) {
@@ -176,8 +176,8 @@ Link slower_for_each_size(const Link& one, const Link& other) {
     return link;
 }
 
-/// The mean hop of a ring of which that many hops leave a node. Hops run at the same time, so the lowest bandwidth
-/// counts, and the mean latency; with measured times, the slower link for each size.
+/// The mean hop of a ring in which `leaving` hops leave a node. Hops run at the same time, so the lowest bandwidth and
+/// the mean latency count. With measured times, the slower link for each size counts.
 Link hop_of_ring(const Link& inside, const Link& between, int leaving, int ranks) {
     if (!inside.times.empty() || !between.times.empty()) {
         return slower_for_each_size(inside, between);
@@ -249,7 +249,7 @@ Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& cata
 }
 
 namespace {
-/// The text of the file, or of the named cluster if there is no such file.
+/// The text of the file, or of the built-in cluster with that name if there is no such file.
 std::string text_of_cluster(const std::filesystem::path& path) {
     std::error_code fault;
     if (std::filesystem::status(path, fault).type() != std::filesystem::file_type::not_found) {
@@ -262,7 +262,7 @@ std::string text_of_cluster(const std::filesystem::path& path) {
         }
         names.emplace_back(known.name);
     }
-    const bool is_json = path.extension() == ".json";  // as the files of the built-in ones end
+    const bool is_json = path.extension() == ".json";  // the extension of the built-in clusters' files
     const std::optional<std::string> nearest = nearest_name(is_json ? path.stem().string() : path.string(), names);
     throw UsageError("there is no cluster file " + path.string() +
                      "; name a file (docs/cluster-format.md), or one of the built-in clusters: " +
@@ -296,14 +296,14 @@ std::int64_t devices_of(const RankGroup& group) {
     return std::max(group.devices, static_cast<std::int64_t>(group.ranks - 1) * group.stride + 1);
 }
 
-/// True if some group lies in two boxes, such as nodes of that many devices, that are filled one after the other.
+/// True if some group lies in more than one box. Boxes, such as nodes, hold `box` devices and are filled in order.
 bool straddles(const RankGroup& group, std::int64_t box) {
     return devices_of(group) > box && box % block_of(group) != 0;
 }
 
-/// Calls with the place in its first box of each group's first device.
+/// Calls call(place) for the first device of each group, with its place in its box.
 void for_each_first(const RankGroup& group, std::int64_t box, const auto& call) {
-    // Blocks begin at this many places of a box. The groups of a block begin at the next `stride` devices.
+    // Blocks begin at `places` positions in a box. The groups of a block begin at its first `stride` devices.
     const std::int64_t block = block_of(group);
     const std::int64_t places =
         std::min(std::max<std::int64_t>(1, devices_of(group) / block), box / std::gcd(block, box));
@@ -316,7 +316,7 @@ void for_each_first(const RankGroup& group, std::int64_t box, const auto& call) 
     }
 }
 
-/// The fewest ranks that a group has in a box it lies in.
+/// The smallest number of ranks that a group has in any box that it touches.
 int fewest_in(const RankGroup& group, std::int64_t box) {
     const std::int64_t ranks = group.ranks;
     const std::int64_t stride = group.stride;
@@ -338,7 +338,8 @@ int fewest_in(const RankGroup& group, std::int64_t box) {
     return static_cast<int>(fewest);
 }
 
-/// The most boxes in which a group lies. Precondition: it straddles boxes, with several ranks in one of them.
+/// The largest number of boxes that a group touches. Precondition: the group straddles boxes and has several ranks in
+/// one of them.
 int most_boxes(const RankGroup& group, std::int64_t box) {
     std::int64_t most = 1;
     for_each_first(group, box, [&](std::int64_t first) {
@@ -347,7 +348,7 @@ int most_boxes(const RankGroup& group, std::int64_t box) {
     return static_cast<int>(most);
 }
 
-/// Devices of a rack; none if the cluster has no racks.
+/// Devices per rack; empty if the cluster has no racks.
 std::optional<std::int64_t> rack_devices(const Cluster& cluster, const NodeGroup& group) {
     return cluster.racks ? std::optional(static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node)
                          : std::nullopt;
@@ -385,7 +386,7 @@ double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, const RankG
 
 double node_dispatch_ns(const Cluster& cluster, const NodeGroup& group, const RankGroup& ranks, double bytes,
                         double experts, double top_k) {
-    // Chance that some of a token's experts are on that many devices.
+    // Chance that some of a token's experts are on a given set of `devices` devices.
     const auto reached = [&](int devices) {
         const double here = experts * devices / ranks.ranks;
         double none = 1;
@@ -404,7 +405,7 @@ double node_dispatch_ns(const Cluster& cluster, const NodeGroup& group, const Ra
     const double outside =
         (in_rack > in_node ? over(node_link(cluster, group), nodes(in_rack - in_node) * reached(in_node)) : 0) +
         (ranks.ranks > in_rack ? over(rack_link(cluster, group), nodes(ranks.ranks - in_rack) * reached(in_node)) : 0);
-    const double others = static_cast<double>(in_node - 1) / in_node;  // of a node's devices
+    const double others = static_cast<double>(in_node - 1) / in_node;  // share of a node's devices
     return std::max(over(group.link, others * ranks.ranks * reached(1)), outside);
 }
 

@@ -94,11 +94,11 @@ DeviceType device_of(const Json& object, const std::string& path) {
                            "do not cover; add it to the device catalogue");
     }
     const double memory_bytes = rate(object, path, "memory_bytes");
-    if (memory_bytes < 1) {  // less would round to none, which no layout fits into
+    if (memory_bytes < 1) {  // less would round to 0 bytes, and no layout would fit
         refuse(path + ".memory_bytes", shortest(memory_bytes), "it must be 1 byte or more");
     }
     device.memory_bytes = std::llround(std::min(memory_bytes, 9e15));
-    constexpr double kUsualHeadroom = 0.05;  // of the memory; docs/device-catalogue.md says why
+    constexpr double kUsualHeadroom = 0.05;  // share of the memory; docs/device-catalogue.md says why
     const double headroom =
         number(object, path, "headroom_bytes", false, kUsualHeadroom * static_cast<double>(device.memory_bytes));
     if (headroom >= static_cast<double>(device.memory_bytes)) {
@@ -209,14 +209,14 @@ double peak_rate(const DeviceType& device, const std::string& dtype) {
 DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k, double batch) {
     const auto element = static_cast<double>(dtype_bytes(dtype));
     DeviceWork work{2 * m * n * k * batch, (m * k + k * n + m * n) * element * batch, 1};
-    // Large tiles reuse what they load most. Shares of the rate of a large tile: our assumption, as the efficiencies
-    // are.
+    // Large tiles reuse more of what they load. The shares of a large tile's rate are our assumption, as the
+    // efficiencies are.
     struct Tile {
         double rows = 0, columns = 0, share = 0;
     };
     constexpr std::array kTiles = {Tile{256, 128, 1},   Tile{128, 256, 1},  Tile{128, 128, 0.95}, Tile{256, 64, 0.85},
                                    Tile{64, 256, 0.85}, Tile{128, 64, 0.8}, Tile{64, 128, 0.8},   Tile{64, 64, 0.65}};
-    constexpr double kFill = 64;  // multiply-adds along k that fill and drain a tile's pipeline
+    constexpr double kFill = 64;  // multiply-adds along k to fill and drain a tile's pipeline
     constexpr int kMostParts = 4;
     constexpr double kPartialSum = 4;  // bytes
     const double units = std::max(1, device.multiprocessors);
@@ -264,8 +264,8 @@ Operators forward_operators(const Profile& profile, std::size_t layer, std::size
 }
 
 /// Backward moves input, output and their gradients, saved tensors and parameters, and reads and writes parameter
-/// gradients. It needs twice the flops of forward, for the gradients of input and parameters; once in layer 0 and in
-/// layers without trainable parameters, which need only one of them.
+/// gradients. It needs twice the flops of forward: once for the input's gradient, once for the parameters'. Layer 0 and
+/// layers without trainable parameters need only one of them.
 Operators backward_operators(const Profile& profile, std::size_t layer, std::size_t k) {
     const LayerProfile& each = profile.layers[layer];
     if (!each.backward_operators.empty()) {
@@ -277,7 +277,7 @@ Operators backward_operators(const Profile& profile, std::size_t layer, std::siz
     return {{(wants_one ? 1 : 2) * at(each.flops, k), moved, wants_one ? 1.0 : 2.0}};
 }
 
-/// The loss passes over the output a few times.
+/// The loss reads or writes the output a few times.
 Operators loss_operators(const Profile& profile, std::size_t k) {
     return profile.loss_operators.empty() ? Operators{{0, 4 * at(profile.layers.back().output_bytes, k), 3}}
                                           : profile.loss_operators[k];

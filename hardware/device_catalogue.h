@@ -9,14 +9,15 @@
 #include <vector>
 
 namespace pipescope {
-/// A type of device to rent, with its published figures. Rates are dense peaks. A program reaches the peak times an
-/// efficiency. The efficiencies are assumed, not published: 0.5 to 0.6 of the compute peak and 0.75 to 0.8 of the
-/// bandwidths, as in other roofline estimates (torch's RuntimeEstimator: 75 % of the compute peak).
+/// A type of device to rent, with its published figures. Rates are dense peaks; a program reaches the peak times an
+/// efficiency.
+/// The efficiencies are assumed, not published: 0.5 to 0.6 of the compute peak and 0.75 to 0.8 of the bandwidths, as in
+/// other roofline estimates (torch's RuntimeEstimator: 75 % of the compute peak).
 struct DeviceType {
     std::string name;                                ///< such as A100
     std::map<std::string, double> flops_per_second;  ///< by dtype; always has float32, without TF32
     Bytes memory_bytes = 0;                          ///< as the driver reports it
-    Bytes headroom_bytes = 0;  ///< of it, for what is no tensor: context, collectives' buffers, allocator
+    Bytes headroom_bytes = 0;  ///< part of it that tensors cannot use: context, collectives' buffers, allocator
     double memory_bytes_per_second = 0;
     double link_bytes_per_second = 0;  ///< between two devices of one host, per direction
     double link_latency_ns = 0;
@@ -24,12 +25,12 @@ struct DeviceType {
     double compute_efficiency = 1;  ///< greater than 0, at most 1
     double memory_efficiency = 1;
     double link_efficiency = 1;
-    double matmul_efficiency = 1;  ///< of a large matrix product whose tiles fill the device
-    int multiprocessors = 0;       ///< which run a product's tiles in turns; 0: unknown, no turn is partly filled
+    double matmul_efficiency = 1;  ///< for a large matrix product whose tiles fill the device
+    int multiprocessors = 0;       ///< these run a product's tiles in turns; 0: unknown, every turn counts as full
     double price_per_hour = 0;     ///< in any currency; 0: unknown
     std::string source;            ///< where the figures come from
 
-    /// The memory that tensors may take.
+    /// The memory available to tensors.
     Bytes tensor_bytes() const { return memory_bytes - headroom_bytes; }
     friend bool operator==(const DeviceType&, const DeviceType&) = default;
 };
@@ -40,7 +41,7 @@ std::vector<DeviceType> device_catalogue();
 /// the first fault.
 std::vector<DeviceType> parse_device_catalogue(std::string_view json);
 std::vector<DeviceType> load_device_catalogue(const std::filesystem::path& path);
-/// Gives the type that headroom. Throws UsageError if it leaves tensors no memory.
+/// Sets the type's headroom. Throws UsageError if it leaves no memory for tensors.
 void set_headroom(DeviceType& device, Bytes headroom);
 /// Finds a device by name, ignoring case. Throws UsageError that lists the names.
 const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::string_view name);
@@ -48,14 +49,14 @@ const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::str
 /// Peak operations per second in that dtype. Throws UsageError that lists the dtypes of the device.
 double peak_rate(const DeviceType& device, const std::string& dtype);
 
-/// Work of `batch` products of an m x k with a k x n matrix, elements of that many bytes. A product is cut into tiles;
-/// the multiprocessors run as many at once as there are, so the last turn may be partly filled. Its flops are those of
-/// a product that takes as long at compute_efficiency, so that estimated_ns() applies. Takes the fastest of the usual
-/// tile sizes and cuts along k.
+/// Work of `batch` products of an m x k with a k x n matrix. A product is cut into tiles, of which each multiprocessor
+/// runs one at a time, so the last turn may be partly filled. Takes the fastest of the usual tile sizes and cuts along
+/// k.
+/// The flops are scaled to a product that takes as long at compute_efficiency, so that estimated_ns() applies.
 DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k,
                        double batch = 1);
 
-/// Roofline estimate of the time in ns: the slower of computing and moving, each at its peak times its efficiency, but
+/// Roofline estimate of the time in ns: the longer of computing and moving, each at its peak times its efficiency, and
 /// at least the launches:
 ///
 ///     max(kernels launch_ns, flops / (peak compute_efficiency), bytes_moved / (bandwidth memory_efficiency))
@@ -63,16 +64,15 @@ DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, doubl
 /// Errors of 10 to 40 % per layer are common: the estimate ignores caches, other convolution algorithms and partly
 /// filled devices. Throws UsageError for a dtype without a rate on the device.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work);
-/// Like the above, summed over the operators.
+/// Sum of estimated_ns() over the operators.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const Operators& work);
 
-/// Returns the profile with its times estimated for another device, and marks them as estimated. Uses the operators of
-/// the layers and the loss.
+/// Returns the profile with times estimated for another device from the operators of the layers and the loss, and marks
+/// the times as estimated. Bytes do not change.
 /// Without operators, a layer counts as one kernel forward and two backward, with its `flops` and bytes
-/// (docs/device-catalogue.md). Bytes do not change. Throws UsageError if the device has no rate for the profile's
-/// dtype.
+/// (docs/device-catalogue.md). Throws UsageError if the device has no rate for the profile's dtype.
 Profile with_estimated_times(const Profile& profile, const DeviceType& device);
-/// Like with_estimated_times(), for a profile from the user. Throws ProfileError if no layer has flops, as in a profile
-/// written by hand or measured on emulated layers.
+/// with_estimated_times() for a profile from the user. Throws ProfileError if no layer has flops, as in a profile that
+/// was written by hand or measured on emulated layers.
 Profile retimed(const Profile& profile, const DeviceType& device);
 }  // namespace pipescope

@@ -107,7 +107,7 @@ const Link* pair_link(const Hardware& hardware, LaneId a, LaneId b) {
     return nullptr;
 }
 
-/// Calls each(values) for every list by lane.
+/// Calls each(values) for every per-lane list.
 template <class Given, class Each>
 void for_each_list(Given& hardware, Each each) {
     each("devices", hardware.devices);
@@ -177,7 +177,7 @@ Sends parse_sends(std::string_view name) {
 
 void check_link(const Link& link) {
     check_link_value("the link bandwidth", link.bytes_per_second);
-    constexpr double kSlowest = 1;  // so that no time exceeds what a double holds
+    constexpr double kSlowest = 1;  // keeps every time within a double
     if (link.bytes_per_second > 0 && link.bytes_per_second < kSlowest) {
         throw UsageError("the link bandwidth is " + shortest(link.bytes_per_second) +
                          " bytes a second; a link moves at least 1; correct it, or use 0 for a free link");

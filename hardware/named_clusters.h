@@ -5,10 +5,10 @@
 
 namespace pipescope {
 
-/// A cluster that every program knows without a file.
+/// A cluster built into every program.
 struct NamedCluster {
     std::string_view name;
-    std::string_view json;  ///< as a cluster file
+    std::string_view json;  ///< the text of a cluster file
 };
 
 /// The clusters of examples/clusters/, in the order of their names.
