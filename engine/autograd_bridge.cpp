@@ -5,7 +5,7 @@
 #include "engine/first_failure.h"
 #include "engine/gradients/parameter_hooks.h"
 #include "engine/lanes/process_end.h"
-#include "engine/step_run.h"
+#include "engine/step/step_run.h"
 #include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
 

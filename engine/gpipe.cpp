@@ -10,9 +10,9 @@
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
 #include "engine/skippable.h"
-#include "engine/staggered_run.h"
 #include "engine/state_archive.h"
-#include "engine/step_run.h"
+#include "engine/step/staggered_run.h"
+#include "engine/step/step_run.h"
 #include "schedule/micro_batches.h"
 
 #include <ATen/core/grad_mode.h>

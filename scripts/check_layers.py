@@ -12,8 +12,8 @@ SIMULATOR = ["simulator", "simulator/clock", "simulator/memory", "simulator/sear
 TRACE = ["trace", "trace/store", "trace/foreign", "trace/merge"]
 BELOW_SIMULATOR = ["base", "schedule", "profiler/profile", "hardware", "balance"]
 CORE = [*BELOW_SIMULATOR, *SIMULATOR, *TRACE, "analysis", "cluster"]
-ENGINE_FOLDERS = ["engine/cores", "engine/lanes", "engine/device", "engine/skips", "engine/gradients",
-                  "engine/autograd_driver", "engine/processes"]
+STEP_FOLDERS = ["engine/cores", "engine/lanes", "engine/device", "engine/skips", "engine/gradients", "engine/processes"]
+ENGINE_FOLDERS = [*STEP_FOLDERS, "engine/step", "engine/autograd_driver"]
 # Folder: the project folders it may include, besides itself.
 FOLDERS = {
     "base": [],
@@ -36,7 +36,8 @@ FOLDERS = {
     "answers": CORE,
     "profiler/recorder": ["base", "schedule", "trace/store"],
     "save": ["base"],
-    # The folders of the engine. What is directly in engine/ is its public interface and the step, which uses them all.
+    # The folders of the engine. What is directly in engine/ is its public interface, which uses them all, and what they
+    # share: the pipeline, its partitions, layers and errors.
     "engine/cores": ["base", "schedule"],
     "engine/lanes": ["base", "schedule", "engine", "engine/cores"],
     "engine/device": ["base", "schedule", "engine"],
@@ -44,6 +45,7 @@ FOLDERS = {
     "engine/gradients": ["base", "schedule", "engine"],
     "engine/autograd_driver": ["base", "schedule", "engine", "engine/lanes", "engine/device", "engine/gradients"],
     "engine/processes": ["base", "schedule", "engine", "engine/lanes", "engine/device"],
+    "engine/step": ["base", "schedule", "engine", *STEP_FOLDERS],
     "engine": ["base", "schedule", "save"] + ENGINE_FOLDERS,
     "models": ["base", "schedule", "profiler/profile", "engine", "engine/gradients"],
     "profiler/memory": ["base", "schedule", "profiler/profile", "engine", "models", "profiler/recorder"],

@@ -2,7 +2,7 @@
 
 #include "engine/engine_options.h"
 #include "engine/pipeline.h"
-#include "engine/step_run.h"
+#include "engine/step/step_run.h"
 
 #include <memory>
 

@@ -1,4 +1,4 @@
-#include "engine/staggered_run.h"
+#include "engine/step/staggered_run.h"
 
 #include "engine/gradients/gradient_needs.h"
 #include "engine/lanes/process_end.h"

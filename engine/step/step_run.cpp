@@ -13,7 +13,7 @@
 // If a copy's two ends are in different processes, the sending process has a slot of its own for the receiving task.
 // The copy sends the tensors in it, and the receiving process puts them into its slot.
 
-#include "engine/step_run.h"
+#include "engine/step/step_run.h"
 
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
