@@ -348,8 +348,7 @@ std::shared_ptr<const TaskGraph> GPipe::task_graph(std::int64_t batch) const {
 }
 
 int GPipe::replica() const {
-    const LaneChannels* const channels = impl().pipeline->channels();
-    return channels != nullptr ? channels->ranks().replica : 0;
+    return impl().pipeline->replica();
 }
 const Balance& GPipe::balance() const {
     return impl().pipeline->balance();

@@ -52,6 +52,8 @@ public:
     /// Null if all lanes are in this process.
     LaneChannels* channels() const noexcept { return channels_.get(); }
     bool is_here(LaneId lane) const { return !channels_ || channels_->is_here(lane); }
+    /// Number of the pipeline that this process is part of; 0 without replicas.
+    int replica() const { return channels_ ? channels_->ranks().replica : 0; }
     /// True if partition 0, or the last one, is in this process.
     bool is_first_here() const { return is_here(lane_of(partitions_.front().id())); }
     bool is_last_here() const { return is_here(lane_of(partitions_.back().id())); }

@@ -126,7 +126,7 @@ void StepLoss::weigh(Pipeline& pipeline, const std::vector<Tensors>& targets) {
         }
     }
     double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-    if (pipeline.channels() != nullptr && pipeline.options().replicas > 1) {
+    if (pipeline.options().replicas > 1) {
         Tensors total = {at::scalar_tensor(all, at::kDouble)};
         pipeline.channels()->reduce(std::nullopt, total, total);
         all = total[0].item<double>();

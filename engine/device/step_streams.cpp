@@ -12,12 +12,24 @@ bool is_unshared(const at::Tensor& tensor) {
 }
 }  // namespace
 
+std::unique_ptr<StepDevices> step_devices(PipelineDevices& devices, const TaskGraph& graph, bool trains) {
+    if (devices.on_host()) {
+        return std::make_unique<StepDevices>();
+    }
+    return std::make_unique<StepStreams>(devices, graph, trains);
+}
+
 StepStreams::StepStreams(PipelineDevices& devices, const TaskGraph& graph, bool trains)
     : devices_(devices),
       graph_(graph),
       trains_(trains),
       results_(graph.tasks().size()),
       entered_(static_cast<std::size_t>(graph.shape().num_micro_batches)) {}
+
+void StepStreams::end() {
+    devices_.end();
+    input_read_.synchronize();
+}
 
 void StepStreams::enter(MicroBatchId micro_batch, LaneId lane, Tensors& inputs) {
     for (at::Tensor& input : inputs) {

@@ -1,10 +1,7 @@
 #pragma once
 
-#include "engine/device/pipeline_devices.h"
-#include "schedule/task_graph.h"
+#include "engine/device/step_devices.h"
 
-#include <functional>
-#include <span>
 #include <vector>
 
 namespace pipescope {
@@ -15,31 +12,24 @@ namespace pipescope {
 /// streams of their link, in parallel with both lanes' computation.
 /// A received tensor stays referenced until its last reader has passed on the device: the backward, or the forward if
 /// nothing else holds the tensor or no backward follows.
-/// Used only if a lane is on an accelerator. Threading: each method on the lane of its task; the TaskGraph's order
-/// keeps the lanes apart.
-class StepStreams {
+/// Used if a lane is on an accelerator. Threading: the TaskGraph's order keeps the lanes apart.
+class StepStreams final : public StepDevices {
 public:
-    /// Borrows devices and graph. `trains`: a backward may follow.
+    /// As for step_devices().
     StepStreams(PipelineDevices& devices, const TaskGraph& graph, bool trains);
 
-    /// Copies a micro-batch's input to the first lane, in place, when that lane is about to compute on it. The host
-    /// runs ahead of the device, so the copy overlaps the previous micro-batch.
-    void enter(MicroBatchId micro_batch, LaneId lane, Tensors& inputs);
-    /// Before and after the lane launches the task.
-    void before(TaskIndex task);
-    void after(TaskIndex task);
-    /// Sends the tensors that the copy moves and puts the arriving ones in their place.
-    void run_copy(TaskIndex copy, std::span<at::Tensor> moved);
+    void begin(const Tensors& inputs) override { devices_.begin(inputs); }
+    /// Also blocks until the caller's input in host memory has been read, so that the caller may overwrite it.
+    void end() override;
+    void abandon() override { devices_.abandon(); }
 
-    /// For a copy to another process: calls `pack` with the link to the host, within its run(), or without one if the
-    /// sender is there. The host may read what was packed once the returned event has passed; with a PeerDevice at
-    /// once, since nothing was copied there.
-    StreamEvent send(TaskIndex copy, Tensors sent, const std::function<void(const LaneLink*)>& pack);
-    /// For a copy from another process, on the thread that received it: calls `unpack` with the link from the host,
-    /// within its run(), or without one if the receiver is there. Returns the tensors for its lane.
-    Tensors receive(TaskIndex copy, const std::function<Tensors(const LaneLink*)>& unpack);
-    /// Blocks until the caller's input in host memory has been read, so that the caller may overwrite it.
-    void wait_for_input() const { input_read_.synchronize(); }
+    /// The host runs ahead of the device, so the copy overlaps the previous micro-batch.
+    void enter(MicroBatchId micro_batch, LaneId lane, Tensors& inputs) override;
+    void before(TaskIndex task) override;
+    void after(TaskIndex task) override;
+    void run_copy(TaskIndex copy, std::span<at::Tensor> moved) override;
+    StreamEvent send(TaskIndex copy, Tensors sent, const std::function<void(const LaneLink*)>& pack) override;
+    Tensors receive(TaskIndex copy, const std::function<Tensors(const LaneLink*)>& unpack) override;
 
 private:
     /// A task's results for others.

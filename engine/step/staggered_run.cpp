@@ -1,6 +1,7 @@
 #include "engine/step/staggered_run.h"
 
 #include "engine/gradients/gradient_needs.h"
+#include "engine/gradients/parameter_hooks.h"
 #include "engine/lanes/process_end.h"
 #include "engine/shared_memory.h"
 
@@ -84,14 +85,15 @@ void StaggeredRun::run_steps() {
                 break;
             }
             last_ = std::exchange(running_, std::move(ahead_));
-            const at::Tensor loss = last_->end_step();
+            last_->end(StepHalves::both);
+            const at::Tensor loss = last_->loss_for_caller();
             if (training_.done) {
                 training_.done(loss);
             }
         }
     }
     if (running_ != nullptr) {
-        running_->end_step();  // throws
+        running_->end(StepHalves::both);  // throws
     }
 }
 
@@ -108,8 +110,27 @@ std::unique_ptr<StepRun> StaggeredRun::begin(Lanes::Jobs& jobs, StepRun* before)
     }
     const AtWork at_work;
     auto run = std::make_unique<StepRun>(pipeline_, batch->input, RunFor::training);
-    run->begin_step(batch->target, training_.loss);
-    jobs.post([this, run = run.get(), before](LaneId lane) { run->run_step(lane, before, training_.update); });
+    const LaneId lane_of_loss = pipeline_->lane_of(pipeline_->partitions().back().id());
+    run->set_loss(batch->target, training_.loss,
+                  pipeline_->trained_parameters([=](LaneId lane) { return lane != lane_of_loss; }));
+    jobs.post(
+        [this, run = run.get(), before](LaneId lane) { run->on_lane(lane, [&] { run_lane(lane, *run, before); }); });
     return run;
+}
+
+/// A lane's part of a step: its tasks, then its update. `before`: the previous step, or null.
+void StaggeredRun::run_lane(LaneId lane, StepRun& step, StepRun* before) {
+    if (before != nullptr) {
+        step.follow(*before, lane);
+    }
+    const std::vector<at::Tensor> parameters =
+        pipeline_->trained_parameters([lane](LaneId each) { return each == lane; });
+    SummedForHooks summed(parameters);
+    if (step.run_tasks(lane, StepHalves::both) && !step.stopped()) {
+        step.run_update(lane, [&] {
+            add_to_gradients(parameters, summed.take());
+            training_.update(lane);
+        });
+    }
 }
 }  // namespace pipescope

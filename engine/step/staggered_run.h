@@ -24,6 +24,7 @@ public:
 private:
     void run_steps();
     std::unique_ptr<StepRun> begin(Lanes::Jobs& jobs, StepRun* before);
+    void run_lane(LaneId lane, StepRun& step, StepRun* before);
 
     const std::shared_ptr<Pipeline> pipeline_;
     const StaggeredTraining& training_;
