@@ -15,4 +15,10 @@ class LayerError : public EngineError {
 public:
     using EngineError::EngineError;
 };
+
+/// The processes could not form a group, or the group has failed. Every process gets the same first cause.
+class ProcessError : public EngineError {
+public:
+    using EngineError::EngineError;
+};
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "engine/engine_error.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/partition.h"
+#include "engine/tensor_state.h"
 #include "engine/torch_internals.h"
 
 #include <ATen/core/grad_mode.h>
@@ -47,14 +48,6 @@ const void* end_of(const at::Tensor& tensor) {
     return static_cast<const char*>(tensor.const_data_ptr()) + bytes;
 }
 }  // namespace
-
-std::uint32_t version_of(const at::Tensor& tensor) {
-    return tensor.defined() && !tensor.is_inference() ? static_cast<std::uint32_t>(tensor._version()) : 0;
-}
-
-bool is_held_elsewhere(const at::Tensor& tensor) {
-    return tensor.defined() && (tensor.use_count() > 1 || (tensor.has_storage() && tensor.storage().use_count() > 1));
-}
 
 RecomputeInputs::RecomputeInputs(Tensors inputs, bool trains) : inputs_(std::move(inputs)), trains_(trains) {
     for (const at::Tensor& input : inputs_) {

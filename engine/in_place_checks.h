@@ -18,12 +18,6 @@
 namespace pipescope {
 class Partition;
 
-/// Number of in-place changes of a tensor; 0 if torch does not count them.
-std::uint32_t version_of(const at::Tensor& tensor);
-
-/// True if something besides this handle refers to the tensor, or to its memory.
-bool is_held_elsewhere(const at::Tensor& tensor);
-
 /// The inputs from which a checkpointed micro-batch is recomputed. The memory is the caller's, or a layer's.
 class RecomputeInputs {
 public:

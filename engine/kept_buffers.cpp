@@ -2,8 +2,8 @@
 
 #include "engine/engine_error.h"
 #include "engine/gradients/leaf_gradients.h"
-#include "engine/in_place_checks.h"
 #include "engine/running_statistics.h"
+#include "engine/tensor_state.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>

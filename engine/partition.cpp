@@ -4,9 +4,9 @@
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/leaf_gradients.h"
-#include "engine/in_place_checks.h"
 #include "engine/random.h"
 #include "engine/skips/skip_slots.h"
+#include "engine/tensor_state.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>

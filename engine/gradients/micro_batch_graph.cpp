@@ -3,7 +3,7 @@
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/graph_walk.h"
-#include "engine/in_place_checks.h"
+#include "engine/tensor_state.h"
 #include "engine/torch_internals.h"
 #include "engine/tsan_annotations.h"
 

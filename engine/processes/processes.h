@@ -16,12 +16,6 @@
 namespace pipescope {
 class Connections;
 
-/// The processes could not form a group, or the group has failed. Every process gets the same first cause.
-class ProcessError : public EngineError {
-public:
-    using EngineError::EngineError;
-};
-
 /// A process's place in a group.
 struct ProcessOptions {
     int rank = 0;  ///< 0 to size - 1

@@ -1,7 +1,7 @@
 #include "engine/processes/rendezvous.h"
 
 #include "base/number_text.h"
-#include "engine/processes/processes.h"
+#include "engine/engine_error.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -4,7 +4,7 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/gradients/leaf_gradients.h"
-#include "engine/in_place_checks.h"
+#include "engine/tensor_state.h"
 
 #include <ATen/ThreadLocalPythonObjects.h>
 #include <torch/csrc/PyInterpreter.h>
