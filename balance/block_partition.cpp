@@ -23,7 +23,7 @@ public:
     }
 
     void solve() {
-        // Barany and Grinberg prove that the moves end for exact sums. With rounding, two blocks could swap forever.
+        // Barany and Grinberg prove that the moves end if sums are exact. With rounding, two blocks could swap forever.
         std::size_t moves_left = 4 * ends_.size() * costs_.size() * costs_.size() + 16;
         while (true) {
             const std::size_t p = largest();
@@ -84,8 +84,8 @@ private:
         }
         return best;
     }
-    /// The first of the smallest blocks, like Python's min. If that would take a layer from an empty block, the block
-    /// closest to p, as in the paper; torchgpipe's blocks would overlap here.
+    /// The first of the smallest blocks, like Python's min. If that choice would take a layer from an empty block, the
+    /// block closest to p, as in the paper. torchgpipe's blocks would overlap here.
     std::size_t smallest(std::size_t p) const {
         std::size_t best = 0;
         for (std::size_t j = 1; j < ends_.size(); ++j) {

@@ -10,7 +10,7 @@ namespace pipescope {
 /// Throws BalanceError unless 1 <= n <= costs.size(), all costs are finite and not negative, and their sum is finite.
 void check_partition_request(std::span<const double> costs, int n);
 
-/// The balance of parts with these first layers, which start with 0 and ascend.
+/// The balance whose parts begin at these layers, which start with 0 and ascend.
 Balance balance_of_starts(const std::vector<std::size_t>& starts, std::size_t layers);
 
 /// Cuts the chain into n parts with the smallest maximum sum. Among those, picks one with the smallest sum of squares,

@@ -139,8 +139,8 @@ std::int64_t CutsInOrder::way_of_last_through(const Node& node, const Least& bef
     return way;
 }
 
-/// Longest path through the backward phase that starts with the recompute of one of the node's partitions, or of an
-/// earlier one.
+/// Longest path through the backward phase that starts with the recompute of one of the node's partitions or of an
+/// earlier partition.
 std::int64_t CutsInOrder::always_backward(const Node& node, const Least& before) const {
     std::int64_t longest = before.backward_sum + before.backward;
     std::int64_t sum = before.backward_sum;

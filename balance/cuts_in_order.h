@@ -11,15 +11,14 @@
 #include <vector>
 
 namespace pipescope {
-/// Contribution of one partition to the cost of a cut: its own tasks, and the copies between it and the partition
-/// before.
+/// Contribution of one partition to the cost of a cut: its tasks, and the copies between it and the partition before.
 struct CutCost {
     std::int64_t forward_sum = 0;
     std::int64_t backward_sum = 0;
     std::int64_t forward = 0;    ///< candidate for the forward bottleneck
     std::int64_t backward = 0;   ///< candidate for the backward bottleneck
     std::int64_t recompute = 0;  ///< only if every micro-batch is recomputed
-    KeptTimes kept = {};         ///< only if the last micro-batch's forward takes another time
+    KeptTimes kept = {};         ///< only if the last micro-batch's forward takes a different time
 };
 
 /// Defines the order of cuts. A cut costs what gpipe_step() computes: sums, and two bottlenecks.
@@ -28,7 +27,8 @@ struct CutOrder {
     std::size_t partitions = 1;
     std::int64_t constant = 0;
     bool always = false;  ///< mode always: a late partition's recompute may start the critical path
-    /// If the last micro-batch's forward takes another time: m - 2, the number of others but the first.
+    /// Set if the last micro-batch's forward takes a different time: m - 2, the number of micro-batches between first
+    /// and last.
     std::optional<std::int64_t> repeats = {};
     /// Cost of a range of layers as a partition. Empty if no cut may contain it.
     std::function<std::optional<CutCost>(std::size_t partition, std::size_t first, std::size_t end)> cost;
@@ -37,13 +37,13 @@ struct CutOrder {
 };
 /// Orders by the step time of `problem`, within its memory limit. Borrows both arguments.
 CutOrder order_by_step(const PartitionProblem& problem, const PartitionTable& table);
-/// Orders by the maximum over partitions of problem.peak_bytes plus the lane's limit_gap(). Borrows the argument.
+/// Orders by the maximum over partitions of problem.peak_bytes plus the lane's limit_gap(). Borrows `problem`.
 CutOrder order_by_peak(const PartitionProblem& problem);
 
 /// Enumerates all cuts one at a time, cheapest first. Use it if the cost alone does not decide, for example because
 /// tensors that wait for a slower neighbour must fit too.
 ///
-/// Idea: best-first search over suffixes (the last partitions are placed, the first are still open), bounded by the
+/// Idea: best-first search over suffixes (the last partitions are placed, the first are still open). Its bound is the
 /// least that any cut of the open layers must add. Deterministic; memory and time grow with the number of cuts
 /// requested. Threading: one thread at a time.
 class CutsInOrder {

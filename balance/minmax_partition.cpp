@@ -1,9 +1,11 @@
 // Exact min-max partition. Problem: cut a chain of costs into n parts so that the heaviest is as light as possible.
-// Idea: greedy filling decides whether a bound B can be kept. The smallest such B is found by bisection over the
-// doubles themselves, whose bit patterns are ordered like the numbers. A part's sum is always added from its first cost
-// on, so the bound is exact to the last bit. Cost: 64 N for the bound (Pinar and Aykanat, JPDC 64, 2004, probe the same
-// way). Among all cuts within the bound, dynamic programming over the few possible cuts chooses the smallest sum of
-// squares. Equal layers then spread evenly instead of leaving light parts at the end.
+//
+// Idea: greedy filling decides whether a bound B can be kept. Bisection over the doubles themselves, whose bit patterns
+// are ordered like the numbers, finds the smallest such B. A part is always summed from its first cost on, so the bound
+// is exact to the last bit. Among all cuts within the bound, dynamic programming over the few possible cuts chooses the
+// smallest sum of squares. Equal layers then spread evenly instead of leaving light parts at the end.
+//
+// Cost: 64 N for the bound (Pinar and Aykanat, JPDC 64, 2004, probe the same way).
 
 #include "balance/contiguous_partition.h"
 #include "base/quantities.h"
@@ -50,8 +52,8 @@ double smallest_bound(std::span<const double> costs, std::size_t n) {
     return std::bit_cast<double>(low);
 }
 
-/// Earliest end of each of n parts if the later parts keep the bound. Allows for rounding, because sums are added from
-/// the other end.
+/// Earliest end of each of n parts if the later parts keep the bound. Allows for rounding: these sums start from the
+/// other end.
 std::vector<std::size_t> earliest_ends(std::span<const double> costs, std::size_t n, double bound) {
     constexpr double kSlack = 1e-9;
     std::vector<std::size_t> ends(n, costs.size());
@@ -66,7 +68,7 @@ std::vector<std::size_t> earliest_ends(std::span<const double> costs, std::size_
     return ends;
 }
 
-/// best[part][end]: smallest sum of squares of the parts up to `part` if that one ends at `end`.
+/// best[part][end]: smallest sum of squares of the parts up to `part` if `part` ends at `end`.
 struct Choice {
     double squares = std::numeric_limits<double>::infinity();
     std::size_t start = 0;

@@ -14,8 +14,8 @@ namespace {
 /// A partial cut into the first partitions, reduced to what affects the rest of the step.
 struct Label {
     std::int64_t sum = 0;  ///< sum of all f, b, c, g so far
-    /// Mode always: forward sum plus longest backward so far. If the last micro-batch's forward takes another time: the
-    /// longest way to its end, plus all b and g so far. Otherwise 0.
+    /// Mode always: forward sum plus longest backward so far. If the last micro-batch's forward takes a different time:
+    /// the longest way to its end, plus all b and g so far. Otherwise 0.
     std::int64_t path = 0;
     std::int64_t forward = 0;   ///< bottleneck of the forward phase: PartitionTable::Others
     std::int64_t backward = 0;  ///< bottleneck of the backward phase
@@ -29,10 +29,10 @@ struct Label {
 
 /// Minimum that any cut of the remaining layers must add.
 struct Rest {
-    std::int64_t sum = kUnreachable;       ///< with q: of the smaller of f and q
-    std::int64_t kept_sum = kUnreachable;  ///< of q, c, b, g
+    std::int64_t sum = kUnreachable;       ///< with q: sum of min(f, q)
+    std::int64_t kept_sum = kUnreachable;  ///< sum of q, c, b, g
     std::int64_t forward_sum = kUnreachable;
-    std::int64_t forward = kUnreachable;  ///< with q: of all micro-batches
+    std::int64_t forward = kUnreachable;  ///< with q: for all micro-batches
     std::int64_t backward = kUnreachable;
 };
 
@@ -245,7 +245,7 @@ private:
 
     void extend_labels(std::vector<RankedBalance>& found) {
         labels_.push_back({});
-        std::vector<std::vector<std::int32_t>> here(layers_ + 1);  // labels by layers used
+        std::vector<std::vector<std::int32_t>> here(layers_ + 1);  // labels by number of layers used
         here[0].push_back(0);
         for (std::size_t p = 0; p < n_; ++p) {
             std::vector<std::vector<std::int32_t>> next(layers_ + 1);

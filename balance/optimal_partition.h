@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Maximum number of layers of the exact search. Its table of times grows with the square, to 110 MB here.
+/// Maximum number of layers of the exact search. Its table of times grows with the square of this number, to 110 MB.
 inline constexpr std::size_t kMostExactLayers = 3000;
 
 class IntervalTable;
@@ -31,14 +31,14 @@ struct PartitionProblem {
     std::vector<double> forward_ns;
     std::vector<double> recompute_ns;
     std::vector<double> backward_ns;
-    /// The last micro-batch's forward, if it alone keeps its graph (except_last, several micro-batches). Empty: the
-    /// same as forward_ns.
+    /// Forward of the last micro-batch, if only that one keeps its graph (except_last, several micro-batches). Empty:
+    /// the same as forward_ns.
     std::vector<double> kept_forward_ns;
     // Across a cut after layer l, in ns. One fewer than layers, or empty for free copies.
     std::vector<std::int64_t> copy_forward_ns;
     std::vector<std::int64_t> copy_backward_ns;
     std::vector<bool> free_boundary;  ///< true if partitions j and j + 1 share a device; empty: no free boundary
-    std::vector<double> speeds;       ///< by partition: its lane's; empty: all 1
+    std::vector<double> speeds;       ///< by partition: its lane's speed; empty: all 1
     std::int64_t loss_ns = 0;
     /// Peak bytes of a partition's lane, and the limit of each partition's lane. Set both or neither.
     std::function<Bytes(PartitionId, LayerRange)> peak_bytes;
@@ -52,8 +52,8 @@ struct PartitionProblem {
     /// bound.
     std::optional<TwoSizes> two_sizes;
 };
-/// Difference between the largest limit and the limit of this lane; 0 without limits. With its gap added, each lane's
-/// need can be compared with one common limit.
+/// How far this lane's limit is below the largest limit; 0 without limits. A lane's need plus its gap can be compared
+/// with one common limit.
 Bytes limit_gap(const std::vector<Bytes>& memory_limits, std::size_t lane);
 /// True if these layers as a partition keep the lane's limit.
 bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end);
@@ -68,13 +68,16 @@ struct RankedBalance {
 /// Finds the balance with the shortest GPipe step, exact to the rounded nanosecond of a simulated step. Further cuts
 /// that were not ruled out follow, shortest first, at most `most` in all. Empty if no cut keeps the memory limit.
 ///
-/// Problem: cut a chain so that the makespan, not the largest part, is smallest. Idea: by the closed form of
-/// gpipe_step(), the step is a sum over partitions and cuts plus (m - 1) times two bottlenecks, one per phase. Among
-/// all ways to cut a prefix, only those matter that no other dominates in (sum, forward bottleneck, backward
-/// bottleneck). Dynamic programming runs over such labels. It is pruned by an upper bound from min-max cuts and by
-/// exact lower bounds for the remaining layers. Mode `always` needs one more number, since the critical path may start
-/// with a late partition's recompute. Cost: milliseconds for 400 layers on 16 partitions. Deterministic. Throws
-/// BalanceError unless 1 <= partitions <= layers.
+/// Problem: cut a chain so that the makespan, not the largest part, is smallest.
+///
+/// Idea: by the closed form of gpipe_step(), the step is a sum over partitions and cuts plus (m - 1) times two
+/// bottlenecks, one per phase. Among all ways to cut a prefix, only those matter that no other way dominates in (sum,
+/// forward bottleneck, backward bottleneck). Dynamic programming runs over such labels. An upper bound from min-max
+/// cuts and exact lower bounds for the remaining layers prune it. Mode `always` needs one more number, since the
+/// critical path may start with a late partition's recompute.
+///
+/// Cost: milliseconds for 400 layers on 16 partitions. Deterministic. Throws BalanceError unless 1 <= partitions <=
+/// layers.
 std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, std::size_t most = 1);
 
 /// Closed form of the step time of one balance, in ns: GPipe, a barrier at the loss, backward from the last micro-batch
@@ -94,7 +97,7 @@ std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, s
 /// partition whose recompute delays the step. With q, the last micro-batch meets the ones before it at machine k.
 std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance);
 
-/// The smallest limit under which a cut is possible. If the limits differ, all are raised or lowered by the same number
-/// of bytes, and the result is that of the largest. Precondition: problem.peak_bytes is set.
+/// The smallest limit under which a cut is possible. If the limits differ, all move by the same number of bytes, and
+/// the result is the largest of them. Precondition: problem.peak_bytes is set.
 Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance = nullptr);
 }  // namespace pipescope

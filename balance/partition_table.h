@@ -28,15 +28,15 @@ struct IntervalTimes {
     std::int64_t backward = 0;
 };
 
-/// A copy to a partition, its forward, and that of the last micro-batch.
+/// Times at one partition: the copy to it, its forward, and the last micro-batch's forward.
 struct KeptTimes {
     std::int64_t copy = 0;
     std::int64_t forward = 0;
     std::int64_t kept_forward = 0;
 };
-/// If the last micro-batch's forward takes another time (gpipe_step()): the longest way to its end on a partition, by
-/// `way`, the longest one to its end on the partition before; `sum` of the others' times and their `bottleneck`, which
-/// is `repeats` = m - 2 times the largest, before that partition.
+/// The longest way to the end of the last micro-batch's forward on a partition, if that forward takes a different time
+/// (gpipe_step()). Given for the partitions before: `way`, the longest way there; `sum`, the other micro-batches'
+/// times; and `bottleneck`, the largest time x `repeats` (m - 2).
 inline std::int64_t way_of_last(std::int64_t way, std::int64_t sum, std::int64_t bottleneck, const KeptTimes& times,
                                 std::int64_t repeats) {
     const auto& [copy, forward, kept] = times;
@@ -45,12 +45,12 @@ inline std::int64_t way_of_last(std::int64_t way, std::int64_t sum, std::int64_t
     return std::max(over_link + kept, sum + copy + forward + std::max(at_link, repeats * forward) + kept);
 }
 
-/// Times of every range of layers at every speed. Threading: immutable. Problems that differ in other ways may share
-/// one.
+/// Times of every range of layers at every speed. Problems with the same layers and speeds may share a table.
+/// Threading: immutable.
 class IntervalTable {
 public:
-    /// Precondition: the spans have equal length. `speeds` may contain duplicates. `kept_forward_ns`: of a forward that
-    /// keeps its graph; empty: as forward_ns.
+    /// Precondition: the spans have equal length. `speeds` may contain duplicates. `kept_forward_ns`: forward that
+    /// keeps its graph; empty: the same as forward_ns.
     IntervalTable(std::span<const double> forward_ns, std::span<const double> recompute_ns,
                   std::span<const double> backward_ns, const std::vector<double>& speeds,
                   std::span<const double> kept_forward_ns = {});
@@ -96,8 +96,8 @@ public:
     std::int64_t kept_forward(std::size_t partition, std::size_t first, std::size_t end) const {
         return intervals_->kept_forward(speed_class_[partition], first, end);
     }
-    /// True if the last of several equal micro-batches alone keeps its graph, and its forward takes another time. Of
-    /// two sizes the times are a bound, in which it is one of the others.
+    /// True if only the last of several equal micro-batches keeps its graph, and its forward takes a different time.
+    /// False with two sizes: there the times are a bound that treats the last micro-batch like the others.
     bool keeps_last() const noexcept { return keeps_last_; }
     /// Copies between `partition` and the one before it, whose last layer is `first - 1`.
     std::int64_t copy_forward(std::size_t partition, std::size_t first) const {
@@ -106,9 +106,9 @@ public:
     std::int64_t copy_backward(std::size_t partition, std::size_t first) const {
         return copy(copy_backward_, partition, first);
     }
-    /// Time per phase of all of the m - 1 micro-batches that at() does not count: the bottleneck of the partition and
-    /// of the link before it. Includes recompute, unless nothing is recomputed. If keeps_last(), that of the forward is
-    /// without the last micro-batch.
+    /// Time per phase of the m - 1 micro-batches that at() does not count, at the bottleneck of the partition and the
+    /// link before it. Includes recompute, unless nothing is recomputed. If keeps_last(), forward leaves out the last
+    /// micro-batch.
     struct Others {
         std::int64_t forward = 0;
         std::int64_t backward = 0;
@@ -147,7 +147,7 @@ private:
     std::size_t layers_;
     bool recomputes_;
     std::int64_t repeats_;  // m - 1
-    bool keeps_one_;        // of several
+    bool keeps_one_;        // one of several keeps its graph
     bool keeps_last_ = false;
     std::optional<TwoSizes> two_sizes_;
     std::vector<std::size_t> speed_class_;
