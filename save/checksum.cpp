@@ -46,7 +46,7 @@ std::string checksum_text(std::uint64_t checksum) {
 std::optional<std::uint64_t> parse_checksum(std::string_view text) {
     std::uint64_t checksum = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), checksum, 16);
-    if (error != std::errc() || checksum_text(checksum) != text) {  // the second also refuses what is behind the digits
+    if (error != std::errc() || checksum_text(checksum) != text) {  // the second test refuses further text
         return std::nullopt;
     }
     return checksum;

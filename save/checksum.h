@@ -10,7 +10,7 @@
 #include <string_view>
 
 namespace pipescope {
-/// XXH3 with 64 bits and seed 0 (https://xxhash.com): finds accidental damage, no forgery. Takes the bytes in any
+/// XXH3 with 64 bits and seed 0 (https://xxhash.com). Finds accidental damage, not forgery. Takes the bytes in any
 /// number of pieces.
 class Checksum {
 public:
@@ -20,7 +20,7 @@ public:
     Checksum& operator=(Checksum&&) noexcept;
 
     void add(std::span<const std::byte> bytes);
-    /// Of all bytes so far.
+    /// The checksum of all bytes so far.
     std::uint64_t value() const;
 
 private:
@@ -29,7 +29,7 @@ private:
 };
 std::uint64_t checksum_of(std::string_view text);
 
-/// A checksum as in files: 16 hexadecimal digits, the highest first.
+/// A checksum as files have it: 16 hexadecimal digits, the highest first.
 std::string checksum_text(std::uint64_t checksum);
 /// Empty for any other text.
 std::optional<std::uint64_t> parse_checksum(std::string_view text);
@@ -41,6 +41,6 @@ struct FileChecksums {
 
     friend bool operator==(const FileChecksums&, const FileChecksums&) = default;
 };
-/// Those of a saved step, by file name.
+/// The checksums of a saved step, by file name.
 using SaveChecksums = std::map<std::string, FileChecksums>;
 }  // namespace pipescope

@@ -6,7 +6,7 @@
 #include <string_view>
 
 namespace pipescope {
-/// A new file that is on the disk once finish() returns. If it is destroyed before, it is removed.
+/// A new file that is on the disk once finish() returns. Without finish(), the destructor removes it.
 class DurableFile {
 public:
     /// Throws SaveError if it exists or cannot be made.
@@ -28,7 +28,7 @@ private:
     bool is_finished_ = false;
 };
 
-/// Waits until names that were added to the folder, or renamed in it, are on the disk. Throws SaveError.
+/// Waits until the folder's new and renamed entries are on the disk. Throws SaveError.
 void sync_folder(const std::filesystem::path& folder);
 
 /// Throws SaveError: `action` failed on `path` for the reason in errno.

@@ -25,10 +25,10 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the format's limit
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kAlignment = 8;
-constexpr std::size_t kPiece = std::size_t{1} << 20;  // still in the cache when it is summed
+constexpr std::size_t kPiece = std::size_t{1} << 20;  // still in the cache when its checksum is computed
 using HeaderLength = std::uint64_t;
 
-/// Throws if the product does not fit, in the order of the dimensions, as other readers do.
+/// Multiplies in the order of the dimensions and throws if the product does not fit, as other readers do.
 std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, const std::string& dtype) {
     std::uint64_t bytes = bytes_of_element(dtype);
     for (const std::int64_t size : shape) {
@@ -88,7 +88,7 @@ std::map<std::string, std::string> parse_metadata(const json& value) {
     return metadata;
 }
 
-/// Tensors sorted by their bytes must follow each other from 0 to `data_bytes`.
+/// Tensors must fill 0 to `data_bytes` without holes or overlaps. Precondition: they are sorted by position.
 void check_without_holes(const std::vector<StoredTensor>& tensors, std::uint64_t data_bytes) {
     std::uint64_t end = 0;
     for (const StoredTensor& tensor : tensors) {
@@ -144,7 +144,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
 
 std::string to_json(const SafetensorsHeader& header) {
     nlohmann::ordered_json::object_t members;
-    // emplace_back: the names are known to differ, which looking each one up would prove slowly.
+    // emplace_back, because checking that the names differ would cost a look-up each, and they are known to differ.
     members.emplace_back(kMetadata, header.metadata);
     for (const StoredTensor& tensor : header.tensors) {
         members.emplace_back(tensor.name,
@@ -236,7 +236,7 @@ void SafetensorsFile::check(const StoredTensor& tensor) const {
     read_summed(tensor, [&](std::uint64_t /*begin*/, std::size_t size) { return std::span(buffer).first(size); });
 }
 
-/// Reads the tensor in pieces: `place(begin, size)` says where these bytes of the tensor go.
+/// Reads the tensor in pieces: `place(begin, size)` returns where these bytes of the tensor go.
 template <class Place>
 void SafetensorsFile::read_summed(const StoredTensor& tensor, Place place) const {
     const std::uint64_t bytes = tensor.end - tensor.begin;

@@ -17,6 +17,7 @@
 namespace pipescope {
 // The safetensors format (https://github.com/huggingface/safetensors): 8 bytes with the length of the header, little
 // endian; the header, a JSON object padded with spaces; the tensors' bytes, packed, in row-major order, without holes.
+//
 // Errors: everything here throws SaveError.
 
 /// Bytes of one element of a dtype: F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL. Throws for other names.
@@ -26,7 +27,7 @@ struct StoredTensor {
     std::string name;
     std::string dtype;  ///< as in the file: "F32"
     std::vector<std::int64_t> shape;
-    std::uint64_t begin = 0;  ///< of its bytes, counted from the end of the header
+    std::uint64_t begin = 0;  ///< position of its bytes, from the end of the header
     std::uint64_t end = 0;
 
     friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
@@ -34,19 +35,19 @@ struct StoredTensor {
 
 /// The header of a file. Writers may put any text under any name into `metadata`.
 struct SafetensorsHeader {
-    std::vector<StoredTensor> tensors;  ///< in the order of their bytes
+    std::vector<StoredTensor> tensors;  ///< in the order of their positions
     std::map<std::string, std::string> metadata;
 
     friend bool operator==(const SafetensorsHeader&, const SafetensorsHeader&) = default;
 };
 
-/// The JSON of a header. Throws unless the tensors fill `data_bytes` without overlaps or holes, each with the bytes
-/// that its shape and dtype need.
+/// Parses the JSON of a header. Throws unless each tensor has the bytes that its shape and dtype need, and the tensors
+/// fill `data_bytes` without overlaps or holes.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes);
-/// Its length is a multiple of 8. Throws for a name that is not UTF-8.
+/// The JSON, padded to a multiple of 8 bytes. Throws for a name that is not UTF-8.
 std::string to_json(const SafetensorsHeader& header);
 
-/// A tensor to be written. `data` is called once, when its bytes are due, and returns them in row-major order.
+/// A tensor to write. `data` is called once, when its turn comes, and returns the bytes in row-major order.
 struct TensorToWrite {
     std::string name;
     std::string dtype;
@@ -54,16 +55,16 @@ struct TensorToWrite {
     std::function<std::shared_ptr<const void>()> data;
 };
 /// Writes a new file and waits until it is on the disk. Throws if it exists, if a name appears twice, or if the disk is
-/// full; an unfinished file is removed. Tensors with larger elements come first, so that each one is aligned. Returns
-/// the checksums of what was written, taken on the way.
+/// full; an unfinished file is removed. Tensors with larger elements come first, so that each tensor is aligned.
+/// Returns the checksums of the written bytes.
 FileChecksums write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
                                 std::map<std::string, std::string> metadata);
 
 /// An open file. Reads only the header and the tensors asked for. Threading: const methods from any thread.
 class SafetensorsFile {
 public:
-    /// Throws for a damaged file: truncated, a bad header, offsets that do not fit; with checksums, also one whose
-    /// header has another.
+    /// Throws for a damaged file: truncated, a bad header, offsets that do not fit. With `checksums`, also if the
+    /// header has another checksum.
     explicit SafetensorsFile(std::filesystem::path path, std::optional<FileChecksums> checksums = std::nullopt);
     ~SafetensorsFile();
     SafetensorsFile(const SafetensorsFile&) = delete;
@@ -71,10 +72,10 @@ public:
 
     const std::filesystem::path& path() const noexcept { return path_; }
     const SafetensorsHeader& header() const noexcept { return header_; }
-    /// `into` has end - begin bytes. Throws if the file's checksums lack the tensor, or the bytes have another; they
-    /// are summed as they are read. `into` then holds what was read.
+    /// Precondition: `into` has end - begin bytes. Throws if the file's checksums lack the tensor or differ from the
+    /// bytes; `into` then holds what was read.
     void read(const StoredTensor& tensor, std::span<std::byte> into) const;
-    /// Reads the tensor only to throw what read() throws. Needs 1 MiB of memory.
+    /// Reads the tensor and throws as read() does. Needs 1 MiB of memory.
     void check(const StoredTensor& tensor) const;
 
 private:

@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPartial = ".partial";
 
-/// True for a file that a saved step has.
+/// True for the name of a file in a saved step.
 bool is_of_save(const std::string& name) {
     static const std::regex names(
         R"(training\.json|checksums-\d{5,}-of-\d{5,}\.json|(model|optimizer)(-\d{5,}-of-\d{5,}\.safetensors|\.safetensors\.index\.json))");
     return std::regex_match(name, names);
 }
 
-/// True for the folder of a step, whole or unfinished.
+/// True for the name of a step's folder, finished or not.
 bool is_step(std::string name) {
     if (name.ends_with(kPartial)) {
         name.resize(name.size() - kPartial.size());
@@ -51,7 +51,7 @@ bool is_real_folder(const fs::path& path) {
     return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
 }
 
-/// Removes the files of an unfinished step, and its folder unless others put something into it.
+/// Removes the files of an unfinished step. Removes its folder too, unless it contains other files.
 void remove_partial(const fs::path& partial) {
     if (!is_real_folder(partial)) {
         return;
@@ -73,7 +73,7 @@ void remove_left_over(const fs::path& folder) {
     }
 }
 
-/// Renames a step before it is removed, so that a kill leaves no half of a step. One with files of others stays.
+/// Renames a step before removing it, so that a killed process leaves no half of a step. A step with other files stays.
 void remove_old_steps(const fs::path& folder) {
     std::vector<fs::path> steps = saved_steps(folder);
     steps.resize(steps.size() - std::min<std::size_t>(steps.size(), SaveFolder::kKept));
@@ -106,7 +106,7 @@ void make_partial(const fs::path& partial, const fs::path& step) {
     }
 }
 
-/// The index over the files of all ranks, from their headers.
+/// Writes the index over the files of all ranks, from their headers.
 void write_index(const fs::path& partial, TensorKind kind, int num_ranks) {
     std::map<std::string, std::string> files;
     std::uint64_t total = 0;
@@ -131,7 +131,7 @@ void write_index(const fs::path& partial, TensorKind kind, int num_ranks) {
     file.finish();
 }
 
-/// The checksums that every rank left for rank 0. Removes these files.
+/// Reads the checksums that every rank left for rank 0, and removes these files.
 SaveChecksums take_checksums(const fs::path& partial, int num_ranks) {
     SaveChecksums all;
     for (int rank = 0; rank < num_ranks; ++rank) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The processes that save one training together, each its own tensors.
+/// The processes that save one training together; each saves its part of the tensors.
 struct SavingRanks {
     int rank = 0;
     int num_ranks = 1;
@@ -25,19 +25,20 @@ struct TensorsToSave {
 
 /// True if a saved step has, or could have, a file of that name: one of its files in a folder named like a step.
 bool is_part_of_save(const std::filesystem::path& path);
-/// True if the path lies in a step that is, or will be, saved into the folder, or would take the step's place.
+/// True if the path lies in a step that is or will be saved into the folder, or would take such a step's place.
 bool is_in_step_of(const std::filesystem::path& folder, const std::filesystem::path& path);
 
 /// The folder that a training saves its steps into (save/saved_step.h). A process killed at any instant leaves only
 /// whole steps: a step is written into step-000010.partial, brought to the disk, and then renamed. The newest two steps
-/// are kept; others are removed once a new one is in place. Other files in the folder stay.
+/// are kept; older ones are removed once a new one is in place. Other files in the folder stay.
+///
 /// Threading: one thread at a time; with several ranks, every rank calls save() with the same state.
 class SaveFolder {
 public:
     static constexpr int kKept = 2;
 
-    /// Rank 0 makes the folder, locks it until this object ends, and removes what a killed run left unfinished.
-    /// Throws SaveError if another run saves there, or if it cannot be written.
+    /// Rank 0 makes the folder, locks it until this object ends, and removes the leftovers of a killed run. Throws
+    /// SaveError if another run saves there, or if the folder cannot be written.
     explicit SaveFolder(std::filesystem::path folder, SavingRanks ranks = {});
     ~SaveFolder();
     SaveFolder(const SaveFolder&) = delete;
@@ -45,8 +46,8 @@ public:
 
     const std::filesystem::path& path() const noexcept { return path_; }
     int rank() const noexcept { return ranks_.rank; }
-    /// Returns the path of the saved step. Throws SaveError on every rank where it failed, and on every rank if there
-    /// is no saved step; older steps then remain.
+    /// Returns the path of the saved step. Throws SaveError on every rank that failed, and on all ranks if the step was
+    /// not saved; older steps then remain.
     std::filesystem::path save(const TrainingState& state, TensorsToSave tensors);
 
 private:

@@ -32,7 +32,7 @@ std::string padded(std::int64_t number, int digits) {
     return {text.data(), static_cast<std::size_t>(length)};
 }
 
-/// Throws for a link, which could lead to a file of another save, or out of all.
+/// Throws for a link, which could lead to a file of another save or outside all saves.
 void require_own_file(const fs::path& path) {
     std::error_code ignored;
     if (fs::is_symlink(fs::symlink_status(path, ignored))) {
@@ -80,7 +80,7 @@ std::string missing_in_index(const fs::path& index, const std::string& tensor, c
            " holds; an index names every tensor of a save; it was changed since it was saved";
 }
 
-/// Reads the index. Throws if it lacks a tensor of the files that have checksums, which would be left as it is.
+/// Reads the index. Throws if it lacks a tensor that has a checksum: that tensor would silently not be loaded.
 TensorIndex read_index(const fs::path& step, TensorKind kind, const std::optional<SaveChecksums>& checksums) {
     const fs::path path = step / name_of_index(kind);
     TensorIndex index = parse_file(path, parse_tensor_index);
@@ -105,7 +105,7 @@ TensorIndex read_index(const fs::path& step, TensorKind kind, const std::optiona
     return index;
 }
 
-/// True for the number of updates in a parameter's state of Adam.
+/// True for the tensor in Adam's state that counts a parameter's updates.
 bool is_count(TensorKind kind, const StoredTensor& tensor) {
     return kind == TensorKind::optimizer && tensor.name.ends_with(".step") && tensor.dtype == "I64" &&
            tensor.shape.empty();
@@ -158,7 +158,7 @@ void check_tensors(const fs::path& step, TensorKind kind, const TrainingRecord& 
     check.bytes += bytes;
 }
 
-/// How to go on without this step.
+/// Says how to continue without this step.
 std::string way_out(const fs::path& step) {
     const fs::path folder = step.has_parent_path() ? step.parent_path() : fs::path(".");
     std::vector<fs::path> others = saved_steps(folder);
@@ -175,7 +175,7 @@ std::string way_out(const fs::path& step) {
            step.string() + " away to start from the beginning";
 }
 
-/// Adds the way out to the errors of `work`.
+/// Runs `work` and adds way_out() to its errors.
 template <class Work>
 auto with_way_out(const fs::path& step, Work work) {
     try {

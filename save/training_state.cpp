@@ -73,8 +73,8 @@ SaveChecksums checksums_in(const json& object) {
     return checksums;
 }
 
-/// The checksum of training.json: of its object without this member, as compact ASCII with sorted keys, so that only
-/// changed values count.
+/// The checksum of training.json, computed without this member. Takes compact ASCII with sorted keys, so that only
+/// changed values matter.
 std::uint64_t own_checksum(json object) {
     object.erase(kChecksum);
     return checksum_of(object.dump(-1, ' ', /*ensure_ascii=*/true));

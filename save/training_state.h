@@ -13,7 +13,7 @@ namespace pipescope {
 struct TrainingState {
     static constexpr double kLargestLearningRate = 1e30;  ///< torch refuses factors beyond float32's range
 
-    std::int64_t step = 0;  ///< steps done, which is the number of the next step
+    std::int64_t step = 0;  ///< number of finished steps, which is also the number of the next step
     std::string model = {};
     std::string optimizer = {};
     double learning_rate = 0;
@@ -25,19 +25,19 @@ struct TrainingState {
 /// The file training.json of a save.
 struct TrainingRecord {
     TrainingState state;
-    /// Empty: saved by an earlier version, which wrote none, so damage inside tensors cannot be found.
+    /// Empty: saved by an earlier version without checksums, so damage inside tensors cannot be found.
     std::optional<SaveChecksums> checksums;
 
     friend bool operator==(const TrainingRecord&, const TrainingRecord&) = default;
 };
 
-/// The file has a checksum of itself if the record has those of the tensors. Throws SaveError for a state that
+/// If the record has the tensors' checksums, the file also gets a checksum of itself. Throws SaveError for a state that
 /// parse_training_record() would refuse.
 std::string to_json(const TrainingRecord& record);
-/// Throws SaveError for text that is no training.json of a version this program knows, or that was changed.
+/// Throws SaveError if the text was changed, or is not a training.json of a known version.
 TrainingRecord parse_training_record(std::string_view text);
 
-/// The file in which a rank hands its checksums to rank 0 while a step is saved. Throws SaveError.
+/// The file that hands a rank's checksums to rank 0 while a step is saved. Throws SaveError.
 std::string to_json(const SaveChecksums& checksums);
 SaveChecksums parse_save_checksums(std::string_view text);
 }  // namespace pipescope
