@@ -46,10 +46,10 @@ std::int64_t features(const Profile& profile, const PerSize& bytes) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(per_sample / kFloatBytes)));
 }
 
-// Bytes that the layer's graph holds between the halves of a split backward, by its tapes.
+// Bytes that the layer's graph holds between the halves of a split backward, according to its tapes.
 struct BetweenHalves {
-    PerSize bytes;          ///< its own, without what autograd holds anyway: the output's gradient
-    bool is_known = false;  ///< otherwise it holds all that it saved
+    PerSize bytes;          ///< without what autograd holds anyway: the output's gradient
+    bool is_known = false;  ///< otherwise the layer holds everything that it saved
     bool keeps_input = false;
     bool keeps_output = false;
 };
@@ -90,8 +90,8 @@ BetweenHalves between_halves(const LayerProfile& layer) {
     return between;
 }
 
-// Bytes that a layer holds at its highest moment above the start of each phase. A forward's are without what it leaves,
-// which is there from the start.
+// Bytes that a layer needs at its peak, above the start of each phase. Forward leaves out the bytes that it leaves
+// behind, which are there from the start.
 struct Transients {
     PerSize forward;       ///< with a graph
     PerSize checkpointed;  ///< without one
@@ -122,7 +122,7 @@ bool has_tapes(const LayerProfile& layer) {
     return !layer.tape.empty() && std::ranges::none_of(layer.tape, &LayerTape::empty);
 }
 
-/// As the layer's tapes say. Without any, the profile's transient bytes; a backward's gradients are not among these.
+/// From the layer's tapes. Without tapes, the profile's transient bytes, which leave out a backward's gradients.
 Transients transients_of(const LayerProfile& layer) {
     const PerSize& all = layer.transient_bytes;
     if (!has_tapes(layer)) {
@@ -147,7 +147,7 @@ struct Call {
     const LayerProfile& layer;
     double forward_ns = 0;
     double backward_ns = 0;
-    double backward_weight_ns = 0;  ///< part of the former
+    double backward_weight_ns = 0;  ///< part of backward_ns
     bool weights_apart = true;      ///< a second half computes the parameter's gradient
     const BetweenHalves& between;
     double between_bytes = 0;
@@ -161,8 +161,8 @@ struct Call {
     bool keep = true;  ///< keep the graph for a backward
 };
 
-// Gradients of a layer's input and skips: parts of the output's if the layer passes that on, as an addition or a
-// concatenation does, or else uninitialised memory.
+// Gradients of a layer's input and skips. If the layer passes its output's gradient on, as an addition or a
+// concatenation does, they are parts of it; otherwise they are uninitialised memory.
 class GradientParts {
 public:
     GradientParts(at::Tensor passed, c10::Device device) : passed_(std::move(passed)), device_(device) {}
@@ -183,12 +183,12 @@ public:
 private:
     at::Tensor passed_;
     c10::Device device_;
-    std::int64_t column_ = 0;  // of what is not yet taken
+    std::int64_t column_ = 0;  // of the part not yet taken
 };
 
-// Keeps and waits like the real layer. A split backward calls it twice: without the edge to `phony`, which stands for
-// the weights, and with that edge only. Between the calls it keeps what its tape says and the gradient of its output,
-// as simulated.
+// Holds memory and waits like the real layer. A split backward calls it twice: first without the edge to `phony`, which
+// stands for the weights, then with that edge only. In between it keeps what its tape says and the gradient of its
+// output, as simulated.
 struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
@@ -279,9 +279,9 @@ private:
 
     static void keep(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& output,
                      const Call& call, at::TensorList popped) {
-        // Not as saved variables, which nobody can release before the second half of a backward.
+        // Not saved variables: nobody could release those before the second half of a backward.
         std::vector<at::Tensor> kept = {untouched_bytes(call.saved_bytes, input.device())};
-        std::vector<std::int64_t> staying;  // of these, until the second half
+        std::vector<std::int64_t> staying;  // bytes that stay until the second half
         const auto add = [&kept, &staying](const at::Tensor& tensor, bool stays) {
             if (stays) {
                 staying.push_back(static_cast<std::int64_t>(kept.size()));
@@ -312,7 +312,7 @@ private:
         context->saved_data["backward_weight_ns"] = call.backward_weight_ns;
         context->saved_data["weights_apart"] = call.weights_apart;
         context->saved_data["device"] = input.device();
-        context->saved_data["covers_gradients"] = has_tapes(call.layer);  // the transient bytes do
+        context->saved_data["covers_gradients"] = has_tapes(call.layer);  // the transient bytes cover them
         context->saved_data["backward_transient"] = call.backward_transient;
         context->saved_data["first_transient"] = call.first_transient;
         context->saved_data["second_transient"] = call.second_transient;
@@ -323,7 +323,7 @@ private:
     }
 };
 
-// Makes a skip of the right size, which may be the input's storage. `phony` as above.
+// Makes a skip of the right size, which may share the input's storage. `phony` as in Emulate.
 struct EmulateStash : torch::autograd::Function<EmulateStash> {
     static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& input, const at::Tensor&,
                               std::int64_t features, bool is_input) {
@@ -362,7 +362,7 @@ public:
         if (others > 0) {
             buffers_.emplace_back("buffer", untouched_floats(static_cast<double>(others)));
         }
-        if (layer_.statistic_bytes > 0) {  // so named, a recompute copies it, as it does the model's
+        if (layer_.statistic_bytes > 0) {  // the name makes a recompute copy it, as it does in the real model
             buffers_.emplace_back("running_mean", untouched_floats(static_cast<double>(layer_.statistic_bytes)));
         }
     }
@@ -395,7 +395,7 @@ public:
     NamedTensors parameters() const override { return parameters_; }
     NamedTensors buffers() const override { return buffers_; }
     void train(bool) override {}
-    // Bytes come from the profile, in its own dtype.
+    // Does nothing: bytes come from the profile, in the profile's dtype.
     void to(at::ScalarType) override {}
 
 private:
@@ -430,14 +430,15 @@ private:
                : at::GradMode::is_enabled() ? transients_.forward
                                             : transients_.checkpointed;
     }
-    /// The layer has an edge to weights only if it has something to do there, or else no backward.
+    /// The edge to the weights. Detached if they have no work in a backward, unless the layer would then have no
+    /// backward.
     at::Tensor weights_or_none(const at::Tensor& input, at::TensorList popped) const {
         const bool has_gradient =
             input.requires_grad() ||
             std::any_of(popped.begin(), popped.end(), [](const at::Tensor& skip) { return skip.requires_grad(); });
         return has_weight_half(layer_) || !has_gradient ? phony_ : phony_.detach();
     }
-    /// True if that skip is the layer's input, as its tapes say.
+    /// True if that skip is the layer's input, according to its tapes.
     bool stashes_input(const std::string& name) const {
         return !layer_.tape.empty() && std::ranges::all_of(layer_.tape, [&name](const LayerTape& tape) {
             const auto skip = tape.stash.find(name);
@@ -460,7 +461,7 @@ private:
     NamedTensors buffers_;
 };
 
-// Waits as long as the loss takes, holds what it holds, and returns zero: an emulated model has nothing to learn.
+// Waits as long as the loss takes, holds its memory, and returns zero: an emulated model has nothing to learn.
 struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output, double nanoseconds,
                               Bytes transient) {
@@ -475,7 +476,7 @@ struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
         const c10::Device device = context->saved_data["device"].toDevice();
         at::Tensor gradient =
             at::empty(context->saved_data["sizes"].toIntVector(), at::device(device).dtype(at::kFloat));
-        // As profiled, beside the output and its gradient.
+        // The profiled transient bytes, beside the output and its gradient.
         untouched_bytes(static_cast<double>(context->saved_data["transient"].toInt()), device);
         return {std::move(gradient), {}, {}};
     }

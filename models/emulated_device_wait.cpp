@@ -22,7 +22,7 @@ using Spin = int (*)(void* stream, unsigned long long nanoseconds);
 struct SpinLibrary {
     std::string path;  // empty: not found
     Spin spin = nullptr;
-    bool named = false;  // named by the user, who knows the device it is for
+    bool named = false;  // named by the user, who knows which device it is for
 };
 
 SpinLibrary open(const fs::path& path, bool named) {

@@ -8,13 +8,13 @@
 #include <vector>
 
 namespace pipescope {
-/// Samples that each show one of a few fixed patterns in noise, with its number as label. A classifier learns them
-/// within a few steps, whatever the shape of its input.
+/// Labelled samples. Each shows one of a few fixed patterns in noise; the label is the pattern's number. A classifier
+/// learns them within a few steps, whatever the shape of its input.
 struct LabelledSamples {
     at::Tensor input;  ///< float32, (batch, shape..)
     at::Tensor label;  ///< int64, (batch), from 0 to kinds - 1
 };
-/// `shape` is that of one sample. Deterministic for a seed; the patterns do not depend on it.
+/// `shape` is the shape of one sample. Deterministic for a seed; the patterns do not depend on it.
 LabelledSamples labelled_samples(const std::vector<std::int64_t>& shape, std::int64_t kinds, std::int64_t batch,
                                  std::uint64_t seed);
 

@@ -125,8 +125,8 @@ Tensor variance(const Tensor& input, at::OptionalIntArrayRef dimensions,
     return at::empty_like(input.mean(dimensions.value_or(IntArrayRef{}), keep));
 }
 
-// Operators that torch decomposes on the meta device, or runs otherwise than on the CPU. These create the tensors that
-// the CPU's kernels create, so that a layer saves the same bytes for its backward.
+// Operators that torch decomposes on the meta device, or runs differently than on the CPU. These versions create the
+// same tensors as the CPU's kernels, so that a layer saves the same bytes for its backward.
 
 /// Statistics are in single precision if the input has less.
 at::TensorOptions statistics_of(const Tensor& input) {
@@ -189,7 +189,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, co
         at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, is_causal, {}, scale, is_grouped));
 }
 
-/// Operators whose results have the shapes and types of some of their arguments, with those arguments in the order of
+/// Operators whose results have the shapes and types of some of their arguments. Lists these arguments in the order of
 /// the results.
 struct LikeArguments {
     std::string_view name;

@@ -18,7 +18,8 @@ std::optional<ModelFile> model_file(std::string_view model, std::string_view suf
 
 /// The model exported by a shared library (models/user_model.h). The library stays loaded for the life of the process.
 /// Throws UserModelError if the file is not a library, exports no model, was built for another PipeScope or torch, or
-/// exports an incomplete model. Exceptions of the library are rethrown with the file's name; a UsageError stays one.
+/// exports an incomplete model. Rethrows the library's exceptions with the file's name; a UsageError stays a
+/// UsageError.
 ModelSpec plugin_model(const ModelFile& file);
 
 /// A model from a TorchScript file (torch.jit.script or trace of a torch.nn.Sequential, then save()). Its layers are

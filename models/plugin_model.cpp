@@ -1,6 +1,6 @@
-// Loads a user's shared library into this process. Two conditions must hold. There must be one torch: the loader
+// Loads a user's shared library into this process. Two conditions must hold. There must be only one torch: the loader
 // ensures it by the library's name, in whatever folder. And the structs passed must have the same layout: this is
-// checked before anything else of the library runs.
+// checked before any other code of the library runs.
 
 #include "engine/library_opening.h"
 #include "models/model_files.h"

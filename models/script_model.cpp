@@ -79,7 +79,7 @@ public:
     }
 
 private:
-    /// The values of a script's attributes, buffers among them, but parameters that train.
+    /// The values of a script's attributes, buffers included, without parameters that train.
     class State {
     public:
         explicit State(const torch::jit::Module& module) {
@@ -157,7 +157,7 @@ private:
     std::shared_ptr<const State> recompute_with_;
 };
 
-/// The first line of one of torch's errors that says something.
+/// The first informative line of one of torch's errors.
 std::string first_line(const std::exception& error) {
     const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
     const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
@@ -172,7 +172,7 @@ torch::jit::Module load_script(const std::string& path) {
     }
     try {
         return torch::jit::load(path, at::kCPU);
-    } catch (const std::exception& error) {  // a damaged pickle gives others than c10::Error
+    } catch (const std::exception& error) {  // a damaged pickle also gives exceptions other than c10::Error
         throw UserModelError("'" + path + "' is not a TorchScript file: " + first_line(error) +
                              "; write it by torch.jit.script(model).save(), not by torch.save()");
     }

@@ -34,8 +34,8 @@ public:
 inline constexpr std::uint32_t kUserModelAbi = 2;
 }  // namespace pipescope
 
-/// Returned by `pipescope_model`. The first two fields never move. The rest is read only if they match the program's
-/// own.
+/// Returned by `pipescope_model`. The first two fields never move. The program reads the rest only if they match its
+/// values.
 extern "C" struct PipescopeUserModel {
     std::uint32_t abi;          ///< kUserModelAbi at the library's compile time
     const char* torch_version;  ///< TORCH_VERSION at the library's compile time
