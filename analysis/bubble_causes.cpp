@@ -7,12 +7,12 @@
 
 namespace pipescope {
 namespace {
-/// The dependency that ended last; kNoTask if the task waits for nothing but its lane.
+/// The dependency that ended last; kNoTask if the task waits only for its lane.
 StepTaskIndex latest_dependency(const StepGraph& tasks, const TaskKey& key, LaneId lane) {
     StepTaskIndex latest = kNoTask;
     for (const StepTaskIndex each : tasks.dependencies(key)) {
         if (tasks.task(each).lane == lane && !is_copy(tasks.task(each).key.kind)) {
-            continue;  // its own lane's work is no cause of idle time
+            continue;  // waiting for its own lane's work is not idle time
         }
         if (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end) {
             latest = each;
@@ -34,8 +34,8 @@ bool forwards(TaskKind kind) {
     return kind == TaskKind::forward || kind == TaskKind::copy_forward || kind == TaskKind::skip_forward;
 }
 
-/// True if the producing lane worked on one phase without a break while this lane had finished it. The producing lane
-/// is then slower, and not merely earlier in the pipeline.
+/// True if the producing lane worked on one phase without a break while this lane had finished that phase. Then the
+/// producing lane is slower, and not just earlier in the pipeline.
 bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     if (before == kNoTask) {
         return false;  // the pipeline is filling
@@ -44,7 +44,7 @@ bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskI
     if (forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
         return false;
     }
-    // Walks back over the task and its recompute, which may have started only when the gradient arrived.
+    // Walks back over the task and its recompute. The recompute may have started only when the gradient arrived.
     std::int64_t pause = 0;
     StepTaskIndex at = producer;
     for (bool more = true; more;) {
@@ -74,7 +74,7 @@ BubbleCause cause_of_wait(const StepGraph& tasks, StepTaskIndex before, StepTask
     return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
 }
 
-/// The next task responsible for the gap. Several may start at its end, if all but the last take no time.
+/// The next task responsible for the gap. Several may start at its end if all but the last take no time.
 StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
     StepTaskIndex waiting = next.front();
     const auto input_at = [&](StepTaskIndex index) {
@@ -90,7 +90,7 @@ StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex
     return waiting;
 }
 
-/// `waiting`: what runs after the gap; it need not be recorded. Its dependencies end `later` ns later than recorded.
+/// `waiting`: the task after the gap, which may not be recorded. Its dependencies end `later` ns later than recorded.
 void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, StepTaskIndex before,
              std::vector<Bubble>& bubbles, std::int64_t later = 0) {
     std::int64_t from = gap.start;
@@ -113,8 +113,8 @@ void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, 
     add(gap.end, BubbleCause::contention, kNoTask);
 }
 
-/// The end of a step with staggered updates that no other step follows, as the last one: until the input of the next
-/// step's first task would be there, the lane waits for it, as in every other step. Then it is done.
+/// For the last of the steps with staggered updates. As in every other step, the lane waits until the input of the next
+/// step's first task would be there. After that it has no more work.
 void add_end_of_last_step(const StepGraph& tasks, const Bubble& end, StepTaskIndex before,
                           std::vector<Bubble>& bubbles) {
     const std::span<const StepTaskIndex> order = tasks.lane_order(end.lane);
@@ -156,7 +156,7 @@ void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles)
         ++next.step;
         if (latest_dependency(tasks, next, lane) != kNoTask) {
             add_gap(tasks, rest, next, before, bubbles);
-        } else {  // its dependencies, too, run again one period later
+        } else {  // its dependencies also run again one period later
             add_gap(tasks, rest, first, before, bubbles, step.length());
         }
     } else if (free < step.end && tasks.has_updates()) {
@@ -207,7 +207,7 @@ void add_other_work(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bu
     }
 }
 
-/// Gives the parts of contention in which a message held the lane to that message.
+/// Moves contention to a message for as long as the message held the lane.
 std::vector<Bubble> with_messages(const std::vector<Bubble>& bubbles,
                                   const std::vector<std::vector<MessageRange>>& held) {
     std::vector<Bubble> parts;
@@ -238,7 +238,7 @@ std::vector<Bubble> with_messages(const std::vector<Bubble>& bubbles,
     return parts;
 }
 
-/// A task of no length may cut a gap in two.
+/// Joins neighbouring pieces of one gap: a task of zero length may have cut it in two.
 std::vector<Bubble> joined(const std::vector<Bubble>& pieces) {
     std::vector<Bubble> bubbles;
     for (const Bubble& piece : pieces) {

@@ -16,13 +16,14 @@ enum class BubbleCause {
     previous_partition,  ///< its next forward waited for the previous partition's output
     next_partition,      ///< its next backward waited for the next partition's gradient
     loss,                ///< the backward phase had not begun
-    slower_lane,         ///< like the two above, but the other lane was busy without a break, so it is the slower one
-    copy,                ///< the result existed, but its copy ran or waited for the link; or a message held the lane
-    contention,          ///< the inputs were there, but it started late: the host, the device or the network was busy
-    finished,            ///< it had no more work in this step
-    computes_loss,       ///< it ran a loss, which a bubble fraction does not count as busy
-    sums_gradients,      ///< it ran a sum over replicas, likewise
-    updates_parameters,  ///< it ran a staggered update, likewise
+    slower_lane,    ///< like previous_partition or next_partition, but the other lane never paused, so it is the slower
+                    ///< one
+    copy,           ///< the result existed, but its copy ran or waited for the link; or a message held the lane
+    contention,     ///< the inputs were there, but it started late: the host, the device or the network was busy
+    finished,       ///< it had no more work in this step
+    computes_loss,  ///< it computed a loss, which a bubble fraction does not count as busy
+    sums_gradients,      ///< it ran a sum over replicas, which does not count as busy either
+    updates_parameters,  ///< it ran a staggered update, which does not count as busy either
 };
 inline constexpr int kNumBubbleCauses = 10;
 /// The key in JSON and SQL: previous_partition.
@@ -54,22 +55,24 @@ struct MessageRange {
     std::int64_t end = 0;
     StepTaskIndex copy = kNoTask;
 };
-/// When each lane was held by its messages, by lane, ascending. The ranges of a lane may touch but not overlap. None if
-/// sends are overlapped.
+/// When messages held each lane, by lane, ascending. A lane's ranges may touch but not overlap. None if sends are
+/// overlapped.
 std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, Sends sends);
 
-/// The bubbles of all lanes, sorted by lane and time. They never overlap. Together they are exactly what a bubble
+/// The bubbles of all lanes, sorted by lane and time. They never overlap, and together are exactly what a bubble
 /// fraction counts: every ns of the step in which a lane ran no forward, recompute or backward. Bubbles that touch
 /// differ in cause or culprit.
 ///
-/// A gap before a task is split by the task's latest dependency: the producer of its input is the cause until the
-/// producer ends, then the copy that brings the input, then a message that holds the lane, then contention. In the
-/// window of a schedule that never drains, no lane is done: its last gap is before its first task, which runs again a
-/// period later. So is that of the last step with staggered updates, until that task's input would be there.
+/// The latest dependency of the task after a gap splits the gap. The producer of its input is the cause until the
+/// producer ends, then the copy that brings the input, then a message that holds the lane, then contention.
+///
+/// In the window of a schedule that never drains, no lane is done: its last gap is before its first task, which runs
+/// again a period later. The last step with staggered updates is treated the same, until that task's input would be
+/// there.
 std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends = Sends::overlapped);
 
 /// Bubbles by cause, in ns and as share of the step: ns / (step time x lanes). The shares of all bubbles sum to the
-/// step's bubble fraction, those of one lane (with 1 for lanes) to the lane's.
+/// step's bubble fraction. For one lane, replace lanes by 1; its shares sum to the lane's bubble fraction.
 struct BubbleSums {
     std::array<std::int64_t, kNumBubbleCauses> ns{};
     std::int64_t whole = 0;  ///< ns: step time x lanes
@@ -82,12 +85,12 @@ struct BubbleSums {
     /// The bubble fraction.
     double total() const;
 };
-/// `bubbles`: bubbles_of(tasks). With a lane, only its own.
+/// `bubbles`: bubbles_of(tasks). With `lane`, only that lane's bubbles.
 BubbleSums sum_bubbles(const StepGraph& tasks, std::span<const Bubble> bubbles,
                        std::optional<LaneId> lane = std::nullopt);
 
-/// The bubble of another step or timeline that corresponds best: the same lane waits for the same task to run, best for
-/// the same cause and culprit. Null if no bubble of that lane is before that task.
+/// The bubble of another step or timeline that corresponds best: the same lane waits for the same task to run, if
+/// possible with the same cause and culprit. Null if that lane has no bubble before that task.
 const Bubble* counterpart_of(const Bubble& bubble, const StepGraph& tasks, std::span<const Bubble> others,
                              const StepGraph& other_tasks);
 }  // namespace pipescope

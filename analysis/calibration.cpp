@@ -26,10 +26,11 @@ namespace {
 constexpr int kMostRounds = 200;
 constexpr double kSettled = 1e-9;
 
-/// Work done by one lane of a device while it is busy: the integral of its speed, which depends on how many lanes are.
+/// Work done by one lane of a device while it is busy: the integral of its speed. The speed depends on how many lanes
+/// are busy at once.
 class DeviceWorkClock {
 public:
-    /// `slices` are of all lanes of the device. `speeds`: with one lane busy, two, ...
+    /// `slices`: all lanes of the device. `speeds`: with one lane busy, two, ...
     DeviceWorkClock(const std::vector<Slice>& slices, const std::vector<double>& speeds) {
         std::vector<std::pair<std::int64_t, int>> changes;
         for (const Slice& slice : slices) {
@@ -52,7 +53,7 @@ public:
     double work(const Slice& slice) const { return at(slice.end.count()) - at(slice.start.count()); }
 
 private:
-    /// Precondition: some slice starts or ends there.
+    /// Precondition: some slice starts or ends at `time`.
     double at(std::int64_t time) const {
         return works_[static_cast<std::size_t>(std::ranges::lower_bound(times_, time) - times_.begin())];
     }
@@ -65,9 +66,9 @@ bool occupies_lane(TaskKind kind) {
     return is_compute(kind) || kind == TaskKind::loss || kind == TaskKind::optimizer;
 }
 
-/// Measured tasks that cost the same: of one kind, partition and micro-batch; -1 where a kind has none.
+/// Measured tasks that cost the same: equal kind, partition and micro-batch; -1 if the kind has none.
 struct MeasuredTask {
-    double work = 0;  ///< of all of them, in ns
+    double work = 0;  ///< sum over these tasks, in ns
     double count = 0;
 };
 using TaskName = std::tuple<TaskKind, std::int32_t, std::int32_t>;  // kind, partition, micro-batch
@@ -77,9 +78,9 @@ struct RunWork {
     const PipelineOptions* options = nullptr;
     std::map<TaskName, MeasuredTask> tasks;  ///< without optimizer
     std::map<TaskName, LaneId> lanes;
-    double optimizer_ns = 0;  ///< of all lanes, mean of the steps
+    double optimizer_ns = 0;  ///< sum over the lanes, mean over the steps
     double steps = 0;
-    std::size_t size = 0;  ///< the profile's size that is nearest to the run's micro-batches, as an index
+    std::size_t size = 0;  ///< index of the profile's size nearest to the run's micro-batches
 };
 
 /// The index of the profile's size nearest to the run's mean micro-batch, by their ratio.
@@ -89,9 +90,9 @@ std::size_t nearest_size(const Profile& profile, const PipelineOptions& options)
     return static_cast<std::size_t>(std::ranges::min_element(profile.samples, {}, distance) - profile.samples.begin());
 }
 
-/// Adds to each task the hand-off before it, which delays all that follows as the task itself does. Approximated: a
-/// hand-off counts as work, which keeps the core. None in steps of which a task was not recorded, and with schedules
-/// that never drain.
+/// Adds the hand-off before each task to the task, since it delays everything that follows just as the task does. An
+/// approximation: a hand-off counts as work that keeps the core. Skips steps in which a task was not recorded, and
+/// schedules that never drain.
 void add_hand_offs(RunWork& work, const Profile& earlier, const CalibrationRun& run) {
     const PipelineOptions& options = run.options;
     if (!is_synchronous(options.schedule) || options.update == Update::staggered) {
@@ -128,7 +129,7 @@ RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
         }
     }
     const int lanes = num_lanes(run.options);
-    // By lane, the first one that shares its device.
+    // By lane: the first lane on the same device.
     std::vector<int> device_of_lane;
     for (int lane = 0; lane < lanes; ++lane) {
         int first = 0;
@@ -181,9 +182,9 @@ RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
     return found;
 }
 
-/// Measured over predicted work. Empty if no such task was measured or predicted.
+/// Measured work divided by predicted work. Empty if no such task was measured or predicted.
 using Factor = std::optional<double>;
-/// `graph`: of recomputes, and of forwards that keep a graph. A profile has times of their own for these.
+/// `graph`: recomputes, and forwards that keep a graph. A profile has separate times for these.
 struct PartitionFactors {
     Factor forward, graph, backward, weight;
 };
@@ -273,15 +274,15 @@ private:
     double weights_ = 0;
 };
 
-/// The factors of one kind of task of a layer, by the profile's sizes.
+/// The factors of one task kind of a layer, by the profile's sizes.
 class FactorsBySize {
 public:
     explicit FactorsBySize(std::size_t sizes) : means_(sizes) {}
 
     void add(const Factor& factor, const RunWork& run) { means_[run.size].add(factor, run.steps); }
 
-    /// A factor for each size. Between two sizes that ran, it is interpolated over the logarithm of the size. Beyond
-    /// them, it is the nearest one. Empty if none ran.
+    /// A factor for each size. Between two sizes that ran, interpolated over the logarithm of the size; outside them,
+    /// the nearest factor. Empty if none ran.
     std::vector<double> values(const std::vector<std::int64_t>& sizes) const {
         std::vector<std::pair<double, double>> known;  // logarithms of size and factor
         for (std::size_t k = 0; k < means_.size(); ++k) {
@@ -312,14 +313,14 @@ void scale(PerSize& values, double factor) {
     std::ranges::for_each(values, [factor](double& value) { value *= factor; });
 }
 
-/// `factors` has one for each size. `values` may be empty.
+/// `factors` has one element for each size. `values` may be empty.
 void scale(PerSize& values, const std::vector<double>& factors) {
     for (std::size_t k = 0; k < values.size(); ++k) {
         values[k] *= factors[k];
     }
 }
 
-/// Writes out the times that have defaults and may get factors of their own.
+/// Writes out the times that have defaults and may get separate factors.
 void make_explicit(Profile& profile, bool recomputes, bool splits) {
     for (LayerProfile& layer : profile.layers) {
         if (recomputes && layer.recompute_ns.empty()) {
@@ -332,7 +333,7 @@ void make_explicit(Profile& profile, bool recomputes, bool splits) {
     }
 }
 
-/// One for each size.
+/// A factor for each size.
 struct LayerFactors {
     std::vector<double> forward, graph, backward, weight;
 };
@@ -399,7 +400,7 @@ double scale_layers(Profile& profile, const std::vector<RunWork>& runs) {
     return change;
 }
 
-/// The loss by size, and that of a whole mini-batch by the mean of all runs.
+/// Scales the loss by size. The loss of a whole mini-batch gets the mean factor of all runs.
 void scale_loss(Profile& profile, const std::vector<RunWork>& runs) {
     FactorsBySize by_size(profile.samples.size());
     MeanFactor mean;
@@ -429,7 +430,7 @@ void check_partitions(const RunWork& run) {
     }
 }
 
-/// The lanes that were busy at once when the tasks were measured.
+/// The number of lanes that were busy at once when the tasks were measured.
 int busy_lanes(const PipelineOptions& options) {
     const int lanes = num_lanes(options);
     int beside = 1;

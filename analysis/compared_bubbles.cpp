@@ -40,7 +40,7 @@ StepGraph graph_of(const Timeline& step, const StepStatistics& statistics,
     return step_graph_of(step, {statistics.start.count(), statistics.end.count()}, graph, staggered);
 }
 
-/// The tasks of each compared step; with staggered updates also those of the steps that overlap it.
+/// The tasks of each compared step; with staggered updates also the tasks of steps that overlap it.
 std::map<std::int32_t, Timeline> tasks_within(const Measured& measured) {
     if (measured.update == Update::synchronous) {
         return compared_tasks(measured);
@@ -91,7 +91,7 @@ BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const
     for (const auto& [step, each] : statistics) {
         lengths.emplace_back(each.step_time().count(), step);
     }
-    report.step = median_element(lengths).second;  // which the viewer shows first
+    report.step = median_element(lengths).second;  // the viewer shows this step first
     std::array<double, kNumBubbleCauses> ns{};
     for (const auto& [step, timeline] : steps) {
         const StepGraph tasks =

@@ -27,13 +27,13 @@ struct BubblesOfCause {
     double share = 0;     ///< mean of the steps' shares, as in BubbleSums
 };
 
-/// The bubbles of the compared steps, or those of the simulated step.
+/// The bubbles of the compared steps, or of the simulated step.
 struct BubbleReport {
     std::array<BubblesOfCause, kNumBubbleCauses> causes;
     std::int32_t step = 0;              ///< the step of median length; `largest` are its bubbles
     std::vector<ListedBubble> largest;  ///< the ten largest, largest first
 
-    /// Comparison::measured_bubble_mean, or the bubble fraction of the simulated step without noise.
+    /// Equals Comparison::measured_bubble_mean, or the bubble fraction of the simulated step without noise.
     double total() const;
 };
 
@@ -43,12 +43,12 @@ struct ComparedBubbles {
 };
 
 /// The bubbles of a run's compared steps. `graph`: as for StepGraph. `sends`: as for bubbles_of(), if the run is a
-/// simulation. Like compare(), which must accept the arguments. Cost: O(tasks log tasks).
+/// simulation. compare() must accept `measured`. Cost: O(tasks log tasks).
 BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph = nullptr,
                            Sends sends = Sends::overlapped);
 
-/// The tasks of each compared step, split into bubbles. `graph` and `simulated_graph`: as for StepGraph. Like
-/// compare(), which must accept the arguments. Cost: O(tasks log tasks).
+/// The tasks of each compared step, split into bubbles. `graph` and `simulated_graph`: as for StepGraph. compare() must
+/// accept the arguments. Cost: O(tasks log tasks).
 ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simulation,
                                 std::shared_ptr<const TaskGraph> graph = nullptr,
                                 std::shared_ptr<const TaskGraph> simulated_graph = nullptr);

@@ -164,7 +164,7 @@ void require_steps(const Measured& measured) {
     }
 }
 
-/// Of the mean, relative to it.
+/// Standard error of the mean, relative to the mean.
 std::optional<double> relative_standard_error(const std::vector<Nanoseconds>& times) {
     std::vector<double> numbers;
     for (const Nanoseconds time : times) {
@@ -176,7 +176,7 @@ std::optional<double> relative_standard_error(const std::vector<Nanoseconds>& ti
                : std::optional(standard_deviation(numbers) / std::sqrt(static_cast<double>(numbers.size())) / center);
 }
 
-/// `steps` and `figures` are those of the measured side, `twins` the tasks of the other side's step.
+/// `steps` and `figures` describe the measured side; `twins` are the tasks of the other side's step.
 Comparison compare_sides(const std::map<std::int32_t, Timeline>& steps, const RunFigures& figures,
                          const OtherSide& other, const std::vector<Slice>& twins, Opposite opposite) {
     Comparison comparison;

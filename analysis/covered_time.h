@@ -7,10 +7,10 @@
 #include <limits>
 
 namespace pipescope {
-/// Measures the union of ranges that come sorted by their start: time that several share counts once.
+/// Measures the union of ranges: time that several ranges share counts once. Add the ranges in order of their starts.
 class CoveredTime {
 public:
-    /// The part of the range that none before it covers.
+    /// Adds a range. Returns the length of its part that no earlier range covers.
     std::int64_t add(const TimeRange& range) {
         const std::int64_t added = std::max<std::int64_t>(0, range.end - std::max(end_, range.start));
         end_ = std::max(end_, range.end);

@@ -15,7 +15,7 @@ struct LaunchingSlices {
     std::vector<LaunchingTask> tasks;  // by slice
 };
 
-/// The slices that ranges are.
+/// Finds the task slice that a range stands for.
 class SlicesOfRanges {
 public:
     explicit SlicesOfRanges(const OpenedTrace& trace) {
@@ -30,7 +30,7 @@ public:
         }
     }
 
-    /// Null if the range is no task.
+    /// Null if the range is not a task.
     const Slice* of(const TraceRange& range, const RangeArrow::End& place) const {
         if (range.is_task) {
             const auto found = by_times_.find({range.start, range.end});

@@ -13,7 +13,7 @@ struct LaunchedKernel {
     bool is_kernel = false;  ///< otherwise a copy or fill
 };
 
-/// The device work of tasks in another tool's trace, by start; attribute_launches() finds the task. PipeScope's own
-/// traces store it in tables.
+/// The device work of tasks in another tool's trace, by start; attribute_launches() finds the tasks. Not needed for
+/// PipeScope's traces, which store it in tables.
 std::vector<LaunchedKernel> launched_kernels(const OpenedTrace& trace);
 }  // namespace pipescope

@@ -16,7 +16,7 @@ LoadedRun load_run(OpenedTrace trace) {
     RecordedRun& run = loaded.run = recorded_run(loaded.trace);
     const Timeline& tasks = loaded.timeline();
     if (run.of_another_program && !loaded.is_simulated()) {
-        take_measured_profile(run, tasks, whole_steps(run, tasks));  // its pipeline says which steps are whole
+        take_measured_profile(run, tasks, whole_steps(run, tasks));  // its pipeline determines which steps are whole
     }
     std::int32_t highest = -1;
     for (const Slice& slice : tasks.slices) {

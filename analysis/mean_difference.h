@@ -3,13 +3,14 @@
 #include <span>
 
 namespace pipescope {
-/// Two means, and whether they differ by more than the noise of the values that they are means of.
+/// Two means, and whether their difference exceeds the noise of the values behind them.
 ///
 /// Rule: Welch's t-test at 95 %. The standard error of the difference is sqrt(s1^2 / n1 + s2^2 / n2), with the standard
-/// deviations s of the values. The limit is that times Student's t for Welch's degrees of freedom, rounded down: 12.7
-/// for 1, 4.3 for 2, 2.0 for many. If nothing changed, one pair of runs in twenty exceeds the limit, fewer of short
-/// ones. The rule knows only the noise within each run: steps of one run share the machine's state, and another run may
-/// find another one.
+/// deviations s of the values. The limit is this error times Student's t for Welch's degrees of freedom, rounded down:
+/// 12.7 for 1, 4.3 for 2, 2.0 for many.
+///
+/// If nothing changed, one pair of runs in twenty exceeds the limit, fewer if the runs are short. The rule knows only
+/// the noise within each run. Steps of one run share the machine's state, which may differ in another run.
 struct MeanDifference {
     double before = 0;
     double after = 0;
@@ -21,7 +22,7 @@ struct MeanDifference {
     /// False if the noise is not known.
     bool exceeds_noise() const { return noise_is_known && (difference() > limit || -difference() > limit); }
 };
-/// Neither may be empty.
+/// Precondition: neither is empty.
 MeanDifference mean_difference(std::span<const double> before, std::span<const double> after);
 
 /// The 97.5th percentile of Student's t distribution, for degrees of freedom rounded down; at least 1.

@@ -35,8 +35,8 @@ struct SeenTasks {
     bool is_step() const { return forward && backward && takes_time(); }
 };
 
-/// True if the training loop's record says that the step takes no time, which no step does. A record without times does
-/// not say it.
+/// True if the training loop recorded times for the step that give it no length, which is impossible. A record without
+/// times does not count.
 bool is_without_length(const StepRecord& step) {
     const Nanoseconds none{0};
     const bool has_times = step.start != none || step.end != none;
@@ -44,7 +44,8 @@ bool is_without_length(const StepRecord& step) {
     return (has_times && step.end == step.start) || (has_wall_times && step.wall_end == step.wall_start);
 }
 
-/// The last mini-batch of a data set may be smaller, and takes less time than the simulated one.
+/// Leaves out steps of another size: a data set's last mini-batch may be smaller, and takes less time than the
+/// simulated one.
 void leave_out_other_sizes(const RecordedRun& run, MeasuredSteps& measured) {
     if (!run.options) {
         return;
@@ -105,7 +106,7 @@ std::vector<std::int32_t> steps_in_time(const Timeline& timeline) {
 void keep_one_size(const RecordedRun& run, const RunCheck& check, MeasuredSteps& measured) {
     const auto size_of = [&](const StepRecord& step) {
         const auto found = check.sizes.find(step.step);
-        return found != check.sizes.end() ? found->second : StepSize{};  // which has a fault
+        return found != check.sizes.end() ? found->second : StepSize{};  // a missing step has a fault
     };
     std::map<StepSize, std::size_t> steps_by_size;
     std::size_t whole = 0;
@@ -141,7 +142,7 @@ MeasuredSteps steps_to_compare(const RecordedRun& run, const RunCheck& check, st
     MeasuredSteps measured;
     if (run.steps.empty()) {
         if (run.cut_off && recorded.size() > 1) {
-            recorded = recorded.first(recorded.size() - 1);  // the recording may have ended within the last one
+            recorded = recorded.first(recorded.size() - 1);  // the recording may have ended within the last step
         } else {
             measured.cut_off = run.cut_off;
         }
@@ -204,7 +205,7 @@ void StepCheck::add_message(const TaskKey& copy, Bytes bytes) {
     }
 }
 
-/// That some partition ran: the last mini-batch of a data set may have fewer.
+/// The micro-batches that some partition ran: the last mini-batch of a data set may have fewer.
 std::int64_t StepCheck::micro_batches_of(const ByPartition& found) {
     std::int64_t most = 0;
     for (const Counts& counts : found) {
@@ -217,27 +218,27 @@ struct StepCheck::Wanted {
     /// Zeros if the run's pipeline is not known.
     ByPartition of_pipeline;
     std::int64_t micro_batches = 0;                ///< of the pipeline
-    std::map<std::int64_t, ByPartition> of_steps;  ///< the most that a step of so many micro-batches has
+    std::map<std::int64_t, ByPartition> of_steps;  ///< the largest counts of any step with that many micro-batches
     ByPartition in_all;                            ///< sum over the steps
     bool splits = false;                           ///< backwards have second halves
 
-    /// The fewest tasks of this kind that the partition has in a whole step of `count` micro-batches, if it ever runs
-    /// the kind.
+    /// The fewest tasks of this kind that the partition needs for a whole step of `count` micro-batches, if it ever
+    /// runs the kind.
     std::int64_t least(TaskKind kind, std::size_t partition, std::int64_t count) const {
         const std::int64_t planned = of_pipeline[partition][number_of(kind)];
         if (kind == TaskKind::forward || kind == TaskKind::backward) {
             return std::max<std::int64_t>(1, count);
         }
         if (micro_batches > 0) {
-            // Even in a whole step, some micro-batches have no recompute or no second half. As many may lack it here.
+            // Even a whole step has micro-batches without a recompute or second half. The same number may lack it here.
             return planned > 0 ? count - (micro_batches - planned) : 0;
         }
         const auto found = of_steps.find(count);
         return found != of_steps.end() && partition < found->second.size() ? found->second[partition][number_of(kind)]
                                                                            : 0;
     }
-    /// A partition is not asked for a kind that it runs in no step, except for the second halves of backwards that
-    /// others have. One that the pipeline lacks is asked for nothing.
+    /// False if the partition never runs the kind or is not in the pipeline: then no task is missing. Exception: if any
+    /// partition splits its backwards, all need their second halves.
     bool may_run(TaskKind kind, std::size_t partition) const {
         if (micro_batches > 0 && of_pipeline[partition] == Counts{}) {
             return false;
@@ -264,7 +265,7 @@ StepCheck::Wanted StepCheck::wanted() const {
     wanted.splits = std::ranges::any_of(
         wanted.in_all, [](const Counts& counts) { return counts[number_of(TaskKind::backward_weight)] > 0; });
     wanted.of_pipeline.resize(wanted.in_all.size());
-    if (run_.graph && !run_.of_another_program) {  // whose order is a guess
+    if (run_.graph && !run_.of_another_program) {  // then the order is a guess
         wanted.micro_batches = run_.graph->shape().num_micro_batches;
         for (const Task& task : run_.graph->tasks()) {
             const auto partition = static_cast<std::size_t>(task.key.partition);
@@ -310,8 +311,8 @@ void StepCheck::find_faults(RunCheck& check) const {
     }
 }
 
-/// Steps are alike if the messages that both have are of equal size: not every message of a step is recorded. A step
-/// without sizes is like the first ones of as many micro-batches.
+/// Two steps are alike if the messages that both recorded have equal sizes; a step need not have recorded every
+/// message. A step without sizes joins the first group with as many micro-batches.
 void StepCheck::tell_messages_apart(RunCheck& check) const {
     struct Alike {
         std::map<MessageName, Bytes> messages;
@@ -435,7 +436,7 @@ void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredS
 }
 
 namespace {
-/// The step that a simulation is of.
+/// The step that a simulation simulates.
 MeasuredSteps simulated_step(const RecordedRun& run, const Timeline& timeline) {
     const bool is_staggered = update_of(run) == Update::staggered;
     MeasuredSteps simulated;
@@ -510,7 +511,7 @@ TraceWarning only_step_cut_off() {
 
 std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const RunCheck& check) {
     const std::vector<std::int32_t>& idle = check.idle_lanes;
-    if (idle.empty() || refuse_bubbles(run.warnings)) {  // which say why, such as the trace of one rank
+    if (idle.empty() || refuse_bubbles(run.warnings)) {  // the warnings explain it
         return {};
     }
     const bool knows_steps = idle.front() != 0 && run.options && first_lane_tells_step(*run.options);

@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// The text with one # for each number.
+/// The text with a # for each number.
 std::string without_numbers(std::string_view text) {
     std::string plain;
     for (const char each : text) {
@@ -24,7 +24,7 @@ std::string without_numbers(std::string_view text) {
     return plain;
 }
 
-using TrackPair = std::pair<const RangeTrack*, const RangeTrack*>;  // before, after; null: it has none
+using TrackPair = std::pair<const RangeTrack*, const RangeTrack*>;  // before, after; null: no such track
 
 /// Pairs tracks of equal keys in order, and removes them from both lists.
 template <class Key>

@@ -22,7 +22,7 @@
 
 namespace pipescope {
 namespace {
-/// An entry that is a text; else empty.
+/// A text entry; empty if there is no such entry or it is not a text.
 std::string text_of(const OpenedTrace& trace, const char* key) {
     const auto found = trace.run.find(key);
     const nlohmann::json value =
@@ -30,7 +30,7 @@ std::string text_of(const OpenedTrace& trace, const char* key) {
     return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-/// Reads the samples of micro-batches, as the messages of another program's run show them.
+/// Reads the samples of micro-batches from the messages of another program's run.
 void read_samples(const OpenedTrace& trace, RecordedRun& run) {
     const auto found = trace.run.find(std::string(kMicroBatchKey));
     const nlohmann::json value =
@@ -65,7 +65,7 @@ std::optional<Nanoseconds> bound_of(const nlohmann::json& value) {
     return bound > 0 ? std::optional(Nanoseconds{bound}) : std::nullopt;
 }
 
-/// Empty if a number cannot be true.
+/// Empty if a number is impossible.
 std::optional<StepOnCluster> step_on_cluster_of(const nlohmann::json& simulation) {
     const nlohmann::json value =
         simulation.is_object() ? simulation.value("cluster", nlohmann::json()) : nlohmann::json();
@@ -89,7 +89,7 @@ std::optional<StepOnCluster> step_on_cluster_of(const nlohmann::json& simulation
     } catch (const nlohmann::json::exception&) {
         return std::nullopt;
     } catch (const UsageError&) {
-        return std::nullopt;  // no checkpoint mode
+        return std::nullopt;  // not a checkpoint mode
     }
 }
 
@@ -104,7 +104,7 @@ std::int64_t simulated_span(const OpenedTrace& trace) {
     return trace.simulated.slices.empty() ? 0 : last - first;
 }
 
-/// The layout that the trace says it holds. A description that cannot be true, or is of another timeline, is left out
+/// The layout that the trace claims to hold. Drops a description that is impossible or belongs to another timeline,
 /// with a warning.
 std::optional<StepOnCluster> layout_of(const OpenedTrace& trace, const nlohmann::json& simulation,
                                        std::vector<TraceWarning>& warnings) {
@@ -113,7 +113,7 @@ std::optional<StepOnCluster> layout_of(const OpenedTrace& trace, const nlohmann:
     }
     std::optional<StepOnCluster> step = step_on_cluster_of(simulation);
     const std::int64_t span = simulated_span(trace);
-    constexpr std::int64_t kRounding = 1000;  // the part of a step by which both may differ
+    constexpr std::int64_t kRounding = 1000;  // part of a step by which the two may differ
     if (step && span > 0 && std::abs(span - step->pipeline.count()) > step->pipeline.count() / kRounding) {
         step.reset();
     }
@@ -171,7 +171,7 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
     }
 }
 
-/// Throws Error if the recorded pipeline is not one that the configuration makes.
+/// Throws Error unless the configuration makes the recorded pipeline.
 void require_fit(const PipelineShape& recorded, const PipelineOptions& options) {
     const auto require = [](const char* what, std::size_t found, std::size_t wanted, const std::string& by = "") {
         if (found != wanted) {
@@ -185,9 +185,9 @@ void require_fit(const PipelineShape& recorded, const PipelineOptions& options) 
     require("lanes", static_cast<std::size_t>(recorded.num_lanes()), static_cast<std::size_t>(num_lanes(options)));
 }
 
-/// A training loop in Python describes its run by the first mini-batch, which may have other samples than the rest.
-/// Takes those that most steps after the warm-up have; of two that are equally frequent, the described ones or else the
-/// larger. Returns true if they are not the described ones.
+/// A training loop in Python describes its run by the first mini-batch, which may differ in samples from the rest.
+/// Takes the number of samples that most steps after the warm-up have; on a tie, the described number, or else the
+/// larger. Returns true if it changed the described number.
 bool take_usual_batch(RecordedRun& run) {
     if (!run.options) {
         return false;
@@ -213,12 +213,12 @@ bool take_usual_batch(RecordedRun& run) {
     return true;
 }
 
-/// False if the recorded pipeline is that of a mini-batch of other samples.
+/// False if the recorded pipeline comes from a mini-batch with another number of samples.
 bool has_micro_batches_of(const TaskGraph& graph, const PipelineOptions& options) {
     return static_cast<std::size_t>(graph.shape().num_micro_batches) == micro_batch_sizes(options).size();
 }
 
-/// `other_batch`: take_usual_batch().
+/// `other_batch`: the result of take_usual_batch().
 void read_graph(const OpenedTrace& trace, bool other_batch, RecordedRun& run) {
     try {
         const auto pipeline = trace.run.find("pipeline");
@@ -249,7 +249,7 @@ const StepRecord* RecordedRun::record_of(std::int32_t step) const {
     if (steps.empty()) {
         return nullptr;
     }
-    // Training loops count their steps one by one, so the place is known; otherwise it is searched.
+    // Training loops count their steps one by one, so the place is known. Otherwise it is searched.
     const std::int64_t place = std::int64_t{step} - steps.front().step;
     if (place >= 0 && place < std::ssize(steps) && steps[static_cast<std::size_t>(place)].step == step) {
         return &steps[static_cast<std::size_t>(place)];

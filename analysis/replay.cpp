@@ -43,7 +43,7 @@ std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::sp
     return makespan(graph, starts, ends);
 }
 
-/// The recorded order of starts, except that no task precedes its dependencies.
+/// The recorded order of starts, changed only so that no task precedes its dependencies.
 std::vector<TaskIndex> recorded_order(const TaskClock& clock, std::span<const std::int64_t> starts) {
     std::vector<std::int64_t> earliest(starts.begin(), starts.end());
     for (TaskIndex task = 0; task < earliest.size(); ++task) {
@@ -108,7 +108,7 @@ ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, const s
         makespan_of(graph, clock, durations, gaps)};
 }
 
-/// Maximum of each lane over the steps; empty if the profile does not know what layers hold.
+/// Maximum of each lane over the steps; empty if the profile does not know the layers' bytes.
 std::vector<Bytes> replayed_peaks(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                                   const TaskGraph& graph, std::span<const MeasuredTasks> steps) {
     constexpr std::size_t kMostSteps = 100;  // a long run's peaks are almost the same as in its first steps

@@ -16,40 +16,41 @@ struct MeasuredTasks {
     std::vector<std::int64_t> ends;
 };
 
-/// The tasks of those of these steps of which every task of the graph was recorded. Reads the timeline
-/// once.
+/// The tasks of each of these steps, without the steps in which a task of the graph was not recorded. Reads the
+/// timeline once.
 std::vector<MeasuredTasks> complete_steps(const Timeline& timeline, std::span<const std::int32_t> steps,
                                           const TaskGraph& graph);
 /// The tasks of each of these steps. Empty unless every task of the graph was recorded in every step.
 std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timeline, std::span<const std::int32_t> steps,
                                                          const TaskGraph& graph);
 
-/// A step replayed on the virtual clock with its recorded durations: makespans in ns, first forward's start to last
-/// backward's end.
+/// A step replayed on the virtual clock with its recorded durations. Makespans in ns, from first forward's start to
+/// last backward's end.
 struct ReplayedStep {
     std::int64_t measured = 0;
-    /// Every task starts as soon as its dependencies have ended: the schedule's effect alone. If lanes took cores in
-    /// turns, a task also waits for a core, in the recorded order. Microseconds decide which of two lanes asked first,
-    /// and the other order is another schedule, longer or shorter by a few percent.
+    /// Every task starts as soon as its dependencies have ended: the effect of the schedule alone. If lanes took cores
+    /// in turns, a task also waits for a core, in the recorded order. Otherwise microseconds would decide which of two
+    /// lanes asks first, and the other order is a different schedule, a few percent longer or shorter.
     std::int64_t replayed = 0;
-    /// Every task also waits for its recorded gap: the time from the end of its last dependency to its own start. A
-    /// task recorded before a dependency has no gap, which reveals a graph that is not the one that ran.
+    /// Every task also waits for its recorded gap: the time from the end of its last dependency to its start. A task
+    /// recorded before a dependency has no gap, which shows that the graph is not the one that ran.
     std::int64_t with_gaps = 0;
 };
 ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks,
                          const std::optional<CoresInTurn>& turns = std::nullopt);
 
-/// How long after the moment when it could have started each task started, in ns: all that it needs had ended, and a
-/// core was free if lanes took cores in turns. `is_instant`: copies that take no time; what needs one waits for what
-/// the copy needs. These delays are hand-offs: another thread wakes up, or gets a core that a program outside holds.
+/// How late each task started, in ns, after everything that it needs had ended and, if lanes took cores in turns, a
+/// core was free. These delays are hand-offs: another thread wakes up, or gets a core that a program outside holds.
+/// `is_instant`: copies that take no time; a task that needs such a copy waits for the copy's dependencies instead.
 std::vector<std::int64_t> start_delays(const TaskGraph& graph, const MeasuredTasks& tasks,
                                        const std::vector<bool>& is_instant,
                                        const std::optional<CoresInTurn>& turns = std::nullopt);
 
 /// Self-check of a recorded run. With measured instead of predicted durations, only the hand-offs between tasks are
-/// missing; with the recorded gaps nothing is, if the simulated schedule is the one that ran. The memory model at the
-/// measured instants does the same for memory: any remaining error of a peak is not due to wrong times.
-/// Empty if a task of a compared step was not recorded, and for a schedule that never drains. Throws like simulate()
-/// for a profile or options that do not fit.
+/// missing. With the recorded gaps, nothing is missing if the simulated schedule is the one that ran. The memory model
+/// at the measured instants does the same for memory: any remaining error of a peak is not due to wrong times.
+///
+/// Empty if a task of a compared step was not recorded, and for a schedule that never drains. Throws as simulate() if
+/// profile and options do not fit.
 std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options);
 }  // namespace pipescope

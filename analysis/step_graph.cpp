@@ -127,7 +127,7 @@ void StepGraph::find_previous() {
         }
         const auto [before, first] = last.try_emplace({tasks_[i].lane.value(), link}, i);
         previous_[i] = first ? kNoTask : std::exchange(before->second, i);
-        // A sum in buckets runs beside the lane's tasks and keeps none of them waiting.
+        // A sum in buckets runs beside the lane's tasks and delays none of them.
         for (StepTaskIndex& earlier = previous_[i];
              earlier != kNoTask && tasks_[earlier].key.kind == TaskKind::all_reduce &&
              tasks_[i].key.kind != TaskKind::all_reduce && tasks_[earlier].end > tasks_[i].start;) {
@@ -151,7 +151,7 @@ std::optional<std::int32_t> StepGraph::producer_partition(StepTaskIndex skip) co
 }
 
 void StepGraph::find_popping_partitions() {
-    // If a lane has several partitions, a few copies may have waited for their link until the next one was done.
+    // If a lane has several partitions, a few copies may have waited for their link until an earlier copy ended.
     std::map<std::int32_t, std::map<std::int32_t, int>> votes;
     std::map<std::int32_t, std::int32_t> from;
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
@@ -284,7 +284,7 @@ std::vector<StepTaskIndex> StepGraph::walk_back(
     TaskIndex task, std::int32_t step,
     const std::function<bool(TaskIndex barrier, std::vector<StepTaskIndex>& found)>& pass) const {
     std::vector<StepTaskIndex> found;
-    std::vector<TaskIndex> open;  // those that were not recorded: a task waited for their dependencies instead
+    std::vector<TaskIndex> open;  // not recorded: the task waited for their dependencies instead
     for (const TaskIndex before : graph_->dependencies(task)) {
         if (const StepTaskIndex recorded = recorded_as(before, step); recorded != kNoTask) {
             found.push_back(recorded);
@@ -354,7 +354,7 @@ StepGraph::Barrier StepGraph::barrier_of(TaskIndex task, std::int32_t step) cons
         barrier.by_lane[found->second].push_back(each);
     }
     for (std::vector<StepTaskIndex>& of_lane : barrier.by_lane) {
-        std::ranges::reverse(of_lane);  // of those that end at once, the first is then last
+        std::ranges::reverse(of_lane);  // the first of those that end at once comes last
         std::ranges::stable_sort(of_lane, {}, [this](StepTaskIndex each) { return tasks_[each].end; });
     }
     return barrier;
@@ -363,7 +363,7 @@ StepGraph::Barrier StepGraph::barrier_of(TaskIndex task, std::int32_t step) cons
 std::vector<StepTaskIndex> StepGraph::chosen_of(const Barrier& barrier, StepTaskIndex waiting) const {
     std::vector<StepTaskIndex> chosen;
     if (barrier.first != kNoTask) {
-        chosen.push_back(barrier.first);  // stands for the producer of a copy's data, too
+        chosen.push_back(barrier.first);  // the producer of a copy's data comes first too
     }
     for (const std::vector<StepTaskIndex>& of_lane : barrier.by_lane) {
         StepTaskIndex last = of_lane.back();
@@ -467,7 +467,7 @@ CriticalPath critical_path(const StepGraph& tasks) {
             at = i;
         }
     }
-    // A step with staggered updates starts while tasks of the step before it run: time before its start is not of it.
+    // Cuts off time before the step's start: with staggered updates, the step before is still running then.
     const std::int64_t start = tasks.has_updates() ? tasks.range().start : std::numeric_limits<std::int64_t>::min();
     while (at != kNoTask) {
         const StepTask& task = tasks.task(at);
@@ -481,16 +481,16 @@ CriticalPath critical_path(const StepGraph& tasks) {
         before.push_back(tasks.previous(at));
         StepTaskIndex latest = kNoTask;
         for (const StepTaskIndex each : before) {
-            // Tasks are in topological order. In a damaged trace a task may precede its dependency; the walk must not
-            // go in circles.
+            // Tasks are in topological order. In a damaged trace a task may precede its dependency; this keeps the walk
+            // from going in circles.
             const bool earlier = each != kNoTask && each < at && tasks.task(each).end <= task.end;
             if (earlier && (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end)) {
                 latest = each;
             }
         }
         if (latest != kNoTask) {
-            // Negative if the clocks of two lanes differ slightly, so that one task seems to start before the other's
-            // end.
+            // Negative if the clocks of two lanes differ slightly, so that a task seems to start before the other one
+            // ends.
             path.waits += task.start - std::max(tasks.task(latest).end, start);
         }
         at = latest != kNoTask && tasks.task(latest).end > start ? latest : kNoTask;

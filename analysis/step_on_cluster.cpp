@@ -75,7 +75,7 @@ std::vector<std::string> changes_after_pipeline(const PipelineOptions& recorded,
     add(before.link != after.link || before.nearer != after.nearer || before.pairs != after.pairs ||
             before.replica_link != after.replica_link,
         "other links");
-    // Updates are then a part of each lane's period.
+    // Updates are then part of each lane's period.
     add(is_synchronous(recorded.schedule) != is_synchronous(changed.schedule), "a schedule that never drains");
     return changes;
 }

@@ -2,7 +2,7 @@
 
 namespace pipescope {
 namespace {
-/// Joins steps that overlap, in the order of time.
+/// Joins overlapping steps, in order of time.
 std::vector<TimeRange> apart(std::vector<TimeRange> steps) {
     std::ranges::sort(steps, {}, &TimeRange::start);
     std::vector<TimeRange> joined;

@@ -33,7 +33,7 @@ std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slic
     return others.size();
 }
 
-/// By lane and time, as files have them; a simulation has the samples of all lanes by time.
+/// By lane and time, as in files; a simulation orders the samples of all lanes by time.
 std::vector<MemorySample> by_lane(std::vector<MemorySample> samples) {
     std::ranges::stable_sort(samples, {}, [](const MemorySample& each) { return std::tuple(each.lane, each.time); });
     return samples;
@@ -61,7 +61,7 @@ void take_figures(Simulation& simulation, const Timeline& stored) {
 
 StepStatistics one_step_statistics(const Simulation& simulation) {
     StepStatistics statistics;
-    // A steady state's window begins with the timeline, where every lane may be waiting.
+    // A steady state's window begins with the timeline, so every lane may be waiting there.
     if (is_synchronous(simulation.options.schedule)) {
         statistics.start = simulated_step_statistics(simulation, simulation.timeline).start;
     }
@@ -89,7 +89,7 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
     }
     simulation.timeline = stored;
     simulation.memory = simulation.memory_unknown ? std::vector<MemorySample>() : memory;
-    // If the samples are equal, keep the peaks: those of the whole run, of which a steady state's window is a part.
+    // If the samples are equal, keeps the peaks: they cover the whole run, of which a steady state's window is a part.
     if (!same_memory) {
         constexpr TimeRange kAlways{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
         const auto peaks = measured_peaks(memory, {kAlways}, simulation.lanes.size());

@@ -23,12 +23,12 @@ std::string time_text(Nanoseconds time) {
 /// A task that runs too early, or at the same time as another one.
 struct Contradiction {
     TaskKey task;
-    TaskKey other;         ///< that it needs, or that runs at the same time
-    Nanoseconds time{0};   ///< by which it is too early, or of the overlap
+    TaskKey other;         ///< the task that it needs, or that runs at the same time
+    Nanoseconds time{0};   ///< how much too early, or how long the overlap is
     bool notable = false;  ///< more than a hundredth of its step
 };
 
-/// The largest one and how many there are.
+/// The largest contradiction and their number.
 struct Contradictions {
     std::optional<Contradiction> largest;
     std::int64_t count = 0;
@@ -43,7 +43,7 @@ struct Contradictions {
 
 using CellOfKind = std::tuple<TaskKind, std::int32_t, std::int32_t>;  // kind, partition, micro-batch
 
-/// A step's forwards and backwards by cell, and its compute tasks by lane in the order of their starts.
+/// A step's forwards and backwards by cell, and its compute tasks by lane in order of start.
 struct StepTasks {
     std::map<CellOfKind, const Slice*> cells;
     std::map<LaneId, std::vector<const Slice*>> lanes;
@@ -75,12 +75,12 @@ std::map<std::int32_t, StepTasks> tasks_by_step(const Timeline& measured, std::s
     return found;
 }
 
-/// True if one process of ours recorded all lanes.
+/// True if a single PipeScope process recorded all lanes.
 bool has_one_clock(const RecordedRun& run) {
     return !run.of_another_program && run.processes.size() <= 1;
 }
 
-/// `bound`: how far the clocks may differ. Of one clock, only notable times count.
+/// `bound`: how far the clocks may differ. With one clock, only notable times count.
 void find_early_tasks(const RecordedRun& run, const StepTasks& step, Nanoseconds bound, Contradictions& early) {
     for (const auto& [cell, slice] : step.cells) {
         const auto& [kind, partition, micro_batch] = cell;
@@ -98,7 +98,7 @@ void find_early_tasks(const RecordedRun& run, const StepTasks& step, Nanoseconds
 
 void find_overlaps(const StepTasks& step, Contradictions& overlaps) {
     for (const auto& [lane, slices] : step.lanes) {
-        const Slice* last = nullptr;  // of those that started, the one that ends last
+        const Slice* last = nullptr;  // the one that ends last, of those that started
         for (const Slice* slice : slices) {
             const Nanoseconds time = last == nullptr ? Nanoseconds{0} : std::min(last->end, slice->end) - slice->start;
             if (time.count() > 0 && step.is_notable(time)) {

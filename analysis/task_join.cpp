@@ -10,7 +10,7 @@ std::uint64_t packed(TaskKey key) {
     return pack(key);
 }
 
-/// Indices by key; the first run of a repeated task.
+/// Indices by key. A repeated task has the index of its first run.
 std::unordered_map<std::uint64_t, std::size_t> positions_of(std::span<const TaskKey> tasks) {
     std::unordered_map<std::uint64_t, std::size_t> positions;
     positions.reserve(tasks.size());
@@ -30,7 +30,7 @@ UnmatchedReason why_not_simulated(TaskKind kind) {
                                      : UnmatchedReason::not_in_the_schedule;
 }
 
-/// The step's own tasks.
+/// The tasks for which StepGraph::is_own() is true.
 std::vector<StepTaskIndex> own_tasks(const StepGraph& tasks) {
     std::vector<StepTaskIndex> own;
     for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {

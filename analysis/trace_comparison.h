@@ -14,20 +14,20 @@
 #include <vector>
 
 namespace pipescope {
-/// A recorded run against its own simulation, the basis of every report about it. What-if scenarios use compare().
+/// A recorded run compared with its simulation, the basis of every report about it. What-if scenarios use compare().
 struct RunComparison {
-    std::optional<Comparison> comparison;  ///< without a replay
+    std::optional<Comparison> comparison;  ///< has no replay
     std::size_t comparable = 0;            ///< MeasuredSteps::comparable
     std::vector<TraceWarning> warnings;    ///< about the trace, then the prediction, then omitted steps
     std::string why_none;                  ///< as RecordedRun::why_not_simulated; empty if there is a comparison
 };
-/// Compares the measured steps with the simulated one. If that is null, why_not_simulated has the reason, and only
-/// idle_time_warnings() are found. Never throws for the trace's contents.
+/// Compares the measured steps with the simulated step. If `simulation` is null, why_not_simulated has the reason, and
+/// the only warnings are idle_time_warnings(). Never throws for the trace's contents.
 RunComparison compare_run(const RunTasks& measured, const Simulation* simulation);
-/// model_error() of the comparison. Empty without one, and if a warning refuses the run's figures: its steps may be
-/// longer or shorter than recorded.
+/// model_error() of the comparison. Empty without a comparison, and if a warning refuses the run's figures: its steps
+/// may be longer or shorter than recorded.
 std::optional<ModelError> judged_model_error(const RunComparison& compared);
-/// Reason why a trace without measured tasks cannot be compared, as RecordedRun::why_not_simulated.
+/// Why a trace without measured tasks cannot be compared, worded like RecordedRun::why_not_simulated.
 std::string nothing_measured(const RecordedRun& run);
 
 /// The data that `compare` prints.
@@ -39,8 +39,8 @@ struct TraceComparison {
     std::optional<MachineLoad> profile_load = {};
     std::optional<MachineLoad> run_load = {};
     std::optional<std::int64_t> batch = {};       ///< samples of a step; empty if the trace does not say it
-    bool profile_from_trace = false;              ///< the simulation is of a profile measured from this run
-    std::size_t processes = 1;                    ///< that recorded the run
+    bool profile_from_trace = false;              ///< true if the simulated profile was measured from this run
+    std::size_t processes = 1;                    ///< number of processes that recorded the run
     std::optional<Nanoseconds> clock_bound = {};  ///< clock_bound() of a merged trace
     ComparedBubbles bubbles = {};
 
@@ -52,6 +52,6 @@ struct TraceComparison {
 /// Simulates the configuration in a recorded trace, compares the two and replays the steps, without warm-up. Throws
 /// TraceFormatError for a file that is not a trace, or lacks the measured steps, the profile or the configuration.
 TraceComparison compare_trace(const std::filesystem::path& path);
-/// Likewise. `name` takes the place of the path in messages, as for a temporary file.
+/// Compares as above; `name` replaces the path in messages, for example for a temporary file.
 TraceComparison compare_trace(const std::filesystem::path& path, const std::string& name);
 }  // namespace pipescope

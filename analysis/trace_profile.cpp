@@ -33,7 +33,7 @@ double median_of(std::vector<double> values) {
 /// The tasks and copies of one step.
 struct RunStep {
     std::int32_t number = 0;
-    std::map<TaskName, Slice> tasks;  // compute tasks; of a repeated one the first
+    std::map<TaskName, Slice> tasks;  // compute tasks; the first run of a repeated task
     std::map<TaskName, Slice> copies;
     std::map<LaneId, std::vector<Slice>> lanes;  // compute tasks in the order that they ran
 };
@@ -105,7 +105,7 @@ public:
     const std::vector<LaneId>& placement() const { return placement_; }
     LaneId lane_of(std::int32_t partition) const { return pipescope::lane_of(placement_, PartitionId{partition}); }
 
-    /// The mode whose micro-batches are recomputed; the nearest one if none is exactly so.
+    /// The mode whose micro-batches are recomputed, or the nearest mode; the flag tells whether it fits exactly.
     std::pair<Checkpoint, bool> checkpoint() const {
         std::set<std::int32_t> recomputed;
         for (const auto& [name, slice] : steps_.front().tasks) {
@@ -128,7 +128,7 @@ public:
     }
 
 private:
-    /// The first partition with forwards and, in all steps, no backward. -1 if there is none, or if no partition has
+    /// The first partition that has forwards but no backward in any step. -1 if there is none, or if no partition has
     /// backwards.
     std::int32_t frozen_partition(const std::map<std::int32_t, RunStep>& steps) const {
         std::set<std::int32_t> forwards;
@@ -145,7 +145,7 @@ private:
         return frozen == forwards.end() ? -1 : *frozen;
     }
 
-    /// "the backward (1, 0)"; empty if the step is whole.
+    /// Names a missing task, such as "the backward (1, 0)"; empty if the step is whole.
     std::string what_lacks(const RunStep& step) const {
         for (std::int32_t j = 0; j < partitions_; ++j) {
             for (std::int32_t i = 0; i < micro_batches_; ++i) {
@@ -159,8 +159,8 @@ private:
         return step.tasks.empty() ? "every task" : "";
     }
 
-    /// For runs that lost records, whose steps are not checked: keeps the steps with as many tasks as most have, or
-    /// with more if two numbers are equally frequent. The others lack recomputes or second halves of backwards.
+    /// For runs that lost records, whose steps are not checked. Keeps the steps with the most frequent number of tasks,
+    /// or the larger of two equally frequent numbers. The others lack recomputes or second halves of backwards.
     void keep_usual_steps() {
         std::map<std::size_t, std::size_t> steps_by_size;
         for (const RunStep& step : steps_) {
@@ -200,7 +200,7 @@ private:
     std::string first_lack_;
 };
 
-/// The copy that brings a task its input from another lane; empty if none does.
+/// The copy that brings a task its input from another lane; empty if there is none.
 std::optional<TaskName> copy_for(const RunShape& shape, const TaskName& task) {
     const auto& [kind, partition, micro_batch] = task;
     const std::int32_t from = kind == TaskKind::forward    ? partition - 1
@@ -233,9 +233,8 @@ double gap_before(const std::vector<Slice>& lane, std::size_t k) {
     return k == 0 ? 0 : std::max(0.0, static_cast<double>((lane[k].start - lane[k - 1].end).count()));
 }
 
-/// Time in ns that the last partition idles as it opens its backward phase, beyond that before its other backwards.
-/// There the loss of the mini-batch is computed. The median over the steps. A recompute right before its backward
-/// belongs to it.
+/// The loss of a mini-batch: the time in ns that the last partition idles before its first backward, beyond its idle
+/// time before other backwards. Median over the steps. A recompute right before a backward belongs to it.
 double loss_of_phases(const RunShape& shape) {
     std::vector<double> losses;
     for (const RunStep& step : shape.steps()) {
@@ -264,12 +263,13 @@ double loss_of_phases(const RunShape& shape) {
 struct MeasuredCosts {
     Costs costs;
     std::size_t left_out = 0;                              ///< times that may contain a wait
-    std::set<std::pair<TaskKind, std::int32_t>> may_wait;  ///< kinds and partitions all of whose times may
+    std::set<std::pair<TaskKind, std::int32_t>> may_wait;  ///< kinds and partitions with only such times
 };
 
-/// Times of tasks, from the moment that the lane was free and the input there. A task whose input is not seen to arrive
-/// may contain the wait for it: only the task itself counts, and only if no input of its kind and partition is seen to.
-/// `loss_ns`: loss_of_phases() if it is known to be a loss, which is no part of the backward after it; otherwise 0.
+/// Times of tasks, from the moment when the lane was free and the input had arrived. If the input's arrival is not
+/// recorded, the task's time may contain its wait. Such a time is the recorded range alone, and counts only if no task
+/// of its kind and partition has a better one. `loss_ns`: loss_of_phases() if it is known to be a loss, which is then
+/// not part of the backward after it; otherwise 0.
 MeasuredCosts costs_of(const RunShape& shape, double loss_ns) {
     MeasuredCosts measured;
     Costs uncertain;
@@ -280,7 +280,8 @@ MeasuredCosts costs_of(const RunShape& shape, double loss_ns) {
             for (std::size_t k = 0; k < slices.size(); ++k) {
                 const Slice& slice = slices[k];
                 const bool recomputes = slice.key.kind == TaskKind::recompute;
-                // On the last partition there is no gradient to wait for. Elsewhere a recompute may wait, and need not.
+                // On the last partition there is no gradient to wait for. Elsewhere a recompute may wait, though it
+                // need not.
                 const bool may_wait = recomputes && slice.key.partition != shape.partitions() - 1;
                 Nanoseconds begin = slice.start;
                 const std::optional<TaskName> copy = copy_for(shape, name_of(slice.key));
@@ -294,7 +295,7 @@ MeasuredCosts costs_of(const RunShape& shape, double loss_ns) {
                     begin = std::min(begin, slice.start);
                     const Nanoseconds loss = std::min(loss_left, slice.start - begin);
                     begin += loss;
-                    loss_left = recomputes ? loss_left - loss : Nanoseconds{0};  // the rest may come after a recompute
+                    loss_left = recomputes ? loss_left - loss : Nanoseconds{0};  // the rest may follow a recompute
                 }
                 (is_certain ? measured.costs : uncertain)[name_of(slice.key)].push_back(
                     static_cast<double>((slice.end - begin).count()));
@@ -486,7 +487,7 @@ LikelySchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
     return best;
 }
 
-/// The recorded order as a schedule; empty if it is none, as where lanes would wait for each other.
+/// The recorded order as a schedule; empty if it cannot run, for example because lanes would wait for each other.
 std::optional<Schedule> recorded_order_of(const RunShape& shape, bool is_checkpoint_mode) {
     const std::map<TaskName, Slice>& tasks = shape.steps().front().tasks;
     ScheduleTable table;
@@ -567,7 +568,7 @@ double optimizer_ns(const Timeline& measured, const RunShape& shape) {
     return median_of(times);
 }
 
-/// Says which times may contain waits, if the run shows other messages. Without any, another note says so.
+/// Notes which times may contain waits, if the run shows other messages. Without any message, another note says so.
 void note_waits(const MeasuredCosts& measured, TraceProfile& made) {
     if (measured.left_out > 0) {
         made.notes.push_back(
@@ -587,7 +588,7 @@ void note_waits(const MeasuredCosts& measured, TraceProfile& made) {
     }
 }
 
-/// A layer for each partition, of one micro-batch size.
+/// One layer for each partition, with one micro-batch size.
 void measure_partitions(const RunShape& shape, const Timeline& measured, TraceProfile& made) {
     const bool has_phases = made.known_schedule && !needs_loss_inside(made.options.schedule);
     const double loss = has_phases ? loss_of_phases(shape) : 0;
@@ -597,7 +598,7 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
     Profile& profile = made.profile;
     const double m = shape.micro_batches();
     if (loss > 0) {
-        profile.loss_ns = {loss / m};  // of one micro-batch's samples
+        profile.loss_ns = {loss / m};  // for one micro-batch's samples
         made.notes.push_back(
             fmt::format("the last partition takes {} from its last forward to its first backward, beyond what it takes "
                         "before other "
@@ -611,7 +612,7 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
         const double halves = static_cast<double>(count_of(costs, TaskKind::backward_weight, j)) / m;  // of backwards
         const double weights = std::round(mean_of(costs, TaskKind::backward_weight, j) * halves);
         layer.backward_ns = {std::round(mean_of(costs, TaskKind::backward, j)) + weights};
-        // Half of a backward that the program does not split, as in a profile of layers.
+        // Half of a backward, which the program does not split, as in a profile of layers.
         layer.backward_weight_ns = {weights > 0 ? weights : layer.backward_ns.front() / 2};
         if (count_of(costs, TaskKind::recompute, j) > 0) {
             layer.recompute_ns = {mean_of(costs, TaskKind::recompute, j)};

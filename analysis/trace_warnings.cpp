@@ -20,7 +20,7 @@ std::string percent(double fraction) {
     return fmt::format("{:.2f} %", 100 * fraction);
 }
 
-/// Counts threads with their own rings. Each other source has one row and loses other records.
+/// Counts threads that have their own rings. Each other source has one row and loses other records.
 std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t lost) {
     std::int64_t all = 0;
     std::size_t threads = 0;
@@ -40,7 +40,7 @@ std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t los
 
 constexpr const char* kNoTimesOfTasks = "the tasks' times are not known";
 
-/// Lanes of a run that PipeScope recorded, on accelerators.
+/// Lanes on accelerators in a run that PipeScope recorded.
 std::vector<std::size_t> launching_lanes(const OpenedTrace& trace) {
     std::vector<std::size_t> launching;
     const bool is_own_run = trace.run.contains("format") && !trace.run.contains("source") && !trace.steps.empty();
@@ -65,7 +65,8 @@ std::optional<PipelineOptions> options_in(const OpenedTrace& trace) {
     }
 }
 
-/// The process that recorded the trace, if it ran a part of the lanes; with replicas, it may have run a whole pipeline.
+/// The process that recorded the trace, if it ran only some of the lanes. With replicas, it may have run a whole
+/// pipeline.
 std::optional<ProcessFacts> one_of_several(const OpenedTrace& trace) {
     const std::optional<ProcessFacts> process = recording_process(trace.run);
     if (!process || process->size < 2) {

@@ -19,21 +19,21 @@ enum class Severity {
     refusal,  ///< idle time is unknown, so measured bubble fractions are withheld
 };
 
-/// A sentence that readers of a trace's figures must know. Commands and viewer show the same ones.
+/// A sentence that readers of a trace's figures must know. Commands and viewer show the same sentences.
 struct TraceWarning {
     Severity severity = Severity::caution;
     std::string text;
     bool of_prediction = false;  ///< about the profile and how it predicts the run, not about the run
     std::string brief = {};      ///< of a refusal: why idle time is unknown, such as "ranges were lost"
     bool of_steps = false;       ///< of a refusal: step times and rates are unknown too, and withheld
-    bool of_clocks = false;      ///< of a refusal: times of one lane say nothing about those of another
+    bool of_clocks = false;      ///< of a refusal: times on different lanes cannot be compared
 
     friend bool operator==(const TraceWarning&, const TraceWarning&) = default;
 };
 
 TraceWarning refusal(std::string brief, std::string text);
 std::vector<std::string> texts_of(std::span<const TraceWarning> warnings);
-/// Those about the run, without those about its prediction.
+/// The warnings about the run, without those about its prediction.
 std::vector<TraceWarning> about_run(std::span<const TraceWarning> warnings);
 /// True if one of them rules out measured bubble fractions.
 bool refuse_bubbles(std::span<const TraceWarning> warnings);
@@ -43,24 +43,24 @@ std::string why_no_bubbles(std::span<const TraceWarning> warnings);
 std::string why_no_step_times(std::span<const TraceWarning> warnings);
 /// TraceWarning::brief of the first refusal because of clocks; empty if times of different lanes can be compared.
 std::string why_no_times_across_lanes(std::span<const TraceWarning> warnings);
-/// True if the first and the last task of each step are of lane 0, so that its tasks alone tell the step time.
+/// True if the first and the last task of each step are on lane 0, so that lane 0 alone determines the step time.
 bool first_lane_tells_step(const PipelineOptions& options);
 
-/// True if another program recorded the run: its tasks were recognised, also if they were merged into a trace since.
+/// True if another program recorded the run and its tasks were recognised, even if they were merged into a trace since.
 bool is_of_another_program(const OpenedTrace& trace);
 
-/// The ranks that the trace lacks of its pipeline: those on whose lanes no task was recorded in the trace of one
-/// process, and what the files of another program show. Empty if it lacks none, as far as is known.
+/// The ranks of the pipeline that the trace lacks: in the trace of one process, those on whose lanes no task was
+/// recorded; in files of another program, those that the files show to exist. Empty if none is known to be missing.
 std::optional<MissingRanks> missing_ranks(const OpenedTrace& trace);
 
 /// A refusal for each source that lost records; empty if none did.
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);
 /// loss_warnings(), joined in one line.
 std::string loss_warning(const std::vector<DropRecord>& drops);
-/// A refusal for the trace of one process that ran a part of the lanes. Needs only OpenedTrace::run and `origin`.
+/// A refusal for the trace of one process that ran only some of the lanes. Needs only OpenedTrace::run and `origin`.
 std::optional<TraceWarning> one_rank_warning(const OpenedTrace& trace);
-/// Losses, then a recording that was not closed or tells no times of tasks, then diagnostic_warnings(). Empty for a
-/// trace that can be trusted.
+/// All warnings in this order: losses; a recording that was not closed or has no task times; diagnostic_warnings().
+/// Empty for a trace that can be trusted.
 std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace);
 /// Warnings and errors of the recording itself, "source: text" each.
 std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics);
@@ -71,7 +71,7 @@ inline constexpr std::string_view kNotClosed =
 
 /// A sentence if other load took a notable share of the cores while `what` ("the profile was taken"); otherwise empty.
 std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, std::string_view what);
-/// Like the above for a profile and the run it predicts, plus a sentence if their loads differ notably.
+/// load_warnings() for a profile and the run it predicts, plus a sentence if their loads differ notably.
 std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile,
                                        const std::optional<MachineLoad>& run);
 }  // namespace pipescope

@@ -108,7 +108,7 @@ void join_typical(const Timeline& before, const Timeline& after, TwoRuns& runs) 
     });
 }
 
-/// `joins_backward`: one run splits its backwards, so that both parts count as one kind.
+/// `joins_backward`: one run splits its backwards, so both parts count as one kind.
 void add_kinds(const Timeline& before, const Timeline& after, bool joins_backward, TwoRuns& runs) {
     std::map<TaskKind, TaskGroup> kinds;
     const auto group_of = [&](TaskKind kind) -> TaskGroup& {
@@ -189,7 +189,7 @@ void flatten_into(const std::string& name, const nlohmann::json& value, Properti
     }
 }
 
-/// The cells of a schedule are too many to show; this tells whether they are the same (FNV-1a).
+/// Tells whether two schedules are the same (FNV-1a), since their cells are too many to show.
 std::string digest_of(const std::string& text) {
     std::uint64_t hash = 14695981039346656037U;
     for (const char each : text) {
@@ -198,8 +198,8 @@ std::string digest_of(const std::string& text) {
     return fmt::format("{}, checksum {:016x}", counted(text.size(), "byte", "bytes"), hash);
 }
 
-/// Adds what the tasks of another program's run show of its configuration. The link is left out: it is measured, and
-/// so differs from run to run.
+/// Adds the part of the configuration that the tasks of another program's run show. Leaves out the link, because it is
+/// measured and so differs from run to run.
 void add_seen(const RecordedRun& run, Properties& properties) {
     if (const std::optional<std::int64_t> batch = known_batch(run)) {
         properties["batch"] = std::to_string(*batch);
@@ -336,8 +336,8 @@ TaskShape task_shape(const Timeline& timeline) {
 }
 
 namespace {
-/// An emulated run does the work of its profile's model. Of one without a profile, as that of a later rank, the model
-/// is not known: the file of the emulated profile may have any name.
+/// An emulated run does the work of its profile's model. The model is unknown without a profile, as in a later rank's
+/// run: the emulated profile's file may have any name.
 std::string model_of(const RecordedRun& run) {
     return !run.model.starts_with(kEmulatedPrefix) ? run.model : run.profile ? run.profile->model : std::string();
 }
@@ -361,7 +361,7 @@ std::string why_tasks_differ(const ComparedRun& before, const ComparedRun& after
     if (std::string why = why_work_differs(before.run, after.run); !why.empty()) {
         return why;
     }
-    const bool are_known = before.run.options && after.run.options;  // a trace may hold the tasks of one rank alone
+    const bool are_known = before.run.options && after.run.options;  // a trace may hold the tasks of only one rank
     if (are_known) {
         const PipelineOptions& then = *before.run.options;
         const PipelineOptions& now = *after.run.options;
