@@ -12,9 +12,9 @@ namespace pipescope {
 
 /// "-m 16", "--checkpoint never", "no --placement": the change as options of simulate.
 std::string options_text(const std::vector<OptionText>& changes);
-/// The documented object (docs/cli/advise.md). `commands` are those of the moves, or empty if there are none.
+/// The documented object (docs/cli/advise.md). `commands` simulate the moves, or are empty if there are none.
 nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::string>& commands,
                                    bool batch_known = true);
-/// The base, a table of all moves, and why the helpful ones help. `commands` as above; the first one's is printed.
+/// The base, a table of all moves, and why the helpful moves help. `commands` as above; prints the first.
 std::string advice_text(const Advice& advice, const std::vector<std::string>& commands);
 }  // namespace pipescope

@@ -23,7 +23,7 @@ AdviseQuestion::AdviseQuestion() {
 }
 
 namespace {
-/// Changes, and options that the command left to assumptions, which the changes may invalidate.
+/// The move's changes, plus options that the command left to assumptions and that the changes may invalidate.
 std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const Move& move, bool has_device_type) {
     std::vector<OptionText> options = move.changes;
     const Hardware& hardware = move.simulation.options.hardware;
@@ -42,12 +42,12 @@ std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const 
     }
     if (has_device_type) {
         std::erase_if(options, [](const OptionText& each) { return each.option == "devices"; });
-        // Without a link, that of the device type would be assumed.
+        // Without a link, the device type's link would be assumed.
         for (OptionText& each : options) {
             each.value = each.option == "link-bandwidth" && each.value.empty() ? "1000000000GB/s" : each.value;
         }
     } else if (hardware.devices.empty() && measured_on_host(pipeline.profile)) {
-        // Without a link, the lanes would be assumed on the host's cores.
+        // A move may drop the link; without it, the lanes would be assumed to be on the host's cores.
         std::string devices;
         for (int lane = 0; lane < num_lanes(move.simulation.options); ++lane) {
             devices += (lane == 0 ? "" : ",") + device_of(hardware, LaneId{lane});
@@ -57,7 +57,7 @@ std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const 
     return options;
 }
 
-/// The command that simulates the move: the options as given, with its changes.
+/// The command that simulates the move: the given options with its changes.
 std::string command_of(const OptionTable& table, const std::string& file, const std::vector<OptionText>& changes) {
     std::string line = "pipescope simulate " + shell_word(file);
     for (const OptionRow& row : table.rows()) {
@@ -116,7 +116,7 @@ AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& fi
 }
 
 namespace {
-/// What `compare` says of the run. `base` has the noise. Without measured tasks, only the run's own warnings.
+/// What `compare` tells about the run. `base` has the noise. Without measured tasks, only the run's warnings.
 RunComparison compared_with(LoadedRun& loaded, const Simulation& base) {
     std::optional<Simulation> simulation = simulate_run(loaded.run, false);
     if (!simulation || loaded.trace.measured.slices.empty()) {

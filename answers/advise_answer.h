@@ -13,10 +13,10 @@
 #include <vector>
 
 namespace pipescope {
-/// The question of advise: which single changes make a pipeline faster, or make it fit. The options set the fields.
+/// The question of advise: which single changes make a pipeline faster, or make it fit. Its options set the fields.
 struct AdviseQuestion {
     AdviseQuestion();
-    AdviseQuestion(const AdviseQuestion&) = delete;  // the table refers to the rest
+    AdviseQuestion(const AdviseQuestion&) = delete;  // the table refers to the other fields
     AdviseQuestion& operator=(const AdviseQuestion&) = delete;
 
     AskedPipeline pipeline;
@@ -25,19 +25,19 @@ struct AdviseQuestion {
 
 struct AdviseAnswer {
     Advice advice;
-    std::vector<std::string> commands;  ///< those that simulate the moves; of a recorded run, none
+    std::vector<std::string> commands;  ///< the commands that simulate the moves; none for a recorded run
     std::vector<Assumption> assumptions;
-    std::string profile_command;        ///< if the pipeline lies outside of its profile
+    std::string profile_command;        ///< if the pipeline exceeds its profile
     std::vector<std::string> warnings;  ///< sentences
-    bool batch_known = true;            ///< otherwise rates in samples mean nothing
+    bool batch_known = true;            ///< otherwise rates in samples are meaningless
 };
-/// Calls it with the share that is done, 0 to 1.
+/// Called with the share that is done, 0 to 1.
 using AdviceProgress = std::function<void(double)>;
-/// For the pipeline of the options, whose profile is in `file`. Throws UsageError.
+/// Answers for the pipeline of the options, whose profile is in `file`. Throws UsageError.
 AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& file, Profile profile,
                            const AdviceProgress& progress);
-/// For the run of a trace of that name. Throws UsageError for options besides --memory-limit, and TraceFormatError for
-/// a run that cannot be simulated.
+/// Answers for the run of the trace `name`. Throws UsageError for options besides --memory-limit, and TraceFormatError
+/// for a run that cannot be simulated.
 AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& name, LoadedRun loaded,
                            const AdviceProgress& progress);
 nlohmann::ordered_json to_json(const AdviseAnswer& answer);

@@ -70,7 +70,7 @@ std::vector<DeviceType> named_device_types(const AskedPipeline& asked) {
 }
 
 namespace {
-/// For a command that accepts at most one type.
+/// For a command that accepts at most one device type.
 std::optional<DeviceType> named_device_type(const AskedPipeline& asked) {
     const std::vector<DeviceType> types = named_device_types(asked);
     if (types.size() > 1) {
@@ -121,7 +121,7 @@ Profile in_dtype(Profile profile, const AskedPipeline& asked, const std::string&
     if (asked.dtype.empty() || asked.dtype == profile.dtype) {
         return profile;
     }
-    const bool is_rate = asked.dtype == "tf32";  // of float32 tensors, which can only be estimated
+    const bool is_rate = asked.dtype == "tf32";  // a rate for float32 tensors, which can only be estimated
     const std::string again =
         fmt::format("profile again: '{}'", profile_command_of(profile, file, {{}, is_rate ? "float32" : asked.dtype}));
     if (dtype_bytes(asked.dtype) != dtype_bytes(profile.dtype)) {

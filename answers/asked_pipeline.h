@@ -13,35 +13,35 @@
 #include <vector>
 
 namespace pipescope {
-/// The pipeline that a question is about, as its options say. Shared by all questions, and by run. The rows of
+/// The pipeline that a question is about, as its options describe it. All questions and run share it. The rows of
 /// pipeline_rows.h set it.
 struct AskedPipeline {
-    PipelineOptions options;             ///< as given; the rest have their defaults
-    std::optional<std::int64_t> chunks;  ///< a schedule's file has its own
+    PipelineOptions options;             ///< as given; the others have their defaults
+    std::optional<std::int64_t> chunks;  ///< empty if a schedule's file determines it
     bool schedule_given = false;         ///< otherwise the default
     bool needs_chunks = false;           ///< the question has --chunks
     bool runs = false;                   ///< the engine runs it, which names fewer schedules
     std::optional<Checkpoint> checkpoint;
-    std::optional<std::string> optimizer;  ///< its default depends on the model
+    std::optional<std::string> optimizer;  ///< the default depends on the model
     std::optional<int> cores;
     std::string dtype;
     std::string device_types;
     std::string device_catalogue;
-    std::optional<Bytes> headroom;  ///< otherwise that of each type
-    // Only the simulator has these.
+    std::optional<Bytes> headroom;  ///< otherwise each type's own
+    // Only for the simulator.
     std::optional<int> most_in_flight;
     std::optional<BackwardOrder> backward_order;
-    std::string recompute;  ///< as given; on a cluster it says what is recomputed, otherwise when
+    std::string recompute;  ///< as given; on a cluster it tells what is recomputed, otherwise when
 
     GivenOptions given() const { return {optimizer.has_value(), cores.has_value(), !device_types.empty()}; }
 };
 
-/// The options as given, with the default optimizer. A schedule's file sets what it says (follow_file()). Throws
-/// UsageError unless batch, chunks and replicas fit each other.
+/// The options as given, with the default optimizer. What a schedule's file determines comes from it (follow_file()).
+/// Throws UsageError unless batch, chunks and replicas fit each other.
 PipelineOptions pipeline_options(const AskedPipeline& asked);
 
-/// The types of --device-types, from --device-catalogue or the built-in catalogue, with the headroom of --headroom;
-/// empty if none are named. Throws UsageError for an unknown or repeated name, and for a catalogue or headroom without
+/// The types of --device-types, from --device-catalogue or the built-in catalogue, with the headroom of --headroom.
+/// Empty if none are named. Throws UsageError for an unknown or repeated name, and for a catalogue or headroom without
 /// names.
 std::vector<DeviceType> named_device_types(const AskedPipeline& asked);
 /// "assumed: ..", one line each, after an empty line. Empty if there are none.
@@ -54,20 +54,21 @@ struct EstimatedPipeline {
     Profile profile;
     PipelineOptions options;
     std::vector<Assumption> assumptions;
-    std::string profile_command;  ///< profiles the model again, with the micro-batches of `options` too
+    std::string profile_command;  ///< profiles the model again, including the micro-batches of `options`
 };
-/// The profile in the dtype and on the device type asked for (at most one), and the options with all assumptions for
-/// up to `lanes` lanes. `file` is the profile's, for messages. Throws UsageError, also for a batch that cannot be cut.
+/// The profile in the requested dtype and for the requested device type (at most one), and the options with all
+/// assumptions for up to `lanes` lanes. `file` is the profile's file, for messages. Throws UsageError, also for a batch
+/// that cannot be cut.
 EstimatedPipeline estimated_pipeline(const AskedPipeline& asked, PipelineOptions options, Profile profile,
                                      const std::string& file, int lanes);
 
-/// Converts the profile to the dtype of --dtype. Times follow if they are estimated for a device type; bytes cannot.
-/// `file` is the profile's. Throws UsageError for a dtype of another size, and for any other dtype without device
-/// types.
+/// Converts the profile to the dtype of --dtype. Times follow only if they are estimated for a device type; bytes never
+/// do. `file` is the profile's file. Throws UsageError for a dtype of another size, and for any other dtype without
+/// device types.
 Profile in_dtype(Profile profile, const AskedPipeline& asked, const std::string& file);
-/// The options as given. Throws UsageError as pipeline_options() does, and for options that only the simulator has.
+/// The options as given. Throws UsageError as pipeline_options(), and for options that only the simulator has.
 PipelineOptions simulated_pipeline_options(const AskedPipeline& asked);
-/// As estimated_pipeline(). With a device type, each of the lanes has a device of its own.
+/// As estimated_pipeline(). With a device type, each lane has a separate device.
 EstimatedPipeline simulated_pipeline(const AskedPipeline& asked, const PipelineOptions& options, Profile profile,
                                      const std::string& file, int lanes);
 }  // namespace pipescope

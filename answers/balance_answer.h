@@ -13,8 +13,8 @@
 #include <vector>
 
 namespace pipescope {
-// The question of balance: where to cut a profiled model. `profile` in the question is the name of the profile's file,
-// for messages; it has no option. A question must outlive its table. Threading: no shared state.
+// The question of balance: where to cut a profiled model. `profile` is the name of the profile's file, for messages; it
+// is not an option. A question must outlive its table. Threading: no shared state.
 
 struct BalanceQuestion {
     std::string profile;
@@ -24,7 +24,7 @@ struct BalanceQuestion {
 };
 struct BalanceAnswer {
     FoundBalance found;
-    Simulation simulation;  ///< of the balance found, with noise
+    Simulation simulation;  ///< of the found balance, with noise
     EstimatedPipeline pipeline;
 };
 void add_balance_options(OptionTable& table, BalanceQuestion& question);
@@ -32,7 +32,7 @@ BalanceAnswer balance_answer(const BalanceQuestion& question, Profile profile);
 nlohmann::ordered_json to_json(const BalanceAnswer& answer);
 /// The sentences that the command prints as warnings.
 std::vector<std::string> warnings_of(const BalanceQuestion& question);
-/// Throws UsageError for options that fit no profile.
+/// Throws UsageError for options that cannot work with any profile.
 void check_balance(const BalanceQuestion& question);
 std::string to_text(const BalanceAnswer& answer);
 }  // namespace pipescope

@@ -50,7 +50,7 @@ std::string hours_text(double hours) {
                              : fmt::format("{:.2f} s", hours * 3600);
 }
 
-/// "pareto, 3 spares missing".
+/// Such as "pareto, 3 spares missing".
 std::string notes_of(const ClusterCandidate& candidate) {
     std::string notes = candidate.pareto ? "pareto" : "";
     if (candidate.missing_nodes > 0) {
@@ -143,7 +143,7 @@ void add_cluster_plan_options(OptionTable& table, ClusterPlanQuestion& question)
 }
 
 namespace {
-/// The types of the cluster that are planned for, with the room that tensors have.
+/// The cluster's node types that the plan considers, with the memory that tensors may take.
 Cluster planned_cluster(const ClusterPlanQuestion& question, const AskedPipeline& pipeline) {
     Cluster cluster = with_types(cluster_of({question.cluster, {}}, pipeline), pipeline.device_types);
     for (NodeGroup& group : cluster.groups) {
@@ -152,7 +152,7 @@ Cluster planned_cluster(const ClusterPlanQuestion& question, const AskedPipeline
     return cluster;
 }
 
-/// For the lanes of a profile.
+/// The pipeline options for lanes with a profile.
 PipelineOptions profile_options(const AskedPipeline& pipeline) {
     PipelineOptions options;
     options.optimizer = pipeline.optimizer.value_or(options.optimizer);

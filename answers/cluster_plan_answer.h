@@ -12,7 +12,7 @@
 #include <string>
 
 namespace pipescope {
-/// The options of a plan for a cluster, besides those of its pipelines.
+/// The options of a plan for a cluster, beside its pipelines' options.
 struct ClusterPlanQuestion {
     std::string cluster;  ///< file; empty: a plan for lanes
     ClusterPlanRequest request;
@@ -25,25 +25,25 @@ struct ClusterPlanQuestion {
 
 /// Adds --cluster and its options. The question must outlive the table.
 void add_cluster_plan_options(OptionTable& table, ClusterPlanQuestion& question);
-/// Plans as the options ask for. `progress` as ClusterPlanRequest::progress; what was found until it returned false is
-/// the answer.
+/// Makes the plan that the options ask for. `progress`: as ClusterPlanRequest::progress; if it returns false, the
+/// answer holds the candidates found so far.
 ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanQuestion question, const AskedPipeline& pipeline,
                             const std::string& rank_by, const std::function<bool(double)>& progress);
-/// One candidate of such a plan again, with its timeline: a layout on the types that `device` names.
+/// Simulates a candidate of such a plan again, with its timeline: a layout on the types named in `device`.
 LayoutStep simulated_candidate(const ModelOrProfile& what, const ClusterPlanQuestion& question,
                                const AskedPipeline& pipeline, const Layout& layout, const std::string& device);
 nlohmann::ordered_json to_json(const ClusterPlan& plan);
-/// The table of `most` rows, with what is said of the best.
+/// The table with `most` rows, and notes about the best candidate.
 std::string to_text(const ClusterPlan& plan, std::size_t most);
 
 /// The question of plan in both forms: about lanes, or about a cluster if one is named.
 struct AskedPlan {
     AskedPlan();
-    AskedPlan(const AskedPlan&) = delete;  // the table refers to the rest
+    AskedPlan(const AskedPlan&) = delete;  // the table refers to the other fields
     AskedPlan& operator=(const AskedPlan&) = delete;
 
-    /// Call it once the options are taken. Throws UsageError for those of the other form, and for those that say
-    /// nothing about what is planned.
+    /// Call it after the options are taken. Throws UsageError for options of the other form, and for options without
+    /// meaning for `what`.
     void check(const ModelOrProfile& what);
 
     PlanQuestion lanes;

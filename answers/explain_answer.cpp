@@ -14,7 +14,7 @@
 
 namespace pipescope {
 namespace {
-/// Those of a pipeline that a layout takes.
+/// Adds the pipeline options that a layout uses.
 void add_explain_options(OptionTable& table, ExplainQuestion& question) {
     AskedPipeline& pipeline = question.pipeline;
     add_mini_batch_option(table, pipeline);
@@ -85,7 +85,7 @@ void ExplainQuestion::check() const {
 }
 
 namespace {
-/// Sets the layout to the best one of the plan.
+/// Sets the layout to the plan's best.
 void take_best(const ClusterPlan& plan, LayoutQuestion& layout, AskedPipeline& pipeline) {
     const LayoutStep& best = plan.candidates.front().step;
     layout.layout = best.layout;

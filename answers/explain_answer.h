@@ -10,19 +10,19 @@
 #include <string>
 
 namespace pipescope {
-/// The question of explain: what a step on a cluster consists of, and what limits it. Without a layout it is about the
-/// best one of a plan. The options set the fields.
+/// The question of explain: what a step on a cluster consists of, and what limits it. Without a layout, it is about the
+/// best layout of a plan. Its options set the fields.
 struct ExplainQuestion {
     ExplainQuestion();
-    ExplainQuestion(const ExplainQuestion&) = delete;  // the table refers to the rest
+    ExplainQuestion(const ExplainQuestion&) = delete;  // the table refers to the other fields
     ExplainQuestion& operator=(const ExplainQuestion&) = delete;
 
-    /// True if one layout is described.
+    /// True if the options describe one layout.
     bool names_a_layout() const;
     /// Throws UsageError for options that do not fit each other or the model.
     void check() const;
 
-    std::string model;  ///< "gpt:..", or the profile's file; it has no option
+    std::string model;  ///< "gpt:..", or the profile's file; not an option
     AskedPipeline pipeline;
     LayoutQuestion layout;
     std::string rank_by;
@@ -31,12 +31,12 @@ struct ExplainQuestion {
 };
 
 struct ExplainAnswer {
-    std::optional<LayoutAnswer> layout;             ///< of the layout asked for, or the best one
+    std::optional<LayoutAnswer> layout;             ///< for the requested layout, or the best one
     std::optional<std::string> infeasible_because;  ///< if there is none
-    std::string options;                            ///< of simulate, which give the layout
+    std::string options;                            ///< of simulate, to get this layout
     bool is_best_of_plan = false;
 };
-/// `plan` plans, and shows its progress. Precondition: check() passes.
+/// `plan` makes a plan and shows its progress. Precondition: check() passes.
 ExplainAnswer explain_answer(const ExplainQuestion& question,
                              const std::function<ClusterPlan(const ClusterPlanQuestion& question)>& plan);
 nlohmann::ordered_json to_json(const ExplainAnswer& answer);

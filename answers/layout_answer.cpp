@@ -136,11 +136,11 @@ void leave_room(NodeGroup& group, const AskedPipeline& pipeline) {
 }
 
 namespace {
-/// A model or profile with the layout that the options ask for.
+/// A model or profile with the layout described by the options.
 struct LayoutCase {
     Cluster cluster;
     Layout layout;
-    /// On the types of --device-types.
+    /// Uses the types of --device-types.
     std::function<LayoutStep(const Cluster& cluster, const Layout& layout)> simulate;
 };
 
@@ -215,7 +215,7 @@ LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& que
 }
 
 namespace {
-/// Model FLOPs utilization over the whole step, of that many operations.
+/// Model FLOPs utilization of that many operations over the whole step.
 std::optional<double> mfu_of(const LayoutStep& step, double flops) {
     const auto peak = device_peak(step.device, step.simulation.dtype);
     return step.tokens > 0 && peak ? std::optional(flops / step.step_ns() * 1e9 / step.layout.devices() / *peak)
@@ -233,7 +233,7 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["tied_embedding_ns"] = whole(step.tied_ns);
     object["parameter_gather_ns"] = whole(step.gather_ns);
     object["optimizer_ns"] = whole(step.optimizer_ns);
-    object.erase("tokens_per_second");  // of the pipeline alone
+    object.erase("tokens_per_second");  // these describe only the pipeline
     object["tflops_per_device"] = or_null(step.tflops_per_device());
     object["hardware_tflops_per_device"] = or_null(step.hardware_tflops_per_device());
     if (step.tokens > 0) {

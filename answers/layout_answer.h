@@ -19,26 +19,26 @@ struct LayoutQuestion {
 
 /// Adds --cluster and the options of the layout. The question must outlive the table.
 void add_layout_options(OptionTable& table, LayoutQuestion& question);
-/// Adds the options of how lanes and replicas send: --gradient-bytes, --gradient-bucket and --sends. `layout` must
-/// outlive the table.
+/// Adds the options about sending between lanes and replicas: --gradient-bytes, --gradient-bucket and --sends. `layout`
+/// must outlive the table.
 void add_replica_options(OptionTable& table, Layout& layout);
-/// What lies on a cluster: a model "gpt:..", or the profile in a file. Python passes one that it has read.
+/// What to place on a cluster: a model "gpt:..", or a profile's file. Python passes a profile that it has read.
 struct ModelOrProfile {
     std::string name;                  ///< the model, or the profile's file
-    const Profile* profile = nullptr;  ///< null: `name` says which
+    const Profile* profile = nullptr;  ///< null: `name` tells which
 
     bool is_model() const;
-    /// The profile in the dtype of the options. Precondition: it is no model. Throws as load_profile() does.
+    /// The profile in the dtype of the options. Precondition: `name` is not a model. Throws as load_profile().
     Profile profile_in_dtype(const AskedPipeline& pipeline) const;
 };
-/// Throws UsageError for a model without a cluster, and for options of add_replica_options() that say nothing about a
-/// profile, if it is one.
+/// Throws UsageError for a model without a cluster and, for a profile, for options of add_replica_options() that need a
+/// model.
 void check_model_options(const OptionTable& table, const ModelOrProfile& what, bool with_cluster);
 /// The value of --tokens, such as 1e12. Throws UsageError.
 double parse_tokens(const std::string& text);
-/// The cluster of --cluster, with the devices of --device-catalogue or the built-in ones.
+/// The cluster of --cluster, with the devices of --device-catalogue or the built-in catalogue.
 Cluster cluster_of(const LayoutQuestion& question, const AskedPipeline& pipeline);
-/// Gives nodes that are used the room of --headroom and --memory-limit. Throws UsageError if it leaves tensors none.
+/// Applies --headroom and --memory-limit to nodes that are used. Throws UsageError if no memory is left for tensors.
 void leave_room(NodeGroup& group, const AskedPipeline& pipeline);
 /// A layout's step, with its memory, and how much shorter it would be without each of its limits.
 struct LayoutAnswer {
@@ -46,16 +46,16 @@ struct LayoutAnswer {
     std::vector<StepLimit> limits;
     std::vector<std::string> warnings = {};  ///< sentences about options that do not help
 };
-/// Simulates the layout that the options ask for.
+/// Simulates the layout described by the options.
 LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline);
 
-/// The figures of a step; without what needs its timeline.
+/// The figures of a step, without those that need its timeline.
 nlohmann::ordered_json layout_json(const LayoutStep& step);
-/// These, and why the step is as long as it is.
+/// layout_json() and limits_json(), which explains the step's length.
 nlohmann::ordered_json to_json(const LayoutAnswer& answer);
 std::string to_text(const LayoutAnswer& answer);
 
-// Why a step is as long as it is. Precondition: the step has its timeline.
+// These explain the step's length. Precondition: the step has its timeline.
 
 /// The parts with the bubble by cause, and the limits.
 nlohmann::ordered_json limits_json(const LayoutStep& step, const std::vector<StepLimit>& limits);

@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Which of a question's two forms an option is for: the one about lanes, or the one about a cluster.
+/// Which form of a question an option is for: about lanes, about a cluster, or both.
 enum class OptionUse { both, lanes, cluster };
 
 /// An option of a question. A command calls it --link-bandwidth, the Python package link_bandwidth.
@@ -28,39 +28,39 @@ struct OptionRow {
     std::string alias;       ///< a second name; empty: none
     std::string help;
     std::string value;  ///< stands for the value in the help: "RATE"; empty: a flag, which takes none
-    std::string group;  ///< of the help: "Hardware"
+    std::string group;  ///< group in the help: "Hardware"
     bool required = false;
     bool is_whole_number = false;
     OptionUse use = OptionUse::both;
-    /// Sets the question's field. Throws UsageError. A flag's text is empty.
+    /// Sets the question's field. Throws UsageError. The text of a flag is empty.
     std::function<void(const std::string&)> take;
-    /// As `take`, for the items of a list; empty: the value is no list.
+    /// Like `take`, with the items of a list; empty: the value is not a list.
     std::function<void(const std::vector<std::string>&)> take_items;
     std::optional<std::string> given;  ///< the text that was taken
 
     bool is_flag() const { return value.empty(); }
-    /// Takes a text; refuses an empty one.
+    /// Takes a text. Refuses an empty text.
     void set(const std::string& text);
 };
 
-/// An option's value by name, as a program gives it: a flag, a text, or the items of a list.
+/// An option's name, and its value as a program gives it: a flag, a text, or the items of a list.
 struct OptionValue {
     std::string name;
     std::variant<bool, std::string, std::vector<std::string>> value;
 };
 
-/// Parses a whole number, which may be negative and is at most `most`. Throws UsageError with `option` as its name.
+/// Parses a whole number, possibly negative, of at most `most`. Throws UsageError, which names `option`.
 std::int64_t parse_whole_number(const std::string& text, const std::string& option, std::int64_t most);
 
-/// The options of one question, which set its fields: the question must outlive the table.
+/// The options of one question. They set its fields, so the question must outlive the table.
 class OptionTable {
 public:
     OptionTable() = default;
-    OptionTable(OptionTable&&) = default;  // without copies: its functions refer to the rows
+    OptionTable(OptionTable&&) = default;  // not copyable: its functions refer to the rows
     OptionTable& operator=(OptionTable&&) = delete;
 
-    /// `names`: "-m,--chunks", the second long name being an alias. `parse` makes the value of a text, or of a text and
-    /// the option's name for messages. The row stays where it is.
+    /// `names`: "-m,--chunks"; a second long name is an alias. `parse` makes the value from a text, or from a text and
+    /// the option's name for messages. The returned row keeps its address.
     template <class Value, class Parse>
     OptionRow& add(const std::string& names, Value& value, Parse parse, const std::string& help,
                    const std::string& type, const std::string& group = "") {
@@ -102,18 +102,18 @@ public:
 
     std::deque<OptionRow>& rows() { return rows_; }
     const std::deque<OptionRow>& rows() const { return rows_; }
-    /// The row of that name. Precondition: there is one.
+    /// The row with that name. Precondition: it exists.
     OptionRow& row(std::string_view name);
     const OptionRow& row(std::string_view name) const;
     /// True if the table has the option and it was given.
     bool is_given(std::string_view name) const;
-    /// Says what the rows from that one on are for.
+    /// Sets OptionRow::use of all rows from `first` on.
     void use_from(std::size_t first, OptionUse use);
-    /// Has these options required.
+    /// Makes these options required.
     void require(std::initializer_list<std::string_view> names);
-    /// Takes values by name. Throws UsageError for the first, in the order of the table, that is wrong or missing.
+    /// Takes values by name. Throws UsageError for the first value that is wrong or missing, in the table's order.
     void take(const std::vector<OptionValue>& values);
-    /// Throws UsageError for the first option that was given and is not for this form of the question.
+    /// Throws UsageError for the first given option that is not for this form of the question.
     void check_use(bool has_cluster) const;
 
 private:
@@ -123,8 +123,8 @@ private:
     std::deque<OptionRow> rows_;
 };
 
-/// Throws UsageError for an option that says nothing about a cluster.
+/// Throws UsageError for an option without meaning for a cluster.
 [[noreturn]] void refuse_with_cluster(const std::string& name);
-/// For messages: what to do where --cluster is missing.
+/// What to do if --cluster is missing, for messages.
 inline constexpr const char* kClusterRemedy = "name a cluster file, or a built-in one such as dgx-h100";
 }  // namespace pipescope

@@ -5,7 +5,7 @@
 #include <optional>
 
 namespace pipescope {
-/// The value, or null without one. A duration is a number of ns.
+/// The value, or null without one. A duration becomes a number of ns.
 template <class Value>
 nlohmann::ordered_json or_null(const std::optional<Value>& value) {
     if (!value) {

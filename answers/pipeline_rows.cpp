@@ -58,7 +58,7 @@ void add_schedule_option(OptionTable& table, AskedPipeline& asked, const std::st
         if (takes_all) {
             *all = true;
         }
-        if (asked.runs && !takes_all && name.find('.') == std::string::npos) {  // no file
+        if (asked.runs && !takes_all && name.find('.') == std::string::npos) {  // not a file
             const auto is_named = [&name](const Schedule& each) { return to_string(each) == name; };
             if (name != to_string(Schedule::automatic) && std::ranges::none_of(all_schedules(), is_named)) {
                 throw UsageError(fmt::format("schedule '{}' is not known; it must be {}; use gpipe when unsure",

@@ -16,9 +16,9 @@ void add_checkpoint_option(OptionTable& table, AskedPipeline& asked);    ///< --
 void add_memory_limit_option(OptionTable& table, AskedPipeline& asked);  ///< --memory-limit alone
 void add_algorithm_option(OptionTable& table, BalanceAlgorithm& algorithm);
 void add_hardware_options(OptionTable& table, AskedPipeline& asked);  ///< --devices, --cores, links, --speed, ..
-/// --schedule, one of those in the text, or a file. `help` may describe several lines.
+/// --schedule: one of `schedules`, or a file. `help` may have several lines.
 void add_schedule_option(OptionTable& table, AskedPipeline& asked, const std::string& help, bool* all = nullptr);
-/// --schedule and --placement. With `all`, --schedule also takes `all`, which sets it.
+/// --schedule and --placement. With `all`, --schedule also accepts "all", which sets `*all`.
 void add_schedule_options(OptionTable& table, AskedPipeline& asked, const std::string& schedules, bool* all = nullptr);
 /// --optimizer, --master-weights and --dtype: memory of parameters besides their values.
 void add_parameter_options(OptionTable& table, AskedPipeline& asked);
@@ -28,7 +28,7 @@ void add_update_option(OptionTable& table, AskedPipeline& asked);    ///< --upda
 void add_device_type_options(OptionTable& table, AskedPipeline& asked, const std::string& help);
 /// --force, with the same help text everywhere.
 void add_force_option(OptionTable& table, bool& force);
-/// Adds all options of the pipeline: balance, batch, schedule, hardware, replicas, simulation and parameters. As
-/// add_schedule_options(), with `all_schedules`, --schedule also takes `all`.
+/// Adds all options of the pipeline: balance, batch, schedule, hardware, replicas, simulation and parameters.
+/// `all_schedules`: as `all` of add_schedule_options().
 void add_simulated_pipeline_options(OptionTable& table, AskedPipeline& asked, bool* all_schedules = nullptr);
 }  // namespace pipescope

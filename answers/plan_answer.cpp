@@ -87,7 +87,7 @@ bool any_has_own_price(const PlanRequest& request) {
                                [&](const DeviceType& type) { return has_own_price(type, request); });
 }
 
-/// Sentences about unused prices, and about types without a price if others have one.
+/// Sentences about unused prices, and about types without a price if other types have one.
 std::vector<std::string> price_notes_of(const std::vector<std::string>& unused, const PlanRequest& request) {
     std::vector<std::string> notes;
     for (const std::string& name : unused) {
@@ -111,7 +111,7 @@ std::string cost_unit(const PlanQuestion& question, const PlanRequest& request) 
     return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
 }
 
-/// The ranges that the user gave, else what the files among the schedules have, else the default.
+/// The ranges that the user gave, else those in the schedules' files, else the default.
 template <class Member>
 std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange>>& given, const PlanRequest& request,
                                      const NumberRange& usual, Member member) {
@@ -128,7 +128,7 @@ std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange
     return ranges.empty() ? std::vector{usual} : ranges;
 }
 
-/// What does not depend on the profile, so that a wrong question is refused before the profile is read.
+/// The part that does not depend on the profile, so that a wrong question is refused before the profile is read.
 PlanRequest request_of(const PlanQuestion& question, std::int64_t batch, std::vector<std::string>& unused_prices) {
     PlanRequest request = question.request;
     if (!question.rank_by.empty()) {
@@ -180,7 +180,7 @@ void check_plan(const PlanQuestion& question) {
 }
 
 namespace {
-/// Warns about the largest number of micro-batches, if the user gave any.
+/// Warns if the largest number of micro-batches that the user gave is too large.
 std::string fewer_than_asked(const PlanQuestion& question) {
     std::int64_t most = 0;
     for (const NumberRange& range : question.chunks.value_or(std::vector<NumberRange>{})) {
@@ -197,7 +197,7 @@ std::string to_text(const PlanQuestion& question, const PlanAnswer& answer) {
 }
 
 namespace {
-/// Parses "a,b" item by item; keeps the first of equal ones.
+/// Parses "a,b" item by item, and drops repeated items.
 template <class Parse>
 auto parse_names(const std::string& text, const std::string& option, Parse parse) {
     std::vector<decltype(parse(text))> values;
@@ -248,7 +248,7 @@ void add_plan_options(OptionTable& table, PlanQuestion& question) {
     add_algorithm_option(table, question.request.algorithm);
     add_update_option(table, question.pipeline);
     add_hardware_options(table, question.pipeline);
-    table.row("devices").use = OptionUse::both;  // of a cluster, numbers of devices
+    table.row("devices").use = OptionUse::both;  // with a cluster: numbers of devices
     add_device_type_options(table, question.pipeline, "Device types to try, such as A100,H100");
     table
         .add_text("--price-per-lane-hour", question.price,

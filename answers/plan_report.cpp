@@ -56,8 +56,8 @@ std::string name_of(const PlanCandidate& candidate) {
                        to_string(options.checkpoint), to_string(options.schedule));
 }
 
-/// Explains a slower candidate. A step is a lane's mean work divided by the share of the step in which it works, so a
-/// slower candidate has more work or a larger bubble.
+/// Explains why a candidate is slower: more work, or a larger bubble. A step is a lane's mean work divided by the share
+/// of the step in which it works.
 std::string cause(const Simulation& best, const Simulation& next) {
     const auto [work, bubble] = step_change(best, next);
     const double points = bubble * 100;
@@ -164,7 +164,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
         candidate["device_type"] = each.device_type.empty() ? Json(nullptr) : Json(each.device_type);
         candidate["balance_is_optimal"] = each.balance_is_optimal;
         candidate["lower_bound_ns"] = bound_json(each.lower_bound_ns);
-        candidate.erase("gap_above_bound");  // of another bound
+        candidate.erase("gap_above_bound");  // relative to another bound
         candidate["pareto"] = each.pareto;
         candidate["cost"] = each.cost;
         if (each.simulation.noise) {

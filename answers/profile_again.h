@@ -7,14 +7,14 @@
 #include <vector>
 
 namespace pipescope {
-/// Changes that a new profile of the same model must bring.
+/// What a new profile of the same model must contain.
 struct ProfileChange {
-    std::vector<std::int64_t> sizes;  ///< micro-batch sizes beside those of the old one
-    std::string dtype;                ///< empty: that of the old one
+    std::vector<std::int64_t> sizes;  ///< micro-batch sizes in addition to the old profile's
+    std::string dtype;                ///< empty: the old profile's dtype
 };
-/// The "pipescope profile MODEL" command that profiles the model again, ready for a shell: with the device, the
-/// micro-batch sizes and the further options of the profile. It replaces `file`, the profile's own, or writes a new
-/// file for another dtype.
+/// The "pipescope profile MODEL" command that profiles the model again, ready for a shell, with the profile's device,
+/// micro-batch sizes and other options. It replaces `file`, the profile's file, or writes a new file if the dtype
+/// changes.
 std::string profile_command_of(const Profile& profile, const std::string& file, const ProfileChange& change);
 
 /// The text as one word of a shell's command line.

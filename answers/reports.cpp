@@ -110,7 +110,7 @@ double tokens_of(const Simulation& simulation) {
     return static_cast<double>(simulation.tokens_per_sample);
 }
 
-/// Adds what the model's operations come to, if the profile knows them.
+/// Adds figures made from the model's operations, if the profile knows them.
 void add_flops(Json& object, const Simulation& simulation) {
     if (!simulation.flops) {
         return;
@@ -463,8 +463,8 @@ Json bubbles_json(const BubbleReport& report) {
 }
 
 namespace {
-/// "12.3 %" of each side by cause, without causes that neither has. `expected`: the figures above it are of the
-/// expected step, with noise.
+/// "12.3 %" of each side by cause, without causes that neither side has. `expected`: the figures above this text
+/// describe the expected step, with noise.
 std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy, bool expected) {
     TextTable table({{"bubbles by cause", Align::left},
                      {"measured, mean"},
@@ -489,13 +489,13 @@ std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy, bool expect
 namespace {
 constexpr const char* kUnknownStep = "unknown";
 
-/// A figure of the measured steps, which may be an optional; null if the steps' times are withheld.
+/// A figure of the measured steps, possibly an optional; null if step times are withheld.
 template <class Value>
 Json of_steps(const TraceComparison& compared, const Value& value) {
     return compared.lacks_steps() ? Json(nullptr) : or_null(std::optional(value));
 }
 
-/// Empty if the trace does not say how many samples a step has.
+/// Empty if the trace does not tell how many samples a step has.
 std::optional<double> samples_per_second(const TraceComparison& compared, Nanoseconds step) {
     return compared.batch && step.count() > 0 ? std::optional(static_cast<double>(*compared.batch) / ns_of(step) * 1e9)
                                               : std::nullopt;
@@ -635,7 +635,8 @@ void add_peaks(std::size_t lane, const Comparison& comparison, TextTable& figure
     };
     const ComparedLane& each = comparison.lanes[lane];
     add("peak memory", each.measured_peak_bytes, each.simulated_peak_bytes);
-    // Which lane runs ahead decides how many tensors wait on a lane. The times are then wrong, not the memory model.
+    // How many tensors wait on a lane depends on which lane runs ahead. If these two peaks differ, the times are wrong,
+    // not the memory model.
     const bool is_replayed = comparison.replay && lane < comparison.replay->peak_bytes.size();
     if (is_replayed && each.measured_peak_bytes && comparison.replay->peak_bytes[lane] != each.simulated_peak_bytes) {
         add("peak at the measured instants", each.measured_peak_bytes, comparison.replay->peak_bytes[lane]);

@@ -28,7 +28,7 @@ TaskGraph graph_of_file(const ScheduleQuestion& question) {
     return make_schedule(schedule, schedule.file()->shape);
 }
 
-/// The order that is best if all tasks take the same time and copies take none.
+/// The best order if all tasks take equally long and copies take no time.
 TaskGraph graph_for_equal_times(PipelineShape shape) {
     ScheduleCosts costs;
     costs.micro_batches = shape.num_micro_batches;
@@ -77,7 +77,7 @@ TaskGraph graph_of_name(const ScheduleQuestion& question) {
         return graph_for_equal_times(shape);
     }
     shape.placement = placement_of(schedule, partitions, lanes);
-    if (shape.placement.size() != partitions) {  // none of its own, or of another number of partitions
+    if (shape.placement.size() != partitions) {  // no placement, or one for another number of partitions
         shape.placement = placement_in_turn(partitions, lanes);
     }
     return make_schedule(schedule, shape);

@@ -10,7 +10,7 @@
 #include <string>
 
 namespace pipescope {
-// The question of schedule: the order of the tasks, without costs. As balance_answer.h.
+// The question of schedule: the order of the tasks, without costs. Lifetime and threading: as BalanceQuestion.
 
 struct ScheduleQuestion {
     std::string schedule;  ///< a name or a file
@@ -22,6 +22,6 @@ struct ScheduleQuestion {
 void add_schedule_shape_options(OptionTable& table, ScheduleQuestion& question);
 TaskGraph schedule_answer(const ScheduleQuestion& question);
 nlohmann::ordered_json to_json(const TaskGraph& graph, const ScheduleTable& table);
-/// Share of the lanes' slots in which they run nothing.
+/// The share of the lanes' slots without a task.
 double idle_share(const ScheduleTable& table);
 }  // namespace pipescope

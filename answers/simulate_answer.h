@@ -12,7 +12,8 @@
 #include <string>
 
 namespace pipescope {
-// The question of simulate: how long a step of one pipeline takes, and what it holds. As balance_answer.h.
+// The question of simulate: how long a pipeline's step takes, and its memory. Lifetime and threading: as
+// BalanceQuestion.
 
 struct SimulateQuestion {
     std::string profile;
@@ -31,8 +32,8 @@ nlohmann::ordered_json to_json(const SimulateAnswer& answer);
 std::string to_text(const SimulateAnswer& answer);
 /// True if the simulation, or any of the compared ones, keeps the memory limit.
 bool any_fits(const SimulateAnswer& answer);
-/// The options, which fit each other. Throws UsageError, before the profile is known.
+/// The options, checked against each other. Throws UsageError, before the profile is known.
 PipelineOptions checked_options(const SimulateQuestion& question);
-/// The simulated order as a schedule's CSV. Throws UsageError for gpipe, which none can express.
+/// The simulated order as a schedule's CSV. Throws UsageError for gpipe, which such a file cannot express.
 std::string order_csv(const Simulation& simulation);
 }  // namespace pipescope

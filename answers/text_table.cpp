@@ -10,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-/// Characters of UTF-8: all bytes but those that continue one.
+/// The number of UTF-8 characters: all bytes except continuation bytes.
 std::size_t columns_of(std::string_view cell) {
     return static_cast<std::size_t>(
         std::ranges::count_if(cell, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }));

@@ -11,8 +11,7 @@ struct Column {
     Align align = Align::right;
 };
 
-/// Rows of text under headers, aligned in columns with two blanks in between. Control characters in cells
-/// are escaped.
+/// Rows of text under headers, in columns two blanks apart. Control characters in cells are escaped.
 class TextTable {
 public:
     explicit TextTable(std::vector<Column> columns);

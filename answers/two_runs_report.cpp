@@ -26,7 +26,7 @@ Json text_or_null(const std::string& text) {
     return text.empty() ? Json(nullptr) : Json(text);
 }
 
-/// The change from one to the other; empty if there was nothing before.
+/// The relative change; empty if there was nothing before.
 std::optional<double> relative(double was, double is) {
     return was > 0 ? std::optional(is / was - 1) : std::nullopt;
 }

@@ -26,7 +26,7 @@ std::string format_duration(Nanoseconds time) {
 }
 
 namespace {
-/// In per cent, rounded as printed. Never -0, which would look like a signed error.
+/// In per cent, rounded as printed. Turns -0 into 0, because -0 would look like a signed error.
 double hundredths_of_percent(double fraction) {
     return std::round(fraction * 1e4) / 1e2 + 0.0;
 }
