@@ -21,7 +21,7 @@
 
 namespace pipescope {
 namespace {
-/// Time in us, Chrome's unit, with three decimals. Keeps every ns, which a double would not above 2^53 ns.
+/// Time in us, Chrome's unit, with three decimals. Keeps every ns, unlike a double, which loses them above 2^53 ns.
 std::string chrome_microseconds(Nanoseconds time) {
     const std::int64_t ns = time.count();
     const std::uint64_t magnitude = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
@@ -33,16 +33,16 @@ std::string json_string(std::string_view text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Writes list events one by one, so that a million slices are never in memory as JSON.
+/// Writes events to the list one by one, so that a million slices are never in memory as JSON.
 class ChromeEventList {
 public:
     explicit ChromeEventList(std::ostream& out) : out_(out) {}
 
     void add(std::string_view event);
-    /// Writes a "process_name" or "thread_name". `more` is further arguments, such as `,"kind":"stream"`.
+    /// Writes a "process_name" or "thread_name". `more`: further arguments, such as `,"kind":"stream"`.
     void name(std::string_view what, int process, int thread, std::string_view name, std::string_view more = {});
     void sort_index(int process, int thread, int index);
-    /// Writes an arrow's start ("s"), step ("t") or end ("f"), bound to the slice that starts then.
+    /// Writes an arrow's start ("s"), step ("t") or end ("f"), bound to the slice that starts at that time.
     void flow(std::string_view phase, std::string_view category, std::int64_t id, int process, int thread,
               Nanoseconds start);
     std::int64_t next_flow() { return ++last_flow_; }
@@ -75,8 +75,8 @@ void ChromeEventList::flow(std::string_view phase, std::string_view category, st
                     category, category, id, process, thread, chrome_microseconds(start)));
 }
 
-/// Distributes slices over threads so that those of one thread nest, as a Chrome trace requires. Pass slices by start,
-/// longer ones first.
+/// Distributes slices over threads so that the slices of each thread nest, as a Chrome trace requires. Pass slices by
+/// start, longer ones first.
 class NestingThreads {
 public:
     explicit NestingThreads(std::size_t most) : most_(most) {}
@@ -155,7 +155,8 @@ struct Place {
     Nanoseconds start{0};
 };
 
-/// The task that produced a copy's data and the task that waits for it. Only the schedule knows who waits for a skip.
+/// The task that produced a copy's data and the task that waits for the copy. Only the schedule knows who waits for a
+/// skip.
 std::pair<TaskKey, TaskKey> ends_of_copy(const TaskKey& copy) {
     TaskKey here{copy.step, TaskKind::forward, copy.partition, copy.micro_batch, -1};
     TaskKey next{copy.step, TaskKind::forward, copy.partition + 1, copy.micro_batch, -1};
@@ -308,7 +309,7 @@ void write_counter(std::string_view name, int process, Nanoseconds time, std::st
                            chrome_microseconds(time), arguments, more));
 }
 
-/// A counter's series are stacked, so one counter has only values that add up: the categories sum to the allocated
+/// Chrome stacks a counter's series, so the values of one counter must add up: the categories sum to the allocated
 /// bytes. The first counter also carries the whole sample.
 void write_memory(const std::vector<MemorySample>& samples, const std::vector<LaneInfo>& lanes,
                   const LaneProcesses& processes, ChromeEventList& events) {
@@ -411,8 +412,8 @@ json lanes_json(const std::vector<LaneInfo>& lanes) {
     return list;
 }
 
-/// Facts that a viewer must know (lost ranges, degraded features), and the tables without times, which an import needs
-/// to restore the trace.
+/// What a viewer must know (lost ranges, degraded features), and the tables without times, which an import needs to
+/// restore the trace.
 json other_data(const OpenedTrace& trace) {
     const std::optional<Nanoseconds> bound = clock_bound(merged_processes(trace.run));
     json other = {
@@ -452,7 +453,7 @@ json other_data(const OpenedTrace& trace) {
 }  // namespace
 
 void export_chrome(const OpenedTrace& trace, std::ostream& out) {
-    // Holistic Trace Analysis needs a rank, and steps named as by PyTorch's profiler.
+    // Holistic Trace Analysis needs a rank, and steps named as in PyTorch's profiler.
     out << R"({"displayTimeUnit":"ns","otherData":)"
         << other_data(trace).dump(-1, ' ', false, json::error_handler_t::replace)
         << R"(,"distributedInfo":{"rank": 0},"traceEvents":[)";

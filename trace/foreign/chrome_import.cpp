@@ -27,8 +27,8 @@ constexpr std::string_view kProfileFormat = "pipescope.profile";
 constexpr std::int64_t kSimulatedProcess = 2;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
 
-/// The ranks of the pipeline in "pg_config", PyTorch's list of process groups. A group of ranks that form a pipeline is
-/// named "pp" or, by a device mesh, "mesh_pp". Empty without such a group, or if the list is of another form.
+/// The ranks of the pipeline, from "pg_config", PyTorch's list of process groups. A group of ranks that form a pipeline
+/// is named "pp", or "mesh_pp" in a device mesh. Empty without such a group, or if the list has another form.
 std::vector<int> pipeline_ranks(const json& distributed, int rank) {
     try {
         for (const json& group : distributed.value("pg_config", json::array())) {
@@ -46,8 +46,8 @@ std::vector<int> pipeline_ranks(const json& distributed, int rank) {
 
 /// The rank that "distributedInfo" names.
 struct NamedRank {
-    std::optional<RecordingRank> rank;  ///< empty if it names none that can be used
-    std::string fault;                  ///< the reason, if there is such a field
+    std::optional<RecordingRank> rank;  ///< empty if it names no usable rank
+    std::string fault;                  ///< why it is not usable, if there is such a field
 };
 
 NamedRank named_rank(const json& distributed) {
@@ -79,7 +79,7 @@ NamedRank named_rank(const json& distributed) {
     return named;
 }
 
-/// Names by number, of a list such as [{"id": 0, "name": "NVIDIA H200"}]. Skips what is no device.
+/// Names by number, from a list such as [{"id": 0, "name": "NVIDIA H200"}]. Skips entries that are not devices.
 std::map<std::int64_t, std::string> device_names(const json& devices) {
     std::map<std::int64_t, std::string> names;
     for (const json& device : devices.is_array() ? devices : json::array()) {
@@ -225,7 +225,7 @@ private:
                 std::max<std::int64_t>(0, number(event, "samples", 0, kMostTime))};
     }
 
-    /// The argument, or `otherwise` if there is none. Refuses anything but whole numbers from -`most` to `most`.
+    /// The argument, or `otherwise` if there is none. Refuses values other than whole numbers from -`most` to `most`.
     std::int64_t number(const ChromeEvent& event, const char* key, std::int64_t otherwise, std::int64_t most) const {
         const ChromeArgument* found = event.arguments.find(key);
         if (found == nullptr || found->type == ChromeArgument::Type::null) {
@@ -393,7 +393,7 @@ RankOfFile rank_of_file(const std::filesystem::path& path) {
         header = read(path, [&](std::istream& in) { return read_chrome_json(in, nobody); });
     }
     const std::optional<RecordingRank> rank = named_rank(header.distributed).rank;
-    const bool is_profile = header.format == kProfileFormat;  // other formats of ours, such as notes, are no traces
+    const bool is_profile = header.format == kProfileFormat;  // other formats of ours, such as notes, are not traces
     return {header.has_events || is_profile, rank, rank || is_profile || (header.has_events && holds_range(path))};
 }
 

@@ -18,7 +18,7 @@ bool is_digit(char c) {
 }
 
 /// Converts "1234.567" or "1.234567e3" us to ns, rounded to the nearest. Works on the digits, since a double loses ns
-/// above 2^53. Returns nothing for other texts and for times of over 146 years.
+/// above 2^53. Empty for other texts and for times of over 146 years.
 std::optional<std::int64_t> nanoseconds(std::string_view text) {
     constexpr std::uint64_t kMost = INT64_MAX / 2;  // small enough that no difference overflows
     constexpr std::uint64_t kMostBeforeDigit = (UINT64_MAX - 9) / 10;
@@ -72,7 +72,7 @@ std::optional<std::int64_t> nanoseconds(std::string_view text) {
     return negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
 }
 
-/// Throws the fault that a parser reports. As its own type: the base class has no public copy constructor.
+/// Throws the fault that a parser reports, as its own type: the base class has no public copy constructor.
 void rethrow(const nlohmann::detail::exception& error) {
     if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
         throw *fault;
@@ -89,7 +89,7 @@ ChromeId id_of(ChromeArgument::Type type, std::int64_t integer, double real, con
     return is_whole ? ChromeId{integer, ""} : ChromeId{text.empty() ? integer : 0, text};
 }
 
-/// Builds the small objects beside the events, or one event. Leaves out what nests deeper than kMostJsonNesting.
+/// Builds the small objects beside the events, or one event. Leaves out whatever nests deeper than kMostJsonNesting.
 class DomBuilder {
 public:
     explicit DomBuilder(json& root) : root_(root) {}
@@ -132,7 +132,7 @@ private:
 
     json& root_;
     std::vector<json*> open_;
-    std::size_t left_out_ = 0;  // containers that are open and left out
+    std::size_t left_out_ = 0;  // open containers that are left out
     std::string key_;
 };
 
@@ -156,7 +156,7 @@ public:
         return scalar(ChromeArgument::Type::integer, value, static_cast<double>(value), {});
     }
     bool number_unsigned(number_unsigned_t value) override {
-        // Ids may be any 64 bits. A time is read from the text.
+        // Ids may use all 64 bits. A time is read from the text.
         return scalar(ChromeArgument::Type::integer, static_cast<std::int64_t>(value), static_cast<double>(value),
                       value > INT64_MAX ? std::to_string(value) : std::string());
     }
@@ -324,7 +324,7 @@ private:
         }
     }
 
-    /// "Input Dims" is a list of tensors, or of lists of tensors; "Input type" a list of their types.
+    /// "Input Dims" is a list of tensors, or of lists of tensors. "Input type" is a list of their types.
     void add_shape(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
         constexpr std::size_t kMostDimensions = 64;  // as many as a tensor may have
         if (type == ChromeArgument::Type::integer && !shape_ends_ && event_.dimensions.size() < kMostDimensions) {
@@ -412,14 +412,14 @@ private:
     const std::istream& in_;
     ChromeListener* listener_;
     ChromeHeader header_;
-    std::optional<DomBuilder> dom_;  // of the field that is being read
+    std::optional<DomBuilder> dom_;  // for the field that is being read
     ChromeEvent event_;
     std::size_t next_index_ = 0;
-    bool has_event_ = false;  // read to its end
+    bool has_event_ = false;  // the event was read to its end
     std::vector<Place> places_;
-    std::size_t skipped_levels_ = 0;  // below places_, whose last is then Place::skipped
+    std::size_t skipped_levels_ = 0;  // below places_, which then ends with Place::skipped
     std::string key_;
-    bool shape_ends_ = false;  // the first tensor's dimensions are read
+    bool shape_ends_ = false;  // the first tensor's dimensions are complete
 };
 
 /// Keeps one event and skips the others.
@@ -482,13 +482,13 @@ private:
         if (dom_) {
             dom_->close();
         }
-        return !dom_ || !dom_->done();  // false ends the reading
+        return !dom_ || !dom_->done();  // false stops the reading
     }
 
     const std::istream& in_;
     std::size_t left_;
     std::size_t depth_ = 0;
-    std::optional<std::size_t> list_depth_;  // of the list of events; empty outside of it
+    std::optional<std::size_t> list_depth_;  // depth of the list of events; empty outside it
     std::string key_;
     json event_;
     std::optional<DomBuilder> dom_;

@@ -13,13 +13,13 @@ namespace pipescope {
 /// Id of a process or thread: Chrome traces use numbers and names.
 struct ChromeId {
     std::int64_t number = 0;
-    std::string text;  ///< empty: the number is the id; also a number that is not whole, or beyond 63 bits
+    std::string text;  ///< empty: the number is the id; also holds a number that is not whole, or beyond 63 bits
 
     friend auto operator<=>(const ChromeId&, const ChromeId&) = default;
 };
 
-/// An argument of an event. Nested lists and objects are omitted, except those of dimensions, and so are arguments
-/// after the first thousands of one event.
+/// An argument of an event. Omits nested lists and objects, except dimensions, and all arguments of an event after the
+/// first thousands.
 struct ChromeArgument {
     enum class Type { null, integer, real, text };
 
@@ -45,7 +45,7 @@ public:
     void clear() { used_ = 0; }
 
 private:
-    std::vector<ChromeArgument> all_;  // kept with their strings from event to event, to save allocations
+    std::vector<ChromeArgument> all_;  // kept with their strings between events, to save allocations
     std::size_t used_ = 0;
 };
 
@@ -59,18 +59,18 @@ struct ChromeEvent {
     ChromeId process;
     ChromeId thread;
     std::string id;
-    bool binds_enclosing = false;  ///< "bp" is "e": an arrow ends at the range around it, not at the next one
-    std::string bind_id;           ///< of the arrows that end at this range (flow_in), or begin there (flow_out)
+    bool binds_enclosing = false;  ///< "bp" is "e": an arrow ends at the range around it, not at the next range
+    std::string bind_id;           ///< id of arrows that end at this range (flow_in), or begin there (flow_out)
     bool flow_in = false;
     bool flow_out = false;
     std::optional<std::int64_t> start;
     std::optional<std::int64_t> duration;
-    bool has_bad_duration = false;  ///< "dur" is there, but is no number or too large
+    bool has_bad_duration = false;  ///< "dur" is not a number, or too large
     bool has_bad_id = false;        ///< "pid" or "tid" is a list or an object
     ChromeArguments arguments;
-    ChromeArguments sample;                ///< PipeScope's own: the sample's values that a memory counter omits
-    std::vector<std::int64_t> dimensions;  ///< the first tensor of the argument "Input Dims"
-    std::string element_type;              ///< the first of "Input type"
+    ChromeArguments sample;                ///< the values of PipeScope's sample that a memory counter omits
+    std::vector<std::int64_t> dimensions;  ///< first tensor in the argument "Input Dims"
+    std::string element_type;              ///< first type in "Input type"
 };
 
 /// Fields beside the events.
@@ -81,7 +81,7 @@ struct ChromeHeader {
     std::string format;                     ///< "format", as in a profile
     bool has_events = false;                ///< the list exists
     bool is_list = false;                   ///< the file is the list, so there are no other fields
-    bool cut_off = false;                   ///< the file ends within the events or behind them, as after a kill
+    bool cut_off = false;                   ///< the file ends within or after the events, as after a kill
     std::size_t mended = 0;                 ///< JsonMending::mended()
     bool is_kineto = false;                 ///< written by PyTorch's profiler
     std::optional<std::int64_t> base_time;  ///< "baseTimeNanoseconds": wall clock at ts 0
@@ -91,19 +91,21 @@ struct ChromeHeader {
 class ChromeListener {
 public:
     virtual ~ChromeListener() = default;
-    /// `header` holds the fields before the event.
+    /// `header` holds the fields that precede the event.
     virtual void event(const ChromeEvent& event, const ChromeHeader& header) = 0;
 };
 
 /// Reads a Chrome trace as a stream, in either form: a list of events, or an object with "traceEvents". Stops early at
-/// a profile, which `format` of the result reports. The file may lack its end after an event: a killed program leaves
-/// none, and the format makes the "]" of a list optional. An incomplete last event is skipped. Reads faults that
-/// JsonMending mends. Memory: one event at a time; its texts are bounded (kMostJsonText). Throws UnreadableJson, and
-/// nlohmann::json::exception with line and column for other invalid JSON.
+/// a profile, which the result's `format` reports. Memory: one event at a time; kMostJsonText limits its texts.
+///
+/// The file may end after an event: a killed program does not write the end, and the format makes the "]" of a list
+/// optional. Skips an incomplete last event. Mends faults as JsonMending does.
+///
+/// Errors: throws UnreadableJson, and nlohmann::json::exception with line and column for other invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
-/// Reads no further than to the events. Returns the fields before them.
+/// Stops at the events. Returns the fields before them.
 ChromeHeader read_chrome_header(std::istream& in);
-/// The whole event at this position of the list, with nested arguments. Reads no further. Null if there is none, or if
-/// the file ends within it. Throws like read_chrome_json().
+/// The whole event at this position of the list, with nested arguments. Reads no further. Null if there is no such
+/// event, or if the file ends within it. Throws as read_chrome_json().
 nlohmann::json read_chrome_event(std::istream& in, std::size_t index);
 }  // namespace pipescope

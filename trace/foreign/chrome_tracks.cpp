@@ -49,7 +49,7 @@ std::string to_text(const ChromeId& id) {
     return id.text.empty() ? std::to_string(id.number) : id.text;
 }
 
-/// Finds ranges of an arranged track by time. Memory: 4 bytes per range.
+/// Finds ranges by time in a track after arrange(). Memory: 4 bytes per range.
 class RangeSearch {
 public:
     explicit RangeSearch(const RangeTrack& track) : ranges_(track.ranges), rows_(track.rows) {
@@ -68,7 +68,7 @@ public:
         }
         return std::nullopt;
     }
-    /// The range of an event that begins at the time.
+    /// The range made from the event, which begins at the time.
     std::optional<std::uint32_t> of_event(Nanoseconds time, std::uint32_t event) const {
         for (auto found = std::ranges::lower_bound(ranges_, time, {}, &TraceRange::start);
              found != ranges_.end() && found->start == time; ++found) {
@@ -173,7 +173,7 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
     return track.track.ranges.back();
 }
 
-/// PyTorch's profiler gives tensors of messages as inputs, if it records shapes.
+/// If PyTorch's profiler records shapes, it lists a message's tensors as inputs.
 void ChromeTracks::add_message_size(const ChromeEvent& event, const TraceRange& range) {
     static const std::map<std::string_view, Bytes> element_sizes = {
         {"float", 4}, {"double", 8},    {"c10::Half", 2},   {"c10::BFloat16", 2}, {"long int", 8},
@@ -192,7 +192,7 @@ void ChromeTracks::add_message_size(const ChromeEvent& event, const TraceRange& 
 }
 
 void ChromeTracks::add_complete(const ChromeEvent& event) {
-    constexpr std::int64_t kMost = INT64_MAX / 4;  // sums of such values cannot overflow
+    constexpr std::int64_t kMost = INT64_MAX / 4;  // so that sums of such values cannot overflow
     if (!event.start || event.has_bad_duration || *event.start > kMost || *event.start < -kMost ||
         event.duration.value_or(0) > kMost || event.duration.value_or(0) < 0) {
         ++left_out_;
@@ -200,7 +200,7 @@ void ChromeTracks::add_complete(const ChromeEvent& event) {
     }
     TraceRange& range = add_range(track_of(event), event);
     range.end = range.start + Nanoseconds{event.duration.value_or(0)};
-    range.open = event.arguments.integer_or("open", 0) != 0;  // from our own export; such a range ends with the trace
+    range.open = event.arguments.integer_or("open", 0) != 0;  // from our export; such a range ends with the trace
     last_ = std::max(last_, range.end);
     if (event.name.starts_with("gloo:") || event.name.starts_with("nccl:")) {
         add_message_size(event, range);
@@ -234,13 +234,13 @@ void ChromeTracks::pair_marks() {
     }
 }
 
-/// An end closes the range of its name that began last; without a name, or if none is open, the one that began last.
-/// Counts the ends without one.
+/// An end closes the latest open range with its name. Without a name, or if no range with that name is open, it closes
+/// the latest open range. Counts the ends without a range.
 void ChromeTracks::pair_marks(std::vector<Mark>& marks) {
     std::ranges::stable_sort(marks, [](const Mark& a, const Mark& b) { return a.time < b.time; });
     const auto range_of = [](const Mark* begin) -> TraceRange& { return begin->track->track.ranges[begin->range]; };
-    std::vector<const Mark*> open;                                 // also holds those that ended by their name
-    std::map<std::size_t, std::vector<const Mark*>> open_by_name;  // likewise those that ended without it
+    std::vector<const Mark*> open;                                 // also ranges that ended by name
+    std::map<std::size_t, std::vector<const Mark*>> open_by_name;  // also ranges that ended without it
     const auto last_of = [&](std::vector<const Mark*>& begins) -> const Mark* {
         while (!begins.empty() && !range_of(begins.back()).open) {
             begins.pop_back();
@@ -289,7 +289,7 @@ void ChromeTracks::add_point(const std::string& counter, const ChromeEvent& even
     first_ = std::min(first_, time);
     last_ = std::max(last_, time);
     CounterTrack& track = counters_[{event.process, counter}];
-    track.group = event.category;  // as our own export writes it
+    track.group = event.category;  // as in our export
     track.points.push_back({time, value});
 }
 
@@ -330,7 +330,7 @@ void ChromeTracks::add_bound_arrow(const TrackKey& key, const ChromeEvent& event
     const auto track = tracks_.find(key);
     if (track == tracks_.end() || track->second.track.ranges.empty() ||
         track->second.track.ranges.back().event != number) {
-        return;  // it was left out
+        return;  // the event was left out
     }
     const char phase = event.flow_in && event.flow_out ? 't' : event.flow_out ? 's' : 'e';
     bound_arrows_[event.bind_id].push_back({track->second.track.ranges.back().start, phase, key, false, number});
@@ -367,7 +367,7 @@ std::vector<RangeArrow> ChromeTracks::bind_arrows(const std::vector<RangeTrack>&
                 arrows.push_back({*from, *end});
             }
             if (point.phase != 'e') {
-                from = point.phase == 'f' ? std::nullopt : end;  // a number may be used again
+                from = point.phase == 'f' ? std::nullopt : end;  // a number may be reused
             }
         }
         points = {};
@@ -414,7 +414,7 @@ void ChromeTracks::set_name(const ChromeEvent& event) {
     }
 }
 
-/// The labels of PyTorch's profiler distinguish "GPU 0" from "CPU"; its processes are all named "python".
+/// PyTorch's profiler names all processes "python"; its labels distinguish "GPU 0" from "CPU".
 std::string ChromeTracks::group_of(const ChromeId& id, bool exact) const {
     const auto found = processes_.find(id);
     const Process process = found == processes_.end() ? Process{} : found->second;
@@ -435,7 +435,7 @@ std::string ChromeTracks::group_of(const ChromeId& id, bool exact) const {
 
 void ChromeTracks::finish_track(Track& track, const TrackKey& key, bool exact) {
     for (TraceRange& range : track.track.ranges) {
-        if (range.open && !exact) {  // our own export gives the end of the trace as their end
+        if (range.open && !exact) {  // in our export, such a range ends with the trace
             range.end = last_;
         }
     }
@@ -452,7 +452,7 @@ void ChromeTracks::finish_track(Track& track, const TrackKey& key, bool exact) {
         track.track.name = track.name.empty() ? "stream " + to_text(key.second) : track.name;
     } else {
         const std::string number = "thread " + to_text(key.second);
-        const bool has_number = track.name.starts_with(number);  // as PyTorch's profiler names threads
+        const bool has_number = track.name.starts_with(number);  // PyTorch's profiler names threads so
         track.track.name = track.name.empty() ? number : has_number ? track.name : number + " (" + track.name + ")";
     }
 }
@@ -461,7 +461,7 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     pair_marks();
     const bool any = first_ <= last_;
     const Nanoseconds moved = exact || !any ? Nanoseconds{0} : first_;
-    std::map<TrackKey, const TraceRange*> firsts;  // the ranges keep their places in memory while tracks are sorted
+    std::map<TrackKey, const TraceRange*> firsts;  // sorting tracks does not move their ranges in memory
     for (auto& [key, track] : tracks_) {
         finish_track(track, key, exact);
         for (TraceRange& range : track.track.ranges) {
@@ -473,7 +473,7 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         trace.tracks.push_back(std::move(track.track));
     }
     arrange_tracks(trace, names_);
-    if (!exact) {  // in our own export, arrows repeat the correlation
+    if (!exact) {  // in our export, arrows repeat the correlation
         trace.arrows = bind_arrows(trace.tracks, firsts, moved);
     }
     std::vector<decltype(counters_)::value_type*> counters;

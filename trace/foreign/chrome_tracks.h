@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace pipescope {
-/// "NVIDIA H200" of the group "GPU 0 (NVIDIA H200)" of a track; empty for other groups.
+/// The GPU's name in a track's group: "NVIDIA H200" for "GPU 0 (NVIDIA H200)". Empty for other groups.
 std::string gpu_name(std::string_view group);
 
 /// Collects the events of a Chrome trace into tracks and counters.
@@ -28,11 +28,11 @@ public:
 private:
     using TrackKey = std::pair<ChromeId, ChromeId>;
     struct Track;
-    /// The begin or end of a range. Events need not be in the order of time, so they are paired at the end.
+    /// The begin or end of a range. Events may come out of order, so begins and ends are paired at the end.
     struct Mark {
         Nanoseconds time{0};
-        Track* track = nullptr;  // of the range that begins; null: a range ends
-        std::size_t range = 0;   // its index; of an end the number of its name, 0 without one
+        Track* track = nullptr;  // where the range begins; null: a range ends
+        std::size_t range = 0;   // the range's index; for an end: the number of its name, 0 without a name
     };
     struct Track {
         RangeTrack track;
@@ -40,14 +40,14 @@ private:
         std::vector<Mark> marks;  // in the file's order
         bool async = false;
     };
-    /// One end of an arrow. It belongs to the range of an event, to the range around it, or to the next one of its
+    /// One end of an arrow. It belongs to the range of an event, to the range around it, or to the next range of its
     /// track.
     struct ArrowPoint {
         Nanoseconds time{0};
-        char phase = 's';  // starts, goes on (t), finishes (f), or ends there while others may follow (e)
+        char phase = 's';  // starts, goes on (t), finishes (f), or ends there though others may follow (e)
         TrackKey track;
         bool next = false;
-        std::uint32_t event = 0;  // as TraceRange::event; 0: found by time
+        std::uint32_t event = 0;  // as TraceRange::event; 0: find the range by time
     };
     struct Process {
         std::string name;
@@ -69,7 +69,7 @@ private:
     void add_memory(const ChromeEvent& event);
     void add_point(const std::string& counter, const ChromeEvent& event, double value);
     void add_arrow_point(const ChromeEvent& event);
-    /// For an event whose range was added to the track last, unless it was left out.
+    /// For an event whose range is the last added to the track, unless the range was left out.
     void add_bound_arrow(const TrackKey& key, const ChromeEvent& event);
     /// `places` gives the index of each track by its first range.
     std::vector<RangeArrow> bind_arrows(const std::vector<RangeTrack>& tracks,
@@ -92,8 +92,8 @@ private:
     Nanoseconds first_ = Nanoseconds::max();
     Nanoseconds last_ = Nanoseconds::min();
     std::size_t left_out_ = 0;
-    std::size_t never_ended_ = 0;   // ranges
-    std::size_t other_ends_ = 0;    // that name no open range, and end another one
-    std::size_t bad_counters_ = 0;  // events without a number
+    std::size_t never_ended_ = 0;   // ranges without an end
+    std::size_t other_ends_ = 0;    // ends that name no open range, and close another one
+    std::size_t bad_counters_ = 0;  // counter events without a number
 };
 }  // namespace pipescope

@@ -41,7 +41,7 @@ protected:
         const int got = gzread(file_, bytes_.data(), static_cast<unsigned>(bytes_.size()));
         int error = Z_OK;
         if (got <= 0) {
-            gzerror(file_, &error);  // a file that ends too early reads as one that ends there
+            gzerror(file_, &error);  // a file that ends too early reads as if it ended there
         }
         if (got < 0 && error != Z_BUF_ERROR) {
             throw TraceFormatError(
@@ -62,7 +62,7 @@ protected:
 private:
     static constexpr int kBufferBytes = 1 << 18;
 
-    /// A small file that unpacks without end would fill the memory. Real traces shrink to a twentieth.
+    /// Refuses a small file that would unpack without end and fill the memory. Real traces shrink to a twentieth.
     void refuse_bomb() const {
         constexpr std::int64_t kFree = std::int64_t{256} << 20U;
         constexpr std::int64_t kMostRatio = 200;
@@ -78,7 +78,7 @@ private:
     gzFile file_;
     std::int64_t unpacked_ = 0;
     std::vector<char> bytes_;
-    double file_bytes_ = 0;  // packed; 0: unknown
+    double file_bytes_ = 0;  // packed size; 0: unknown
     const ReadProgress progress_;
 };
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 namespace pipescope {
-/// Called with the share of a file's bytes that was read, 0 to 1.
+/// Called with the share of the file's bytes read so far, 0 to 1.
 using ReadProgress = std::function<void(double)>;
 
 /// Opens a file for reading and decompresses it if it is gzipped. Calls `progress` every 256 KiB, unless it is empty.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kPiece = 1 << 16;
 constexpr const char* kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-constexpr std::size_t kDigitsOfDouble = 309;  // a whole number with fewer is none beyond it
+constexpr std::size_t kDigitsOfDouble = 309;  // a whole number with fewer digits fits a double
 
 bool is_of_number(char c) {
     return (c >= '0' && c <= '9') || c == '.';
@@ -36,7 +36,7 @@ unsigned char byte_of(char c) {
     return static_cast<unsigned char>(c);
 }
 
-/// The four hexadecimal digits of "\u12ab". Empty if they are none.
+/// The value of the four hexadecimal digits in "\u12ab". Empty if they are not hexadecimal.
 std::optional<unsigned> code_unit(std::string_view escape) {
     unsigned value = 0;
     for (const char c : escape.substr(2, 4)) {
@@ -60,7 +60,7 @@ JsonMending::JsonMending(std::istream& in) : in_stream_(in) {
 }
 
 std::size_t JsonMending::mend_escape(std::size_t at, bool at_end) {
-    constexpr std::size_t kUnit = 6;  // of "\u12ab"
+    constexpr std::size_t kUnit = 6;  // length of "\u12ab"
     const std::string_view rest = std::string_view(in_).substr(at);
     const auto passed = [&](std::size_t length) {
         out_ += rest.substr(0, length);
@@ -122,7 +122,7 @@ std::size_t JsonMending::mend_comma(std::size_t at, bool at_end) {
 }
 
 std::size_t JsonMending::mend_word(std::size_t at, bool at_end) {
-    constexpr std::size_t kLongest = 9;  // "-Infinity"
+    constexpr std::size_t kLongest = 9;  // length of "-Infinity"
     const std::string_view rest = std::string_view(in_).substr(at, kLongest);
     if (rest[0] == '\0') {
         throw UnreadableJson("it has a byte 0 outside of texts, where parsers end; export it again");
@@ -183,7 +183,7 @@ std::size_t JsonMending::mend_number(std::size_t at, bool at_end) {
     double value = 0;
     const char* const first = in_.data() + at;
     const auto [rest, error] = std::from_chars(first, in_.data() + end, value);
-    // Beyond the range of a double are also numbers next to zero, which a parser takes for zero.
+    // from_chars() also calls numbers next to zero out of range; a parser takes those for zero.
     const bool too_large =
         error == std::errc::result_out_of_range && rest == in_.data() + end && (grows || end - at >= kDigitsOfDouble);
     if (too_large) {

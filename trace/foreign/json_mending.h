@@ -9,17 +9,17 @@
 #include <string>
 
 namespace pipescope {
-/// A text of a JSON file that is longer than kMostJsonText, a number of over 64 KiB, or a byte 0 outside of texts.
+/// A JSON file has a text longer than kMostJsonText, a number of over 64 KiB, or a byte 0 outside texts.
 class UnreadableJson : public Error {
 public:
     using Error::Error;
 };
-/// A parser holds a text as a whole, and a packed one may be large without costing its sender anything.
+/// A parser holds a text as a whole, and a compressed file can contain a huge text at no cost to its author.
 inline constexpr std::size_t kMostJsonText = std::size_t{16} << 20U;
 
-/// Reads JSON and mends what would make a parser refuse the whole file, as viewers of Chrome traces do:
+/// Reads JSON and mends faults for which a parser would refuse the whole file, as viewers of Chrome traces do:
 ///
-///     bytes of a string that are no UTF-8        -> U+FFFD each
+///     bytes of a string that are not UTF-8       -> U+FFFD each
 ///     \ud83d without its other half              -> U+FFFD
 ///     control characters in a string             -> a space each
 ///     \q, or \u without four hexadecimal digits  -> the backslash itself
@@ -27,8 +27,8 @@ inline constexpr std::size_t kMostJsonText = std::size_t{16} << 20U;
 ///     a number beyond a double's, such as 1e309  -> null
 ///     a comma before ] or }                      -> nothing; up to 64 KiB of white space may be between them
 ///
-/// Everything else passes unchanged. Throws UnreadableJson. Cost: O(bytes), about 1 ns a byte; memory: some pieces of
-/// 64 KiB. Errors of `in` pass too.
+/// Everything else passes unchanged. Cost: O(bytes), about 1 ns a byte; memory: a few pieces of 64 KiB. Throws
+/// UnreadableJson; exceptions from `in` pass.
 class JsonMending : public std::streambuf {
 public:
     /// Keeps a reference to `in`.
@@ -41,16 +41,16 @@ protected:
     int_type underflow() override;
 
 private:
-    /// Mends the piece of a string at in_[at], which is not plain. Returns its end, or `at` if more bytes are needed.
+    /// Mends the escape or character at in_[at], inside a string. Returns its end, or `at` if more bytes are needed.
     std::size_t mend_in_string(std::size_t at, bool at_end);
     std::size_t mend_escape(std::size_t at, bool at_end);
     std::size_t mend_bytes(std::size_t at, bool at_end);
-    /// Likewise outside strings.
+    /// The same outside strings, for a comma.
     std::size_t mend_comma(std::size_t at, bool at_end);
     std::size_t mend_word(std::size_t at, bool at_end);
     std::size_t mend_number(std::size_t at, bool at_end);
-    /// Where the number begins that ends in the plain bytes from `at` to `end`, or behind them, and may be too large
-    /// for a double; else `end`.
+    /// Finds a number that ends within the plain bytes from `at` to `end`, or right after them, and may be too large
+    /// for a double. Returns its start, or `end` if there is none.
     std::size_t large_number(std::size_t at, std::size_t end) const;
     void mend();
     std::size_t replace(const char* with, std::size_t end) {

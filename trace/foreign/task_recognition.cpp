@@ -1,6 +1,6 @@
-// Recognition happens in five passes over a rank's ranges: which names mean something (NamedRanges), which task each
-// range is (RankRecognition::number), whose times count (read_device_times), when messages came (read_messages), and
-// when tasks truly began (take_tasks).
+// Recognition makes five passes over a rank's ranges: which names have a meaning (NamedRanges), which task each range
+// is (RankRecognition::number), whether host or device times count (read_device_times), when messages came
+// (read_messages), and when tasks truly began (take_tasks).
 
 #include "trace/foreign/task_recognition.h"
 
@@ -41,7 +41,7 @@ bool is_transport(RangeRole role) {
     return role == RangeRole::send || role == RangeRole::receive;
 }
 
-/// The copy that a message inside this range is. Empty if the range is no end of a message.
+/// The copy to which a message inside this range belongs. Empty if the range is not an end of a message.
 std::optional<TaskKey> copy_in(const TaskKey& key, RangeRole role, RangeRole transport) {
     const bool sends = transport == RangeRole::send;
     const bool forward = role == RangeRole::send_forward || role == RangeRole::receive_forward ||
@@ -60,7 +60,7 @@ bool sends(RangeRole role) {
     return role == RangeRole::send_forward || role == RangeRole::send_backward;
 }
 
-/// Samples of a message of several tensors: of those that say it, if they agree; else -1.
+/// Samples of a message with several tensors: the number that its tensors agree on, ignoring unknown ones; else -1.
 std::int64_t joined_samples(std::int64_t one, std::int64_t other) {
     return one == other || other == 0 ? one : one == 0 ? other : -1;
 }
@@ -77,9 +77,9 @@ struct LaunchedRange {
 
 /// What one rank ran on its devices.
 struct DeviceWork {
-    bool any = false;                     ///< on a stream
-    bool is_called = false;               ///< by a call that launches a kernel
-    std::vector<LaunchedRange> launched;  ///< the part of it whose launch is known
+    bool any = false;                     ///< there is work on a stream
+    bool is_called = false;               ///< a call launches a kernel
+    std::vector<LaunchedRange> launched;  ///< the work whose launch is known
 };
 
 /// The times of ranges on the device, by the range on the host.
@@ -99,7 +99,7 @@ TaskKey input_of(const TaskKey& key) {
                : TaskKey{key.step, TaskKind::copy_backward, key.partition, key.micro_batch, -1};
 }
 
-/// The name of the GPU, if all streams of the file are of one; else empty.
+/// The name of the GPU, if all streams of the file belong to one; else empty.
 std::string device_of(const OpenedTrace& trace) {
     std::string group;
     for (const RangeTrack& track : trace.tracks) {
@@ -175,11 +175,11 @@ private:
     struct Numbered {
         const NamedRange* named = nullptr;
         TaskKey key;
-        bool has_inner = false;  ///< another range inside is the task; this one may hold its messages
+        bool has_inner = false;  ///< an inner range is the task; this one may still hold its messages
     };
 
-    /// Counted steps follow each other, unless a range is missing or is of no step, as those of an evaluation. Empty if
-    /// they do.
+    /// Describes steps that are out of order; empty if there are none. Counted steps should be in order, unless a range
+    /// is missing or belongs to no step, as in an evaluation.
     std::string steps_out_of_order() const {
         std::int32_t latest = 0;
         std::size_t late = 0;
@@ -232,10 +232,10 @@ private:
         return after != second_steps_.begin() && time <= (*std::prev(after))->range->end;
     }
 
-    /// True for each range of a task that holds a later one of the same task on its thread.
+    /// For each range: true if it is a task's and contains a later range of the same task on its thread.
     std::vector<bool> with_inner() const {
         using Same = std::tuple<std::size_t, RangeRole, TaskKind, std::int32_t, std::int32_t>;
-        std::map<Same, Nanoseconds> first_ends;  // of the ranges that start later
+        std::map<Same, Nanoseconds> first_ends;  // of ranges that start later
         std::vector<bool> holds(ranges_.size());
         for (std::size_t k = ranges_.size(); k-- > 0;) {
             const NamedRange& each = ranges_[k];
@@ -291,8 +291,8 @@ private:
         return each.named->meaning.role == RangeRole::task && !each.has_inner && is_compute(each.key.kind);
     }
 
-    /// The ranges as the profiler shows them on the device. It runs the ranges of a name in the host's order, so they
-    /// are known if it shows all of them.
+    /// Takes times from the ranges that the profiler shows on the device. Ranges with one name run there in the host's
+    /// order, so the times are known if the profiler shows all of them.
     DeviceTimes times_of_annotations() const {
         struct OfName {
             std::vector<const TraceRange*> host;
@@ -324,8 +324,8 @@ private:
         return times;
     }
 
-    /// From the start of the first kernel to the end of the last one that a range launched. A message of a task is no
-    /// part of the task: its kernel waits for the other rank. Copies count if there is no kernel, since those of other
+    /// Takes times from the kernels that a range launched: first start to last end. A message inside a task does not
+    /// count, since its kernel waits for the other rank. Copies count only if there is no kernel, since copies on other
     /// streams may run far ahead.
     DeviceTimes times_of_kernels() const {
         std::vector<const Numbered*> launching;
@@ -370,8 +370,8 @@ private:
         return times;
     }
 
-    /// Finds the steps that lack no time. The first partition may have nothing to compute in the first half of a split
-    /// backward.
+    /// Finds the steps in which every task has a time. One half of a split backward may have no work on a partition, as
+    /// the first half on the first partition.
     void find_whole_steps(DeviceTimes& times) const {
         const bool splits = std::ranges::any_of(numbered_, [](const Numbered& each) {
             return is_computing(each) && each.key.kind == TaskKind::backward_weight;
@@ -401,7 +401,7 @@ private:
         }
     }
 
-    /// True if a task's kernels end after its range: it did not wait for them.
+    /// True if a task's kernels end after its range, so the host did not wait for them.
     bool runs_ahead(const DeviceTimes& kernels) const {
         constexpr Nanoseconds kRounding{1};
         return std::ranges::any_of(numbered_, [&](const Numbered& each) {
@@ -443,7 +443,7 @@ private:
         found_.has_device_times = true;
     }
 
-    /// The times of the range on the device, if those count. Null: the host's times do, or it has none.
+    /// The range's times on the device. Null if the host's times count, or if the device has none.
     const DeviceTimes::Span* device_times_of(const NamedRange& named) const {
         if (!on_device_) {
             return nullptr;
@@ -452,7 +452,7 @@ private:
         return found != on_device_->spans.end() ? &found->second : nullptr;
     }
 
-    /// True if the host's range of a message shows when it was sent or came: NCCL only launches it.
+    /// True if the host's range of a message shows when it was sent or arrived. With NCCL it only shows the launch.
     bool shows_message(const TraceRange& range) const {
         return !on_device_ || trace_.names.at(range.name).starts_with("gloo:");
     }
@@ -475,7 +475,7 @@ private:
         add_tensor(end, range);
     }
 
-    /// Messages start in the range of a task, or of the message itself.
+    /// Messages start in a task's range, or in a separate range of the message.
     void read_messages() {
         std::vector<const NamedRange*> transports;
         for (const NamedRange& each : ranges_) {
@@ -516,15 +516,15 @@ private:
         return meaning && meaning->role == role;
     }
 
-    /// The messages with which a task ends.
+    /// The messages at the end of a task.
     struct Sending {
         std::optional<Nanoseconds> first;  ///< starts after all computation; empty if the task ends with computation
-        Nanoseconds until{0};              ///< ranges that start before are part of sending
+        Nanoseconds until{0};              ///< ranges that start earlier belong to sending
         Nanoseconds beyond = Nanoseconds::max();  ///< the earliest end of messages that last longer than the task
     };
 
-    /// Follows the ranges of the thread within the task. Those within an inner task were followed before: it computes
-    /// when it starts, and after it the outer task is as far as the inner one.
+    /// Follows the thread's ranges within the task. At an inner task it continues with the inner task's state, which
+    /// was found before, and resumes after it.
     Sending sending_of(const NamedRange& named) const {
         const TraceRange& task = *named.range;
         const std::vector<TraceRange>& ranges = trace_.tracks.at(named.track).ranges;
@@ -545,7 +545,7 @@ private:
             }
             if (at->start > task.start && !part_of_sending && !has_role(*at, RangeRole::receive)) {
                 if (!has_role(*at, RangeRole::send)) {
-                    state.first.reset();  // it computes again
+                    state.first.reset();  // it computes again after sending
                 } else {
                     state.first = state.first.value_or(at->start);
                     state.until = at->end <= task.end ? at->end : at->start;  // it is sent while the thread goes on
@@ -557,8 +557,8 @@ private:
         return state;
     }
 
-    /// Finds where the computation of each task on the host ends: at its first message, if the thread only sends from
-    /// there on, as ScheduleGPipe does. Sending may block.
+    /// Finds where the computation of each task on the host ends. It ends at the first message if the thread only sends
+    /// from there on, as in ScheduleGPipe. Sending may block.
     void find_sending() {
         for (auto each = numbered_.rbegin(); each != numbered_.rend(); ++each) {  // inner tasks first
             if (each->named->meaning.role == RangeRole::task && !each->has_inner) {
@@ -589,7 +589,7 @@ private:
                 slice.start = device->start;
                 slice.end = device->end;
                 device_end = std::max(device_end, slice.end);
-            } else if (on_device_) {  // the device has nothing to compute
+            } else if (on_device_) {  // the device had nothing to compute
                 slice.start = std::max(host.start, device_end);
                 slice.end = is_compute(each.key.kind) ? slice.start : std::max(slice.start, slice.end);
             }
@@ -612,7 +612,7 @@ private:
         part_touching_tasks();
     }
 
-    /// Files give a range's start and its duration, each rounded, so that one may end 1 ns after the next one's start.
+    /// Files give a range's start and duration, each rounded, so a range may end 1 ns after the next one starts.
     void part_touching_tasks() {
         constexpr Nanoseconds kRounding{1};
         for (std::size_t k = 1; k < found_.tasks.size(); ++k) {
@@ -624,7 +624,7 @@ private:
         }
     }
 
-    /// An optimizer without a partition steps all those of its rank. It gets the first of them.
+    /// An optimizer without a partition updates all partitions of its rank. Gives it the rank's first partition.
     void give_optimizer_a_partition() {
         std::optional<std::int32_t> first;
         for (const Slice& slice : found_.tasks) {
@@ -652,9 +652,9 @@ private:
     std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
     std::map<Nanoseconds, std::int32_t> steps_;                          // by start
     std::vector<Numbered> numbered_;
-    std::map<const TraceRange*, Sending> sendings_;  // of the tasks
-    std::optional<DeviceTimes> on_device_;           // if all times of tasks are the device's
-    std::vector<const NamedRange*> second_steps_;    // whose numbers are taken, by start
+    std::map<const TraceRange*, Sending> sendings_;  // of tasks
+    std::optional<DeviceTimes> on_device_;           // set if all times of tasks come from the device
+    std::vector<const NamedRange*> second_steps_;    // their numbers are taken; by start
     std::size_t outside_ = 0;
     std::size_t in_second_steps_ = 0;
     std::size_t repeated_ = 0;
@@ -663,7 +663,7 @@ private:
     RankTasks found_;
 };
 
-/// What the processes with tasks ran on devices. A stream whose process is not known may be that of any.
+/// The work on devices of each process with tasks. A stream of an unknown process counts for every process.
 std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const std::vector<std::size_t>& threads,
                                                  const std::vector<std::string>& groups) {
     std::map<std::string, DeviceWork> work;
@@ -712,8 +712,8 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
     return work;
 }
 
-/// The lanes of a rank, counted from 0. Usually there is one. In a process with several lanes each runs its partitions
-/// in a thread of its own.
+/// The lanes of a rank, counted from 0. Usually there is one. If a process has several, each lane runs its partitions
+/// in a separate thread.
 class LanesOfRank {
 public:
     explicit LanesOfRank(const RankTasks& rank) {
@@ -721,7 +721,7 @@ public:
         for (const RecognisedRange& each : rank.ranges) {
             if (is_compute(each.task.kind) &&
                 threads.try_emplace(each.task.partition, each.range.track).first->second != each.range.track) {
-                return;  // a partition of several threads
+                return;  // a partition runs on several threads
             }
         }
         std::map<std::uint32_t, int> lanes;  // by thread
@@ -748,10 +748,10 @@ private:
     int count_ = 1;
 };
 
-/// Steps that names of ranges mark, as far as no rule takes them.
+/// Steps that names of ranges mark but no rule takes.
 struct UnnamedSteps {
     std::set<std::int32_t> numbers;
-    std::string prefix;  ///< of one of the names: all before its number, without characters that rules would read
+    std::string prefix;  ///< one of the names up to its number, without characters special to rules
 };
 
 UnnamedSteps unnamed_steps(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings) {
@@ -772,7 +772,7 @@ UnnamedSteps unnamed_steps(const OpenedTrace& trace, const std::vector<std::opti
     return steps;
 }
 
-/// The steps of the program's loop, if no rule finds them and so all tasks are in one step; else empty.
+/// Names the steps of the program's loop if no rule finds them, so that all tasks are in one step; else empty.
 std::string unnamed_steps_warning(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
                                   const std::vector<RankTasks>& ranks) {
     const bool in_one_step = std::ranges::all_of(ranks, [](const RankTasks& rank) {
@@ -854,7 +854,7 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
 }
 
 namespace {
-/// Steps that some rank lost. A warning names them.
+/// Steps that some rank lost. Adds a warning that names them.
 std::set<std::int32_t> lost_steps(const std::vector<RankTasks>& ranks, std::vector<std::string>& warnings) {
     std::set<std::int32_t> lost;
     std::vector<int> losing;
@@ -874,7 +874,8 @@ std::set<std::int32_t> lost_steps(const std::vector<RankTasks>& ranks, std::vect
     return lost;
 }
 
-/// A rank without work on a device beside others with device times lost its kernels: the ranks of a run work alike.
+/// Ranks of a run work alike. If others have device times, a rank that computes but has no device work lost its
+/// kernels.
 void note_launches(const std::vector<const RankTasks*>& ranks, OpenedTrace& trace) {
     const bool any_device = std::ranges::any_of(ranks, [](const RankTasks* rank) { return rank->has_device_times; });
     std::vector<int> launching;
@@ -892,7 +893,7 @@ void note_launches(const std::vector<const RankTasks*>& ranks, OpenedTrace& trac
 }  // namespace
 
 namespace {
-/// Notes the samples of a micro-batch in most steps, and the steps that have others. `samples`: joined_samples(), by
+/// Notes the samples of a micro-batch in most steps, and the steps with another number. `samples`: joined_samples(), by
 /// step.
 void note_samples(const std::map<std::int32_t, std::int64_t>& samples, OpenedTrace& trace) {
     std::map<std::int64_t, std::vector<std::int32_t>> steps;  // by samples
@@ -910,7 +911,7 @@ void note_samples(const std::map<std::int32_t, std::int64_t>& samples, OpenedTra
         return of_step > 0 ? nlohmann::ordered_json(of_step) : nlohmann::ordered_json(nullptr);
     };
     nlohmann::ordered_json entry;
-    entry["samples"] = known(usual->first);  // null: in every step that shows them, micro-batches differ
+    entry["samples"] = known(usual->first);  // null: the number varies within every step that shows it
     for (const auto& [of_step, numbers] : steps) {
         if (of_step != usual->first || of_step <= 0) {
             entry["others"].push_back({{"samples", known(of_step)}, {"steps", numbers}});
@@ -919,11 +920,11 @@ void note_samples(const std::map<std::int32_t, std::int64_t>& samples, OpenedTra
     trace.run.emplace(kMicroBatchKey, entry.dump());
 }
 
-/// What the messages and partitions of some ranks show of others.
+/// What the messages and partitions of some ranks reveal about other ranks.
 struct Neighbours {
-    bool send_here = false;          ///< a message came from a partition that none of the ranks has
-    bool receive_from_here = false;  ///< a message went to one
-    bool between = false;            ///< a partition below the highest one is of none of the ranks
+    bool send_here = false;          ///< a message came from a partition of another rank
+    bool receive_from_here = false;  ///< a message went to a partition of another rank
+    bool between = false;            ///< another rank has a partition below the highest one
     bool any_message = false;
 };
 
@@ -949,7 +950,7 @@ Neighbours neighbours_of(const std::vector<const RankTasks*>& ranks) {
     return found;
 }
 
-/// The ranks of the pipeline that is shown: those that its process group names, if all files name it; otherwise all.
+/// The ranks of the shown pipeline: the ranks in its process group if all files name it; otherwise all.
 std::set<int> pipeline_of(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
                           bool& is_named) {
     std::set<int> named;
@@ -968,9 +969,9 @@ std::set<int> pipeline_of(const std::vector<const RankTasks*>& kept, const std::
     return is_named ? named : all;
 }
 
-/// Notes the ranks of the pipeline that are not given. Ranks of the run that no process group names may be replicas:
-/// they count unless messages show that the pipeline ends with the given ones.
-/// `left_out`: tasks of some rank are not shown.
+/// Notes the ranks of the pipeline that are not given. Without a process group, the run's other ranks may be replicas:
+/// they count as missing unless messages show that the pipeline ends with the given ranks. `left_out`: tasks of some
+/// rank are not shown.
 void note_missing_ranks(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
                         bool left_out, OpenedTrace& trace) {
     bool is_named = false;
@@ -1005,7 +1006,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     std::vector<std::string> warnings;
     Timeline& timeline = trace.measured;
     const std::set<std::int32_t> lost = lost_steps(ranks, warnings);
-    std::map<TaskKey, int> owners;  // compute tasks, and the rank
+    std::map<TaskKey, int> owners;  // the rank of each compute task
     std::map<TaskKey, MessageEnd> arrived;
     std::vector<const RankTasks*> kept;
     std::vector<const RankTasks*> all;
@@ -1036,7 +1037,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
         arrived.insert(rank.arrived.begin(), rank.arrived.end());
         kept.push_back(&rank);
     }
-    std::map<std::int32_t, std::int64_t> samples;  // of a micro-batch, by step: joined_samples()
+    std::map<std::int32_t, std::int64_t> samples;  // per micro-batch, by step: joined_samples()
     std::map<std::int32_t, StepRecord> steps;
     const auto widen = [](StepRecord& step, bool fresh, Nanoseconds start, Nanoseconds end) {
         step.wall_start = fresh ? start : std::min(step.wall_start, start);

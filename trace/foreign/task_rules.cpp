@@ -177,7 +177,7 @@ private:
         }
     }
 
-    /// The number under `key`. Empty if the pattern has the part, or if the value is `word` or missing.
+    /// The number under `key`. Empty if the pattern has this part, or if the value is `word` or missing.
     std::optional<std::int32_t> number_or(const char* key, std::size_t part, std::string_view word,
                                           std::int32_t most) const {
         const auto found = object_.find(key);

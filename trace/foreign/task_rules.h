@@ -48,23 +48,23 @@ struct RangeMeaning {
     friend bool operator==(const RangeMeaning&, const RangeMeaning&) = default;
 };
 
-/// One rule: a regular expression for whole names of ranges, and what they mean.
+/// One rule: a regular expression for whole names of ranges, and their meaning.
 struct TaskRule {
     std::string name;  ///< for messages
     bool built_in = false;
-    std::shared_ptr<const re2::RE2> pattern;  ///< its time is linear in the length of a name, whatever it says
-    std::size_t kind_part = 0;                ///< numbers of the pattern's parts; 0: it has no such part
+    std::shared_ptr<const re2::RE2> pattern;  ///< matches in time linear in a name's length, whatever the pattern
+    std::size_t kind_part = 0;                ///< number of the pattern's part; 0: it has no such part
     std::size_t step_part = 0;
     std::size_t partition_part = 0;
     std::size_t micro_batch_part = 0;
-    std::vector<std::pair<std::string, std::string>> kinds;  ///< text of the part `kind`, and the kind
+    std::vector<std::pair<std::string, std::string>> kinds;  ///< maps the text of the part `kind` to a kind
     std::string kind;                                        ///< if the pattern has no such part
     std::optional<std::int32_t> partition;
     std::optional<std::int32_t> micro_batch;
 };
 
-/// The number in a usual name of a training step, whatever the rules: "step 7", "Iteration_7", "training iter: 7".
-/// Empty for other names.
+/// The number in a common name of a training step, independent of the rules: "step 7", "Iteration_7", "training iter:
+/// 7". Empty for other names.
 std::optional<std::int32_t> usual_step_number(std::string_view name);
 
 /// Finds out which ranges of a foreign program are tasks of a pipeline. docs/task-rules.md describes the file.
@@ -74,11 +74,12 @@ public:
     TaskRules();
     /// The rules of a file, then the built-in ones. Throws TaskRulesError.
     static TaskRules load(const std::filesystem::path& path);
-    /// Likewise. `file` is its name in messages.
+    /// Parses the text of a rules file, then adds the built-in rules. `file` is its name in messages. Throws
+    /// TaskRulesError.
     static TaskRules parse(std::string_view text, const std::string& file);
 
-    /// By the first rule that matches the whole name; empty if none does. Has a fault if a TaskKey cannot hold a
-    /// number.
+    /// The meaning according to the first rule that matches the whole name; empty if no rule matches. Has a fault if a
+    /// number does not fit a TaskKey.
     std::optional<RangeMeaning> meaning_of(std::string_view name) const;
     const std::vector<TaskRule>& rules() const { return rules_; }
 

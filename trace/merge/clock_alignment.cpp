@@ -10,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-// Beyond the boundary, so that a solution is reached and survives the rounding to ns.
+// Goes a little beyond the boundary, so that a solution is reached and survives the rounding to ns.
 constexpr double kMargin = 2;
 constexpr std::size_t kMostPasses = 1000;
 constexpr std::size_t kMostChecks = 100'000'000;  // some seconds
@@ -21,7 +21,7 @@ RankClock::RankClock(const std::vector<ClockReading>& readings) {
         first_ = readings.front();
         last_ = readings.back();
     }
-    // Two readings that are closer than their possible difference, or out of order, say nothing about a drift.
+    // Two readings closer than their possible error, or out of order, tell nothing about a drift.
     const Nanoseconds difference = std::chrono::abs(last_.offset - first_.offset) + first_.bound + last_.bound;
     if (last_.at - first_.at <= 2 * difference) {
         first_ = last_ = first_.bound <= last_.bound ? first_ : last_;
@@ -121,8 +121,8 @@ private:
 };
 
 namespace {
-/// Counts the messages that the aligned clocks still make impossible, and says which clocks they contradict. A clock
-/// that was not checked contradicts no other.
+/// Counts the messages that are still impossible with the aligned clocks, and marks the clocks that they contradict. A
+/// message contradicts neither clock unless both were checked.
 void find_impossible(std::span<const ClockMessage> messages, AlignedClocks& aligned, const std::vector<bool>& checked) {
     aligned.contradicted.resize(aligned.clocks.size());
     for (const ClockMessage& each : messages) {

@@ -41,7 +41,7 @@ struct RankPart {
     int size() const { return trace.rank ? trace.rank->size : 1; }
 };
 
-/// True for a short file with a JSON value that is no object and no list, such as 3.
+/// True for a short file with a JSON value that is neither an object nor a list, such as 3.
 bool is_plain_json_value(const fs::path& path) {
     constexpr std::uintmax_t kMostBytes = 1 << 12;
     std::error_code unknown;
@@ -53,8 +53,7 @@ bool is_plain_json_value(const fs::path& path) {
     return nlohmann::json::accept(file);
 }
 
-/// Why a file among those of ranks is none: empty, as after a full disk, or JSON of another kind. Empty if it may be
-/// one.
+/// Why a file is not a rank's trace: empty, as after a full disk, or another kind of JSON. Empty if it may be a trace.
 std::string why_no_trace(const fs::path& path) {
     std::error_code unknown;
     if (fs::is_regular_file(path, unknown) && fs::file_size(path, unknown) == 0 && !unknown) {
@@ -64,7 +63,7 @@ std::string why_no_trace(const fs::path& path) {
     return is_other_json ? "is JSON without a list \"traceEvents\"" : "";
 }
 
-/// Empty if one of several files holds nothing to show; a warning then says so.
+/// Reads a rank's file. Returns nothing, and adds a warning, if it is one of several files and holds nothing to show.
 std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const TaskRules& rules,
                                        std::vector<std::string>& warnings) {
     const auto leave_out = [&](const std::string& why) {
@@ -114,8 +113,7 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const T
     return part;
 }
 
-/// PyTorch's profiler writes baseTimeNanoseconds last, so a file that was cut off lacks it. All ranks have the same
-/// one.
+/// PyTorch's profiler writes baseTimeNanoseconds last, so a file that was cut off lacks it. It is equal in all ranks.
 void find_missing_times(std::vector<RankPart>& parts, std::vector<std::string>& warnings) {
     std::set<std::int64_t> bases;
     for (const RankPart& part : parts) {
@@ -157,7 +155,7 @@ void require_different_ranks(const std::vector<RankPart>& parts) {
     }
 }
 
-/// For a run whose files show no neighbour in the missing ranks: they may be replicas of this pipeline.
+/// For a run whose given ranks do not exchange messages with the missing ranks: those may be replicas of this pipeline.
 std::vector<std::string> missing_replicas(const std::vector<RankPart>& parts, bool alone) {
     MissingRanks missing;
     missing.size = parts.front().size();
@@ -177,8 +175,8 @@ std::vector<std::string> missing_replicas(const std::vector<RankPart>& parts, bo
 
 // ---- Clocks ----
 
-/// Messages whose two ends are in two files, in the order of parts. Those of ranks_of_unknown_steps() have no certain
-/// other end.
+/// Messages with each end in a different file, in the order of parts. Leaves out ranks_of_unknown_steps(), whose
+/// messages cannot be matched for certain.
 std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
     std::vector<const RankTasks*> ranks;
     for (const RankPart& part : parts) {
@@ -289,7 +287,7 @@ std::int64_t number_after(std::string_view word, std::string_view text) {
     return number;
 }
 
-/// Gives numbers; one that is taken gets the next one down from the highest.
+/// Gives out numbers. If a number is taken, gives the highest free number instead.
 class FreeNumbers {
 public:
     std::int64_t take(std::int64_t wanted) {
@@ -303,7 +301,7 @@ private:
     static constexpr std::int64_t kHighest = 0xff'ffff;
 
     std::set<std::int64_t> used_;
-    std::int64_t other_ = kHighest;  // those above are taken
+    std::int64_t other_ = kHighest;  // higher numbers are taken
 };
 
 /// Writes the ranges and counters of files, one after the other.
@@ -333,7 +331,7 @@ public:
     }
 
 private:
-    /// Notes the event of the row that was added last.
+    /// Notes the event of the last row that was added.
     void write_event(const char* table, const TraceRange& range) {
         if (range.event != 0) {
             writer_.change([&](SQLite::Database& db) {

@@ -1,6 +1,6 @@
-// Merging happens in three passes over the ranks' files: what they are (Part), which copies have an end in two of them
-// (find_copies), which also puts the clocks in order, and then every row of every table (RowMerger). A column's name
-// says what its numbers mean, so tables that are added later are merged too.
+// Merging makes three passes over the ranks' files. The first opens them (Part). The second finds the copies with an
+// end in two files, and aligns the clocks (find_copies). The third copies every row of every table (RowMerger). The
+// name of a column tells what its numbers mean, so tables added later are merged too.
 
 #include "trace/merge/merge_traces.h"
 
@@ -35,8 +35,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostShown = 80;  // of a value in a message
 
-/// The trace of one rank, which may grow meanwhile: both connections see it as it was when it was opened. That of `db`
-/// is the later one, so that it has the tasks of each step that the reader has.
+/// The trace of one rank, which may grow meanwhile: both connections see it as it was when it was opened. `db` opens
+/// later, so that it has the tasks of every step that `reader` has.
 struct Part {
     fs::path path;
     TraceReader reader;
@@ -46,7 +46,7 @@ struct Part {
     bool cut_off = false;
     int replicas = 1;
 
-    /// The replica whose lanes it runs. Each has as many processes, one after the other.
+    /// The replica whose lanes this process runs. Each replica has equally many processes with consecutive ranks.
     int replica() const { return facts.rank / (facts.size / replicas); }
     bool runs(LaneId lane) const { return std::ranges::find(facts.lanes, lane) != facts.lanes.end(); }
 };
@@ -152,7 +152,7 @@ void require_one_run(const std::vector<Part>& parts) {
     }
 }
 
-/// A task's name has no place for a replica, so a merged trace holds one.
+/// Keeps the traces of one replica: a task's name has no place for a replica.
 void keep_one_replica(std::vector<Part>& parts, std::vector<std::string>& warnings) {
     const Part& first = parts.front();
     const int replica = first.replica();
@@ -183,7 +183,7 @@ std::vector<Part> open_parts(const std::vector<fs::path>& inputs, std::vector<st
 
 // ---- Clocks and copies ----
 
-/// A copy that two ranks recorded. Times are those of their own clocks.
+/// A copy that two ranks recorded, each in its own time.
 struct ProcessCopy {
     struct End {
         std::size_t rank = 0;
@@ -208,7 +208,7 @@ void for_each_copy(Part& part, const std::function<void(const Slice&, std::int64
     });
 }
 
-/// A copy is on the sending lane. It is in the trace of that lane's rank, and in the receiver's if that is another.
+/// A copy is on the sending lane. The sender's trace has it, and also the receiver's if another rank receives.
 std::vector<ProcessCopy> find_copies(std::vector<Part>& parts) {
     std::vector<ProcessCopy> copies;
     std::unordered_map<std::uint64_t, std::size_t> by_key;
@@ -234,7 +234,7 @@ std::vector<ProcessCopy> find_copies(std::vector<Part>& parts) {
     return copies;
 }
 
-/// The clock of a rank. One that was killed before it compared its clock is placed by the hosts' wall clocks.
+/// The clock of a rank. If the rank was killed before it compared its clock, the hosts' wall clocks place it.
 RankClock clock_of(const Part& part, const Part& first, std::vector<std::string>& warnings) {
     if (part.facts.rank == 0) {
         return RankClock();
@@ -361,7 +361,7 @@ bool is_merged_otherwise(std::string_view table) {
     return tables.contains(table) || table.starts_with("ENUM_") || table.starts_with("sqlite_");
 }
 
-/// Gives numbers that are in use a new one, in the order of ranks.
+/// Renumbers the ranks in order, so that their numbers do not collide.
 class Renumbering {
 public:
     /// Begins a rank. Rank 0 keeps its numbers.
@@ -407,7 +407,7 @@ public:
             PreparedStatements rows(db);
             for (const ProcessCopy& copy : copies_) {
                 const auto received = clocks_[copy.receiver.rank].to_rank_0(copy.receiver.start);
-                // A sender that loses its core right after the send closes its range late.
+                // If a sender loses its core right after the send, it closes its range late.
                 const auto posted = std::min(clocks_[copy.sender.rank].to_rank_0(copy.sender.end), received);
                 rows.insert("PIPESCOPE_COPY (taskId, sender, receiver, posted, received)", merged_id(copy),
                             parts_[copy.sender.rank].facts.rank, parts_[copy.receiver.rank].facts.rank, posted,
@@ -441,7 +441,7 @@ private:
     void copy_row(Transfer& transfer);
     void bind(Transfer& transfer, int column);
     std::int64_t number_of(const Transfer& transfer, int column);
-    /// The copy between processes of which this task of the current rank is an end; null for any other task.
+    /// The copy between processes that ends in this task of the current rank; null for any other task.
     const ProcessCopy* copy_of(std::int64_t task) const {
         const auto found = joined_[rank_].find(task);
         return found == joined_[rank_].end() ? nullptr : found->second;
@@ -665,10 +665,10 @@ void write_lanes(const std::vector<Part>& parts, TraceWriter& writer) {
     writer.set_lanes(lanes);
 }
 
-/// A step is that of rank 0, from the first start in any process to the last end. Steps that some process did not
-/// finish have no row.
+/// Writes rank 0's steps, from the first start in any process to the last end. Steps that some process did not finish
+/// have no row.
 void write_steps(const std::vector<Part>& parts, const std::vector<RankClock>& clocks, TraceWriter& writer) {
-    std::map<std::int32_t, std::pair<StepRecord, std::size_t>> steps;  // with the number of processes
+    std::map<std::int32_t, std::pair<StepRecord, std::size_t>> steps;  // and the number of processes that finished it
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
         for (const StepRecord& step : parts[rank].reader.steps()) {
             auto& [merged, count] = steps.try_emplace(step.step, step, 0).first->second;
@@ -686,7 +686,7 @@ void write_steps(const std::vector<Part>& parts, const std::vector<RankClock>& c
     }
 }
 
-/// Writes the recorders' losses and diagnostics. A text that not all ranks share names its rank.
+/// Writes the recorders' losses and diagnostics. Adds the rank to texts that not all ranks share.
 void write_reliability(const std::vector<Part>& parts, RowMerger& rows, const std::vector<std::string>& warnings,
                        TraceWriter& writer) {
     std::map<std::tuple<std::string, std::string, std::string>, std::vector<std::size_t>> texts;

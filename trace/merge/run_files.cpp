@@ -21,9 +21,9 @@ namespace pipescope {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr std::size_t kMostNamed = 3;  // of joined files
+constexpr std::size_t kMostNamed = 3;  // of the files named in the joined name
 
-/// True if the joined name stands for these files alone: it names them, or they are numbered one by one from the first.
+/// True if the joined name identifies these files: it names all of them, or they are numbered consecutively.
 bool is_told_by_first(const std::vector<fs::path>& files) {
     if (files.size() <= kMostNamed) {
         return true;

@@ -7,25 +7,26 @@
 #include <vector>
 
 namespace pipescope {
-// Several files that are one run: those of PipeScope's processes, or of another program's ranks.
+// Several files of one run: from PipeScope's processes, or from another program's ranks.
 
-/// True if all files are traces of one run's processes. One file alone is not. Reads only the heads of the files.
+/// True if all files are traces from one run's processes. False for a single file. Reads only the heads of the files.
 bool are_of_one_run(const std::vector<std::filesystem::path>& files);
-/// The files of each run, by the place of its first file. A file that is of no run with others is alone. The JSON files
-/// of another program's ranks are one run if all of them are such; otherwise those of one folder are, if all there are.
+/// Groups files by run, in the order of each run's first file. A file that shares its run with no other is alone. JSON
+/// files of another program's ranks form one run if all of them qualify; otherwise those of one folder do, if all in
+/// the folder qualify.
 std::vector<std::vector<std::filesystem::path>> grouped_by_run(const std::vector<std::filesystem::path>& files);
-/// The files without those of the viewer's notes, which end in .notes.json; all of them if there are no others.
+/// The files without the viewer's notes, which end in .notes.json; all files if there are only notes.
 std::vector<std::filesystem::path> without_notes(std::vector<std::filesystem::path> files);
-/// The arguments without_notes(), with the traces in each folder in its place, by name: files that end in .sqlite,
-/// .json or .json.gz. Throws UsageError for a folder without traces.
+/// without_notes() of the arguments, each folder replaced by its traces, by name: files that end in .sqlite, .json or
+/// .json.gz. Throws UsageError for a folder without traces.
 std::vector<std::filesystem::path> with_files_of_folders(const std::vector<std::filesystem::path>& arguments);
-/// Merges PipeScope's traces or the files of another program's ranks, whichever they are. A single file of another
-/// program becomes a trace too. `rules` is a file of task rules for traces of other programs, or empty. Errors: those
-/// of merge_traces() and merge_rank_files().
+/// Merges PipeScope's traces, or the files of another program's ranks. A single file of another program becomes a trace
+/// too. `rules`: a file of task rules for traces of other programs, or empty. Errors: as merge_traces() and
+/// merge_rank_files().
 MergedTrace merge_any(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
                       IfExists if_exists, const std::string& configuration, const std::string& rules);
 /// A name for the joined file, which titles show: "out.rank0 + out.rank1.sqlite", "run7: rank0 + 3 more.json".
 std::string joined_name(const std::vector<std::filesystem::path>& files);
-/// A place beside the first of several files, which no other files share. Their notes are kept there.
+/// A path beside the first of several files that no other set of files shares. Their notes are kept there.
 std::filesystem::path joined_path(const std::vector<std::filesystem::path>& files);
 }  // namespace pipescope

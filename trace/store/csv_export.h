@@ -12,8 +12,8 @@ enum class CsvTable { tasks, steps, memory, ranges };
 std::string_view to_string(CsvTable table);
 std::optional<CsvTable> parse_csv_table(std::string_view name);
 
-/// Writes the table after a line of column names. Times in ns, sizes in bytes; -1 or an empty field for a value without
-/// meaning; texts are quoted if necessary (RFC 4180). Tasks: measured first, then simulated. Throws TraceError if the
-/// stream fails.
+/// Writes the table after a line of column names. Times in ns, sizes in bytes. A value without meaning is -1 or an
+/// empty field. Texts are quoted if necessary (RFC 4180). Tasks: measured first, then simulated. Throws TraceError if
+/// the stream fails.
 void export_csv(const OpenedTrace& trace, CsvTable table, std::ostream& out);
 }  // namespace pipescope

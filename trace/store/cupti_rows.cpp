@@ -33,7 +33,7 @@ struct CuptiRows::Impl {
         writer.change([&](SQLite::Database&) { statements->insert(into, values...); });
         ++rows;
     }
-    /// Adds a row whose first columns are those of a DeviceSpan.
+    /// Adds a row that begins with the columns of a DeviceSpan.
     template <class... Values>
     void insert_span(const char* into, const DeviceSpan& span, const Values&... values) {
         insert(into, span.start, span.end, static_cast<std::int32_t>(span.device), span.context, span.stream,

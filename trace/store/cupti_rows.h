@@ -10,7 +10,7 @@
 
 namespace pipescope {
 // Activity of a CUDA device as CUPTI reports it. Numbers and enumerators are CUPTI's; times are in ns since the start
-// of the recording. CuptiRows converts them to those of nsys, which differ in places.
+// of the recording. CuptiRows converts the numbers to nsys', which differ in places.
 
 /// An activity on a device.
 struct DeviceSpan {
@@ -19,7 +19,7 @@ struct DeviceSpan {
     std::uint32_t device = 0;
     std::uint32_t context = 0;
     std::uint32_t stream = 0;
-    std::uint32_t correlation = 0;  ///< equals that of the launching API call
+    std::uint32_t correlation = 0;  ///< the same as in the API call that launched it
     std::uint64_t graph_node = 0;   ///< 0: not launched by a graph
 };
 
@@ -86,7 +86,7 @@ struct SynchronizationRecord {
     DeviceSpan span;
     int type = 0;  ///< CUpti_ActivitySynchronizationType
     std::uint32_t event = 0;
-    std::uint64_t event_sync = 0;  ///< equals that of the CudaEventRecord it waited for
+    std::uint64_t event_sync = 0;  ///< the same as in the CudaEventRecord it waited for
 };
 
 struct CudaEventRecord {
@@ -114,11 +114,11 @@ struct DeviceMemoryRecord {
     std::string_view name{};
 };
 
-/// Time that CUPTI or the driver used for themselves.
+/// Time that CUPTI or the driver itself used.
 struct CuptiOverheadRecord {
     std::int64_t start = 0;
     std::int64_t end = 0;
-    std::uint32_t thread = 0;  ///< 0: not of a thread
+    std::uint32_t thread = 0;  ///< 0: not on a thread
     std::uint32_t correlation = 0;
     int kind = 0;  ///< CUpti_ActivityOverheadKind
 };
@@ -154,8 +154,8 @@ struct StreamRecord {
 /// Synchronizations name a context but no device. The device is looked up when the recording ends.
 inline constexpr std::uint32_t kUnknownDevice = 0xffff'ffff;
 
-/// Writes rows of nsys' CUPTI_ACTIVITY_KIND_, CUDA_GPU_ and TARGET_INFO_ tables. Threading: that of the writer. Errors:
-/// TraceError. `writer` must outlive this object, and stay open while it lives.
+/// Writes rows of nsys' CUPTI_ACTIVITY_KIND_, CUDA_GPU_ and TARGET_INFO_ tables. `writer` must outlive this object, and
+/// stay open while it lives. Threading: as the writer. Errors: TraceError.
 class CuptiRows {
 public:
     CuptiRows(TraceWriter& writer, std::int64_t pid);

@@ -21,7 +21,7 @@ struct Work {
     std::int64_t start = 0;
     std::int64_t end = 0;
     Stream stream;
-    std::int64_t thread = 0;  // the launching call's
+    std::int64_t thread = 0;  // of the launching call
     std::int64_t launch = 0;
     std::optional<std::int64_t> task;
     bool by_stream = false;
@@ -39,7 +39,7 @@ constexpr Activity kActivities[] = {{"kernel", "CUPTI_ACTIVITY_KIND_KERNEL"},
 std::vector<Work> read_work(SQLite::Database& db, std::int64_t& unknown) {
     std::vector<Work> all;
     for (const Activity& activity : kActivities) {
-        // A runtime call and the driver call inside it may have the same number. The outer one starts first.
+        // A runtime call and the driver call inside it may have the same number. The outer call starts first.
         SQLite::Statement query(db, std::string("SELECT w.rowid, w.start, w.end, w.globalPid, w.deviceId, w.contextId, "
                                                 "w.streamId, r.globalTid, r.start FROM ") +
                                         activity.table +

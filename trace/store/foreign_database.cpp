@@ -16,11 +16,11 @@
 
 namespace pipescope {
 namespace {
-constexpr int kMostValueBytes = 100'000'000;  // as of every text that we read
-constexpr int kMostSqlBytes = 100'000;        // of one statement; ours have 4,000
+constexpr int kMostValueBytes = 100'000'000;  // the limit of every text that we read
+constexpr int kMostSqlBytes = 100'000;        // for one statement; ours have 4,000
 
-// What a statement may take. In a trace of 160,000 tasks (28 MB), reading the tasks takes 0.1 steps for each byte of
-// the file, and reading the memory samples by an index takes a page 35 times.
+// Limits for a statement. In a trace of 160,000 tasks (28 MB), reading the tasks takes 0.1 steps for each byte of the
+// file, and reading the memory samples by an index reads each page 35 times.
 constexpr int kStepsPerLook = 1000;  // about 20 us, and a look takes 0.1 us
 constexpr std::uint64_t kFreeSteps = 20'000'000;
 constexpr std::uint64_t kStepsPerByte = 50;
@@ -72,7 +72,7 @@ void restrict_connection(sqlite3* db) {
 struct ForeignDatabase::Budget {
     sqlite3* db = nullptr;
     std::filesystem::path file;
-    std::uint64_t steps = 0;  // of the statement that began last
+    std::uint64_t steps = 0;  // of the latest statement
     std::uint64_t pages_before = 0;
     std::uint64_t allowed_steps = kFreeSteps;
     std::uint64_t allowed_pages = kFreePages;
@@ -88,7 +88,7 @@ struct ForeignDatabase::Budget {
         if (!exceeds()) {
             return false;
         }
-        const std::uint64_t bytes = size();  // of a file that may have grown
+        const std::uint64_t bytes = size();  // the file may have grown
         allowed_steps = kFreeSteps + kStepsPerByte * bytes;
         allowed_pages = kFreePages + kReadsPerByte * bytes;
         return exceeds();

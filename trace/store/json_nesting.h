@@ -4,7 +4,7 @@
 #include <string_view>
 
 namespace pipescope {
-/// No file of PipeScope nests deeper. nlohmann::json writes values by recursion, so much deeper ones would end the
+/// No file of PipeScope nests deeper. nlohmann::json writes values by recursion, so a much deeper value would crash the
 /// process.
 inline constexpr std::size_t kMostJsonNesting = 64;
 /// True if lists and objects of the JSON text nest deeper than that. Cost: O(text).

@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// Tasks of one thread, which follow or contain each other. Finds the one that ran at a given time.
+/// Tasks of one thread, which follow or contain each other. Finds the task that ran at a given time.
 class TasksInTime {
 public:
     void add(std::size_t task, std::int64_t start, std::int64_t end) { spans_.push_back({task, start, end}); }
@@ -24,11 +24,11 @@ public:
             last_ends_[node] = std::max(last_ends_[2 * node], last_ends_[2 * node + 1]);
         }
     }
-    /// The innermost task, if any. Cost: O(log tasks), however deep they are nested.
+    /// The innermost task, if any. Cost: O(log tasks), however deep they nest.
     std::optional<std::size_t> at(std::int64_t time) const {
         const auto after = std::upper_bound(spans_.begin(), spans_.end(), time,
                                             [](std::int64_t t, const Span& span) { return t < span.start; });
-        // From the first span that starts later, goes left and up to a node in which one is still open.
+        // From the first span that starts later, goes left and up to a node that contains a span still open.
         std::size_t node = leaves_ + static_cast<std::size_t>(after - spans_.begin());
         while (node > 1 && (node % 2 == 0 || last_ends_[node - 1] < time)) {
             node /= 2;
@@ -36,7 +36,7 @@ public:
         if (node <= 1) {
             return std::nullopt;
         }
-        for (--node; node < leaves_;) {  // down to the last such span in it
+        for (--node; node < leaves_;) {  // down to the last such span in the node
             node = 2 * node + (last_ends_[2 * node + 1] >= time ? 1 : 0);
         }
         return spans_[node - leaves_].task;
@@ -50,7 +50,7 @@ private:
     };
     std::vector<Span> spans_;
     std::size_t leaves_ = 1;
-    std::vector<std::int64_t> last_ends_;  // a tree: of node n, the latest end in nodes 2 n and 2 n + 1
+    std::vector<std::int64_t> last_ends_;  // a tree: node n has the latest end in nodes 2 n and 2 n + 1
 };
 
 using Lanes = std::map<std::size_t, std::vector<std::int64_t>>;  // by stream
@@ -77,7 +77,7 @@ Lanes lanes_of_streams(std::span<const LaunchingTask> tasks, std::span<const Lau
     return lanes;
 }
 
-/// The task that ran on one of the lanes; empty if none or several did.
+/// The task that ran on one of the lanes; empty if there was none, or if several ran.
 std::optional<std::size_t> only_task(const std::vector<std::int64_t>& lanes,
                                      const std::map<std::int64_t, TasksInTime>& of_lane, std::int64_t time) {
     std::optional<std::size_t> found;

@@ -18,20 +18,20 @@ struct LaunchingTask {
 
 /// A kernel, copy or fill, identified by the call that launched it. Streams are numbered by the caller.
 struct LaunchedWork {
-    std::size_t thread = 0;  ///< the call's
+    std::size_t thread = 0;  ///< of the call
     std::int64_t launch = 0;
     std::size_t stream = 0;
 };
 
 struct Attribution {
-    std::optional<std::size_t> task;  ///< index of the task; empty: it belongs to no task
-    bool by_stream = false;           ///< by the second rule
+    std::optional<std::size_t> task;  ///< index of the task; empty: none
+    bool by_stream = false;           ///< found by the second rule
 };
 
-/// Finds the task of each piece of work: the innermost task that ran on the launching thread at the time of the launch.
-/// Autograd launches from its own threads, outside any task. Such work belongs to the computing task that ran meanwhile
-/// on a lane of its stream, or to none if several did. A stream's lanes are those whose tasks launched at least a tenth
-/// of the work that tasks launched there. Cost: O((tasks + work) log tasks).
+/// Finds the task of each piece of work. First rule: the innermost task that ran on the launching thread at the time of
+/// the launch. Second rule: autograd launches from its own threads, outside any task. Such work belongs to the
+/// computing task that ran meanwhile on a lane of its stream, or to no task if several did. A stream's lanes are those
+/// whose tasks launched at least a tenth of the work on that stream. Cost: O((tasks + work) log tasks).
 std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work);
 
 /// Device work of one task: totals over its work, in order of starts. Times in ns.
@@ -40,8 +40,8 @@ struct TaskWorkSum {
     std::int64_t copies = 0;        ///< includes fills
     std::int64_t start = 0;         ///< start of its first work
     std::int64_t end = 0;           ///< end of its last work
-    std::int64_t busy = 0;          ///< time between them in which some of its work ran
-    std::int64_t launch_delay = 0;  ///< from its first launching call to that work's start
+    std::int64_t busy = 0;          ///< time from `start` to `end` in which some of its work ran
+    std::int64_t launch_delay = 0;  ///< from its first launching call to the start of that work
 
     void add(bool is_kernel, std::int64_t from, std::int64_t to, std::int64_t launch);
 };

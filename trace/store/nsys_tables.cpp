@@ -39,8 +39,8 @@ std::int64_t thread_of(std::int64_t global_tid) {
 
 using Columns = std::vector<const char*>;
 
-/// Calls read(row) for each row of a table. The row has `columns`: NULL where the table lacks one. Without one of the
-/// required columns, or without the table, reads nothing. `rest` follows the table's name in the statement.
+/// Calls read(row) for each row of a table. The row has `columns`, with NULL for a column that the table lacks. Reads
+/// nothing if the table or a required column is missing. `rest` follows the table's name in the statement.
 template <class Read>
 void for_each_row(SQLite::Database& db, const std::string& table, const Columns& required, const Columns& columns,
                   const std::string& rest, Read read) {
@@ -126,7 +126,7 @@ public:
     }
 
 private:
-    /// Newer exports may give a table another name, and its work would be missing without a word.
+    /// Newer exports may rename a table, and its work would be missing without a warning.
     void warn_of_other_tables() {
         std::vector<std::string> others;
         for (const std::string& known : kActivityTables) {
@@ -172,7 +172,7 @@ private:
                      [&](const Rows& row) { names_of_streams_[row.number(0)] = row.text(1); });
     }
 
-    /// Reads where each range's event is, in a trace joined from other programs' files.
+    /// Finds each range's event, in a trace joined from other programs' files.
     void read_events() {
         for_each_row(db_, "PIPESCOPE_EVENT_FILE", {"file", "path"}, {"path"}, "ORDER BY file",
                      [&](const Rows& row) { trace_.event_files.emplace_back(row.text(0)); });
@@ -196,7 +196,7 @@ private:
         return found == events_.end() ? nullptr : &found->second;
     }
 
-    /// Gives a range, whose row has its number in the column, its event.
+    /// Sets the range's event, found by the row's number in `column`.
     static void set_event(TraceRange& range, const Events* events, const Rows& row, int column) {
         if (events == nullptr) {
             return;
@@ -206,7 +206,7 @@ private:
         }
     }
 
-    /// After the tracks are arranged.
+    /// Call it after the tracks are arranged.
     void read_arrows() {
         struct Ends {
             std::uint64_t from;
@@ -246,7 +246,7 @@ private:
     static std::string with_name(std::string what, const std::map<std::int64_t, std::string>& names, std::int64_t id) {
         const std::string name = text_or(names, id, "");
         if (name.find(what) != std::string::npos || name.ends_with(kAnnotationsSuffix)) {
-            return name;  // of a merged trace, such as "rank 1 · thread 18 (python)"
+            return name;  // a name in a merged trace, such as "rank 1 · thread 18 (python)"
         }
         return name.empty() ? what : what + " (" + name + ")";
     }
@@ -343,7 +343,7 @@ private:
                         unpack(static_cast<std::uint64_t>(row.number(7))).has_value();
     }
 
-    /// A mark with a number is a sample of a counter: NVTX counters are recorded so.
+    /// A mark with a number is a sample of a counter: this is how NVTX counters are recorded.
     void add_sample(const Rows& row, const std::string& group, std::uint32_t name) {
         constexpr int kFirstValue = 7;
         constexpr int kLastValue = 12;
@@ -359,7 +359,7 @@ private:
     void finish_samples() {
         for (auto& [key, counter] : samples_) {
             if (counter.points.size() < 2) {
-                continue;  // a single mark with a payload
+                continue;  // a single mark with a payload is not a counter
             }
             counter.group = key.first;
             counter.name = names_.text(key.second);
@@ -382,7 +382,7 @@ private:
                      });
     }
 
-    /// Reads a table of work on streams. `name` gives the name of a row.
+    /// Reads a table of work on streams. `name` returns the name of a row.
     template <class Name>
     void read_stream_table(const char* table, const char* category, const Columns& more, Name&& name) {
         Columns columns = {"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"};
@@ -483,7 +483,7 @@ private:
                          metrics[{row.number(1), row.number(2)}].points.push_back({row.time(0), row.real(3)});
                      });
         for (auto& [key, counter] : metrics) {
-            constexpr std::int64_t kGpuBits = 0xff;  // of the type, the number of the GPU
+            constexpr std::int64_t kGpuBits = 0xff;  // bits of the type that hold the GPU's number
             const std::int64_t gpu = key.first & kGpuBits;
             const auto name = metric_names.find(key);
             counter.name = name != metric_names.end() && !name->second.empty() ? name->second
@@ -503,7 +503,7 @@ private:
     std::map<std::int64_t, std::string> names_of_streams_;        // given with NVTX
     std::set<std::pair<std::string, std::string>> stream_names_;  // group, name
     std::map<std::int64_t, std::uint32_t> string_numbers_;
-    std::map<std::string, Events, std::less<>> events_;  // by table and number of the row
+    std::map<std::string, Events, std::less<>> events_;  // by table and the row's number
     NameTable names_;
     std::map<TrackKey, RangeTrack> tracks_;
     std::map<std::pair<std::string, std::uint32_t>, CounterTrack> samples_;  // by group and name
@@ -511,7 +511,7 @@ private:
     std::int64_t left_out_ = 0;
 };
 
-/// Best guess of a task's lane. A loss without a partition was computed on the last one.
+/// Best guess of a task's lane. A loss without a partition ran on the last one.
 std::int32_t lane_of(const TaskKey& key, std::int32_t last_partition) {
     if (key.kind == TaskKind::copy_backward || key.kind == TaskKind::skip_backward) {
         return key.partition + 1;

@@ -12,7 +12,7 @@
 namespace pipescope {
 /// Type of a file, by its content.
 enum class TraceOrigin {
-    pipescope,         ///< our own trace, an SQLite file
+    pipescope,         ///< PipeScope's trace, an SQLite file
     pipescope_chrome,  ///< from `pipescope export --format chrome`
     nsys,              ///< an SQLite export of Nsight Systems
     kineto,            ///< JSON of PyTorch's profiler
@@ -33,7 +33,7 @@ struct TraceRange {
     std::uint32_t correlation = 0;  ///< equal for a kernel and the call that launched it; 0: none
     std::uint32_t event = 0;        ///< its event in a Chrome trace, counted from 1 (event_of_chrome()); 0: none
     std::uint16_t row = 0;          ///< within the track, from 0; see RangeTrack
-    std::uint16_t file = 0;         ///< of `event`, in a joined trace: index into OpenedTrace::event_files
+    std::uint16_t file = 0;         ///< the file of `event` in a joined trace: index into OpenedTrace::event_files
     bool open = false;              ///< never ended
     bool is_task = false;           ///< also a slice of a timeline
 
@@ -42,13 +42,13 @@ struct TraceRange {
 };
 
 /// The ranges of one thread or stream. A range inside another has a greater row, so the row of nested ranges is their
-/// depth. Ranges of one row never overlap, except in the last of kMostRows rows, which takes the rest.
+/// depth. Ranges of one row never overlap, except in the last of kMostRows rows, which takes all deeper ranges.
 struct RangeTrack {
     enum class Kind {
         thread,
         calls,
         stream,       ///< kernels, copies and fills
-        annotations,  ///< beside a stream: ranges of the host from their first to their last work there, and its waits
+        annotations,  ///< beside a stream: host ranges, from their first work there to their last, and waits
         other,
     };
     static constexpr std::uint16_t kMostRows = 256;
@@ -58,7 +58,7 @@ struct RangeTrack {
     std::string name;   ///< "thread 18 (main)", "stream 7", "stream 7, annotations"
     std::uint16_t rows = 0;
     std::vector<TraceRange> ranges;  ///< by start, longer ones first
-    std::int64_t process = 0;        ///< that owns it, as the operating system numbers it; 0: unknown
+    std::int64_t process = 0;        ///< the owner's process id; 0: unknown
 
     friend bool operator==(const RangeTrack&, const RangeTrack&) = default;
 };
@@ -75,12 +75,12 @@ struct CounterTrack {
     };
     std::string name;
     std::vector<Point> points;  ///< by time
-    std::string group = {};     ///< as of the process' or the device's tracks; empty: of the whole trace
+    std::string group = {};     ///< as in tracks of the process or device; empty: for the whole trace
 
     friend bool operator==(const CounterTrack&, const CounterTrack&) = default;
 };
 
-/// An arrow between two ranges, as of an event that one of them sent and the other received.
+/// An arrow between two ranges, such as from sending an event to receiving it.
 struct RangeArrow {
     struct End {
         std::uint32_t track = 0;  ///< index into OpenedTrace::tracks
@@ -93,8 +93,8 @@ struct RangeArrow {
     friend auto operator<=>(const RangeArrow&, const RangeArrow&) = default;
 };
 
-/// A range of another program that is a task of its pipeline. The task's times may differ: those of a device, or
-/// without waits for messages.
+/// A range of another program that is a task of its pipeline. The task's times may differ from the range's: they may
+/// come from a device, or exclude waits for messages.
 struct RecognisedRange {
     RangeArrow::End range;
     TaskKey task;
@@ -102,12 +102,12 @@ struct RecognisedRange {
     friend bool operator==(const RecognisedRange&, const RecognisedRange&) = default;
 };
 
-/// The rank that recorded a file of another program, as the file says.
+/// The rank that recorded another program's file, according to the file.
 struct RecordingRank {
     int rank = 0;
     int size = 1;                    ///< ranks of the whole run
-    int pipeline_position = 0;       ///< among the ranks of its pipeline; its rank if the file does not say
-    std::vector<int> pipeline = {};  ///< the ranks of its pipeline; empty if the file does not say
+    int pipeline_position = 0;       ///< among the ranks of its pipeline; the rank itself if the file does not tell
+    std::vector<int> pipeline = {};  ///< the ranks of its pipeline; empty if the file does not tell
 
     friend bool operator==(const RecordingRank&, const RecordingRank&) = default;
 };
@@ -115,7 +115,7 @@ struct RecordingRank {
 /// Bytes of the message that a range sends or receives.
 struct MessageSize {
     Nanoseconds start{0};    ///< of the range
-    std::uint32_t name = 0;  ///< likewise
+    std::uint32_t name = 0;  ///< of the range
     Bytes bytes = 0;
     std::int64_t samples = 0;  ///< the tensor's first dimension, along which pipelines cut batches; 0: unknown
 
@@ -124,7 +124,7 @@ struct MessageSize {
 
 /// Number of lost records, by cause.
 struct LostRecords {
-    std::int64_t ranges = 0;          ///< by full rings; all sources except the two below
+    std::int64_t ranges = 0;          ///< lost to full rings; all sources except the two below
     std::int64_t device_records = 0;  ///< lost by CUPTI for lack of buffers
     std::int64_t rows = 0;            ///< could not be written to the file
 
@@ -132,24 +132,24 @@ struct LostRecords {
 };
 LostRecords lost_records(const std::vector<DropRecord>& drops);
 /// Key of OpenedTrace::run: {"samples": 32, "others": [{"samples": 20, "steps": [7]}]}, samples of a micro-batch of
-/// another program's run. `others` names the steps that have other ones; null: micro-batches of these differ. The first
-/// number is null if they differ in all steps.
+/// another program's run. `others` names the steps with another number, or with null if micro-batches differ within
+/// these steps. The first number is null if they differ within all steps.
 inline constexpr std::string_view kMicroBatchKey = "micro_batch";
-/// Key of OpenedTrace::run: {"ranks": [0, 1]}, the ranks whose ranges only launch tasks whose own times are unknown.
+/// Key of OpenedTrace::run: {"ranks": [0, 1]}, the ranks whose ranges only launch tasks, whose own times are unknown.
 inline constexpr std::string_view kLaunchesKey = "only_launches";
-/// Key of OpenedTrace::run: {"ranks": [1], "size": 2}, the ranks of another program's run that are not in the trace and
-/// run partitions whose tasks those in the trace wait for, as far as is known. `size` is 0 if the ranks are not known.
+/// Key of OpenedTrace::run: {"ranks": [1], "size": 2}, the ranks of another program's run that the trace lacks although
+/// its tasks wait for theirs, as far as is known. `size` is 0 if the ranks are unknown.
 inline constexpr std::string_view kMissingRanksKey = "missing_ranks";
-/// Key of OpenedTrace::run: {"lower_bound_ns": 25000}, what the tasks of a simulation do not show.
+/// Key of OpenedTrace::run: {"lower_bound_ns": 25000}, facts that a simulation's tasks do not show.
 inline constexpr std::string_view kSimulationKey = "simulation";
-/// Start of recover_trace()'s diagnostic.
+/// How recover_trace()'s diagnostic begins.
 inline constexpr std::string_view kCutOff = "the recording was cut off before it was closed";
-/// True if a PipeScope recording was not closed properly: it is still running, or it was killed and possibly recovered
-/// since. Only its steps with a StepRecord are known to be complete. False for traces of other programs.
+/// True if a PipeScope recording was not closed properly: it is still running, or it was killed, even if it was
+/// recovered since. Only its steps with a StepRecord are known to be complete. False for traces of other programs.
 bool recording_cut_off(const std::map<std::string, std::string>& run, const std::vector<DiagnosticRecord>& diagnostics);
 
 /// A trace in memory, read from any type of file. Missing facts are empty. Times are in ns since the start of the
-/// recording; simulated ones since the start of the simulated step. A value; holds no open file.
+/// recording; simulated times since the start of the simulated step. A value; holds no open file.
 struct OpenedTrace {
     TraceOrigin origin = TraceOrigin::pipescope;
 
@@ -164,9 +164,9 @@ struct OpenedTrace {
     // Other activity of the process and its devices.
     std::vector<RangeTrack> tracks;  ///< by group, threads before streams
     std::vector<CounterTrack> counters;
-    std::vector<RangeArrow> arrows;            ///< those that a file lists, besides equal correlations
+    std::vector<RangeArrow> arrows;            ///< those listed in a file, besides equal correlations
     std::vector<RecognisedRange> task_ranges;  ///< of tasks that were recognised
-    std::vector<std::string> event_files;      ///< of a joined trace: the Chrome traces that hold its ranges' events
+    std::vector<std::string> event_files;      ///< of a joined trace: the Chrome traces with its ranges' events
     std::vector<std::string> names;            ///< texts of the ranges; [0] is empty
     std::optional<RecordingRank> rank;         ///< of another program
     std::vector<MessageSize> message_sizes;
@@ -177,7 +177,7 @@ struct OpenedTrace {
     std::vector<ClockRecord> clocks;
     std::vector<OverheadRecord> overheads;
     std::optional<std::int64_t> utc_epoch_ns;  ///< wall clock at time 0
-    Nanoseconds first_time{0};                 ///< time 0 as a Chrome trace counts it
+    Nanoseconds first_time{0};                 ///< the value of time 0 in a Chrome trace
 
     const Timeline& timeline(Source source) const { return source == Source::measured ? measured : simulated; }
     bool has_tasks() const { return !measured.slices.empty() || !simulated.slices.empty(); }

@@ -14,7 +14,7 @@ namespace pipescope {
 namespace {
 using nlohmann::ordered_json;
 
-// A task is written as partition, letter and micro-batch: 3F0. A number that its key lacks is omitted.
+// A task is written as partition, letter and micro-batch: 3F0. Omits a number that its key lacks.
 std::string text_of(const TaskKey& key) {
     const auto number = [](std::int32_t value) { return value < 0 ? std::string() : std::to_string(value); };
     return number(key.partition) + letter_of(key.kind).value() + number(key.micro_batch);
@@ -63,7 +63,7 @@ Value field(const ordered_json& object, const char* key, const char* wanted) {
         if (found != object.end()) {
             return found->template get<Value>();
         }
-    } catch (const nlohmann::json::exception&) {  // of another type: refused below
+    } catch (const nlohmann::json::exception&) {  // it has another type: refused below
     }
     throw Error(std::string("the recorded pipeline has ") +
                 (found == object.end() ? std::string("no ") + key

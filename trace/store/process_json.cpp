@@ -52,7 +52,7 @@ ProcessFacts facts_of(const ordered_json& object) {
     return facts;
 }
 
-/// The entry as JSON; null if there is none, or if it is not JSON.
+/// The entry as JSON; null if it is missing or not JSON.
 ordered_json entry(const std::map<std::string, std::string>& run, const char* key) {
     const auto found = run.find(key);
     ordered_json value = found == run.end() ? ordered_json() : ordered_json::parse(found->second, nullptr, false);

@@ -13,14 +13,14 @@ std::string to_json(const ProcessFacts& facts);
 /// The run entry "processes" of a merged trace.
 std::string to_json(const std::vector<MergedProcess>& processes);
 
-/// The process that recorded the trace, from its run entries. Empty if there is none, or if it is not readable.
+/// The process that recorded the trace, from its run entries. Empty if the entry is missing or not readable.
 std::optional<ProcessFacts> recording_process(const std::map<std::string, std::string>& run);
 /// The processes of a merged trace, by rank; empty for any other trace.
 std::vector<MergedProcess> merged_processes(const std::map<std::string, std::string>& run);
-/// The ranks that a trace lacks although tasks in it get their input from there.
+/// The ranks that a trace lacks although its tasks get input from them.
 struct MissingRanks {
-    std::vector<int> ranks;  ///< empty if the files do not say their ranks
-    int size = 0;            ///< of the whole run; 0: likewise
+    std::vector<int> ranks;  ///< empty if the files do not name their ranks
+    int size = 0;            ///< of the whole run; 0 if the files do not name their ranks
 
     /// "rank 1 of 2"
     std::string text() const;
@@ -28,11 +28,11 @@ struct MissingRanks {
 };
 /// The run entry kMissingRanksKey.
 std::string to_json(const MissingRanks& missing);
-/// Read back. Empty if there is none, or if it is not readable.
+/// Reads the entry kMissingRanksKey. Empty if it is missing or not readable.
 std::optional<MissingRanks> missing_ranks_entry(const std::map<std::string, std::string>& run);
-/// Those other than the one that recorded the trace.
+/// All ranks except the one that recorded the trace.
 MissingRanks other_ranks(const ProcessFacts& process);
-/// Largest error of two times of different processes; empty unless the trace is merged from several, and if
-/// the error of one is unknown.
+/// Largest error between times of different processes. Empty unless the trace is merged from several processes, and if
+/// the error of one of them is unknown.
 std::optional<Nanoseconds> clock_bound(const std::vector<MergedProcess>& processes);
 }  // namespace pipescope

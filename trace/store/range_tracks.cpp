@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// Assigns a row to each range: the first free one below the ranges that contain it.
+/// Assigns a row to each range: the first free row below the ranges that contain it.
 class RowAssignment {
 public:
     std::uint16_t place(const TraceRange& range) {
@@ -106,7 +106,7 @@ std::size_t arrange(std::vector<RangeTrack>& tracks) {
         removed += arrange(track);
     }
     std::erase_if(tracks, [](const RangeTrack& track) { return track.ranges.empty(); });
-    const auto place = [](const RangeTrack& track) {  // annotations are beside their stream
+    const auto place = [](const RangeTrack& track) {  // annotations follow their stream
         return track.kind == RangeTrack::Kind::annotations ? RangeTrack::Kind::stream : track.kind;
     };
     std::ranges::stable_sort(tracks, [&](const RangeTrack& a, const RangeTrack& b) {
@@ -119,12 +119,12 @@ std::size_t arrange(std::vector<RangeTrack>& tracks) {
 }
 
 namespace {
-/// PyTorch's profiler shows ranges of the host and waits among a stream's kernels.
+/// PyTorch's profiler shows host ranges and waits among a stream's kernels.
 bool is_annotation(std::string_view category) {
     return category == "gpu_user_annotation" || category == "cuda_sync";
 }
 
-/// The ranges keep their order, and those that stay their places in memory.
+/// Ranges keep their order; those that stay also keep their addresses.
 void separate_annotations(std::vector<RangeTrack>& tracks, const NameTable& names) {
     std::vector<bool> of_annotations(names.size());
     for (std::uint32_t k = 0; k < names.size(); ++k) {
@@ -137,7 +137,7 @@ void separate_annotations(std::vector<RangeTrack>& tracks, const NameTable& name
         if (count == 0) {
             continue;
         }
-        const bool has_suffix = track.name.ends_with(kAnnotationsSuffix);  // of a trace that was joined or exported
+        const bool has_suffix = track.name.ends_with(kAnnotationsSuffix);  // from a trace that was joined or exported
         const std::string name = has_suffix ? track.name : track.name + std::string(kAnnotationsSuffix);
         if (count == track.ranges.size()) {
             track.kind = RangeTrack::Kind::annotations;

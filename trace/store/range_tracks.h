@@ -24,23 +24,23 @@ public:
     std::size_t size() const { return texts_.size(); }
 
 private:
-    std::deque<std::string> texts_;  // which stay at their places, for the keys below
+    std::deque<std::string> texts_;  // whose addresses stay, for the keys below
     std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-/// "aten::mm" of "aten::mm, seq = 3, op_id = 7, sizes = [[2, 3]]", the name of one call as torch's emit_nvtx() gives
-/// it. Other names stay.
+/// The operator in a call's name as torch's emit_nvtx() writes it: "aten::mm" of "aten::mm, seq = 3, op_id = 7, sizes =
+/// [[2, 3]]". Other names stay.
 std::string_view without_call(std::string_view name);
 
-/// The name of a track of annotations ends so: "stream 7, annotations".
+/// Ends the name of a track of annotations: "stream 7, annotations".
 inline constexpr std::string_view kAnnotationsSuffix = ", annotations";
 
-/// Sorts a track's ranges and assigns rows. Removes ranges that end before they start, and returns how many.
+/// Sorts a track's ranges and assigns rows. Removes ranges that end before they start, and returns their number.
 std::size_t arrange(RangeTrack& track);
-/// Arranges all tracks, removes empty ones, and sorts them by group, kind and name, with numbers by value. Returns the
-/// number of ranges removed, which end before they start.
+/// Arranges all tracks, removes empty ones, and sorts them by group, kind and name, comparing numbers by value. Returns
+/// the number of removed ranges, which end before they start.
 std::size_t arrange(std::vector<RangeTrack>& tracks);
-/// Arranges the tracks of a trace, whose texts are in `names`. Annotations leave the streams for tracks of their own. A
-/// diagnostic says how many ranges were left out.
+/// Arranges the tracks of a trace, whose texts are in `names`. Moves annotations from streams to separate tracks. A
+/// diagnostic tells how many ranges were left out.
 void arrange_tracks(OpenedTrace& trace, const NameTable& names);
 }  // namespace pipescope

@@ -10,9 +10,9 @@ inline constexpr const char* kSliceColumns = "step, kind, partition, microBatch,
 
 /// The slice of the query's current row, whose lane must not be NULL. Throws DamagedValue.
 Slice slice_of(const Rows& row);
-/// Reason why no recording can contain this slice, with value and rule: "has the partition -3, .."; empty if one can.
+/// Why no recording can contain this slice, with value and rule: "has the partition -3, ..". Empty if a recording can.
 /// Used for every type of file.
 std::string fault_of(const Slice& slice);
-/// Likewise for a sample.
+/// Why no recording can contain this sample; empty if a recording can.
 std::string fault_of(const MemorySample& sample);
 }  // namespace pipescope

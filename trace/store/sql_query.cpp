@@ -55,7 +55,7 @@ Connection open_for_reading(const std::filesystem::path& path) {
     }
     sqlite3_busy_timeout(handle, kQueryBusyMilliseconds);
     restrict_connection(handle);
-    // Views that users made of their trace: a query names them itself, and can be cancelled.
+    // Allows views that users added to their traces: a query must name a view, and can be cancelled.
     sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 1, nullptr);
     return db;
 }
@@ -122,7 +122,7 @@ void create(sqlite3* db, const SqlTable& table) {
     }
 }
 
-/// In memory, and in one transaction, so that no file is written.
+/// Creates the tables in memory, and in one transaction, so that no file is written.
 void create(sqlite3* db, const std::vector<SqlTable>& tables) {
     if (tables.empty()) {
         return;

@@ -42,7 +42,7 @@ struct SqlOptions {
     std::size_t most_bytes = 64 << 20;  ///< limit for texts; a larger result is also cut
     /// Called every few thousand SQLite operations, in the calling thread; true cancels the query.
     std::function<bool()> cancelled;
-    std::vector<SqlTable> tables = {};  ///< temporary; one of the file with the same name is hidden
+    std::vector<SqlTable> tables = {};  ///< temporary; hide tables of the file with the same name
 };
 
 /// A query that SQLite rejects, or that was cancelled.

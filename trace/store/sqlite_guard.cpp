@@ -28,10 +28,10 @@ bool is_locking_trouble(int extended_code) {
 }
 
 void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, const std::filesystem::path& path) {
-    const int system_error = errno;  // of SQLite's last call, if it could not open a file
+    const int system_error = errno;  // from SQLite's last call, if it could not open a file
     const std::string what = "cannot " + std::string(doing) + " trace " + quoted(path) + ": " + error.what();
     const bool is_there = doing != "write" && doing != "create";
-    if (error.getErrorCode() == SQLITE_ERROR && is_there) {  // in a query of ours: a table or a column is missing
+    if (error.getErrorCode() == SQLITE_ERROR && is_there) {  // in our queries: a table or a column is missing
         throw TraceFormatError(what + "; every trace has it; the file is damaged, or not a trace; record it again");
     }
     if (is_locking_trouble(error.getExtendedErrorCode())) {
@@ -45,7 +45,7 @@ void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, cons
             throw TraceFormatError(what + "; the file is damaged; record it again, or restore it from a copy");
         case SQLITE_CONSTRAINT:
             throw TraceFormatError(what + "; a trace numbers its rows once; the file is damaged; record it again");
-        case SQLITE_INTERRUPT:  // by ForeignDatabase, which alone sets a handler
+        case SQLITE_INTERRUPT:  // from ForeignDatabase, the only one that sets a handler
             throw TraceFormatError(what +
                                    ": it took far more steps than a trace of this size needs; the file is damaged; "
                                    "record it again, or restore it from a copy");
@@ -59,7 +59,7 @@ void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, cons
         case SQLITE_NOMEM: throw TraceError(what + "; end other programs, or use a machine with more memory");
         case SQLITE_FULL: throw TraceError(what + "; free some space, or write to another disk");
         case SQLITE_BUSY:
-        case SQLITE_LOCKED:  // also what NFS without its lock service gives
+        case SQLITE_LOCKED:  // also from NFS without its lock service
             throw TraceError(what + (is_there ? "; another process has it open, or its disk cannot lock files; wait "
                                                 "until that process ends, or copy the file to a local disk"
                                               : "; another process has it open; wait until that one ends"));

@@ -16,20 +16,20 @@ namespace pipescope {
 /// the remedy.
 class DamagedValue : public std::runtime_error {
 public:
-    /// A value of the file in the message may hold any byte. what() ends at a NUL.
+    /// Escapes the message: a value from the file may hold any byte, and what() ends at a NUL.
     explicit DamagedValue(std::string_view what) : std::runtime_error(printable(what)) {}
 };
 
-/// True if SQLite's extended result code says that it could not lock the file, or share its log with other processes,
+/// True if SQLite's extended result code tells that it could not lock the file, or share its log with other processes,
 /// as on some network disks.
 bool is_locking_trouble(int extended_code);
-/// The end of a message to a reader of the file: the rule and the remedy.
+/// Ends a message to a reader of the file: the rule and the remedy.
 inline constexpr std::string_view kCopyToLocalDisk =
     "; its disk cannot lock files, as some network disks cannot; copy the file to a local disk, and the file of its "
     "name with -wal at the end, if there is one";
 
-/// Translates an SQLite error about `path` into one with a remedy: TraceFormatError if the file is damaged, otherwise
-/// TraceError. `doing` is the verb of the message, such as "write" in "cannot write trace 'x'".
+/// Translates an SQLite error about `path` into an error with a remedy: TraceFormatError if the file is damaged,
+/// otherwise TraceError. `doing` is the verb of the message, such as "write" in "cannot write trace 'x'".
 [[noreturn]] void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing,
                                  const std::filesystem::path& path);
 
@@ -47,6 +47,6 @@ auto guard_sqlite(std::string_view doing, const std::filesystem::path& path, Bod
     }
 }
 
-/// The path as in messages: "'out.sqlite'".
+/// The path for messages: "'out.sqlite'".
 std::string quoted(const std::filesystem::path& path);
 }  // namespace pipescope

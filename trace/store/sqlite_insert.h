@@ -40,8 +40,8 @@ void bind_value(SQLite::Statement& statement, int index, const std::optional<Val
     }
 }
 
-/// Runs the statement with these values and resets it, also after a failure. SQLite refuses to bind a statement that is
-/// not reset, and that second error would hide the first.
+/// Runs the statement with these values and resets it, also after a failure. SQLite refuses to bind a statement that
+/// was not reset, and that second error would hide the first.
 template <class... Values>
 void run(SQLite::Statement& statement, const Values&... values) {
     int index = 0;
@@ -55,7 +55,7 @@ void run(SQLite::Statement& statement, const Values&... values) {
     statement.reset();
 }
 
-/// Statements of one connection, prepared at their first use. The connection must outlive it.
+/// Statements of one connection, prepared on first use. The connection must outlive them.
 class PreparedStatements {
 public:
     explicit PreparedStatements(SQLite::Database& db) : db_(db) {}
@@ -65,7 +65,7 @@ public:
     void run(const char* sql, const Values&... values) {
         pipescope::run(known_.try_emplace(sql, db_, sql).first->second, values...);
     }
-    /// Inserts a row. `into` is a literal "TABLE (column, column)", or a table for all of its columns.
+    /// Inserts a row. `into` is a literal "TABLE (column, column)", or a table name for all its columns.
     template <class... Values>
     void insert(const char* into, const Values&... values) {
         auto found = known_.find(into);

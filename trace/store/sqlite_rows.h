@@ -95,7 +95,7 @@ public:
     static constexpr std::int64_t kMostAmount = std::int64_t{1} << 53;  // as in profiles; sums do not overflow
 
 private:
-    /// "PIPESCOPE_TASK.start is 'late'; a time is ..". Our queries name the table behind the first FROM.
+    /// "PIPESCOPE_TASK.start is 'late'; a time is ..". Finds the table behind the query's first FROM.
     [[noreturn]] void refuse(int column, const std::string& rule) const {
         const std::string_view sql = sqlite3_sql(get());
         const std::size_t from = sql.find(" FROM ");

@@ -18,7 +18,7 @@
 
 namespace pipescope {
 /// The file of a TraceWriter: its transaction, its string table, and the count of rows that could not be written.
-/// Threading and errors: those of TraceWriter.
+/// Threading and errors: as TraceWriter.
 class TraceConnection {
 public:
     TraceConnection(const std::filesystem::path& target, IfExists if_exists);
@@ -63,8 +63,8 @@ private:
 
     /// Throws if the trace accepts no more rows.
     void begin() const;
-    /// Rolls back after a failure and stops accepting rows. SQLite may have rolled back by itself, accepted rows
-    /// included; a certain state lets the missing rows be counted.
+    /// Rolls back after a failure and stops accepting rows. SQLite may already have rolled back, including accepted
+    /// rows. Rolling back for certain allows the missing rows to be counted.
     void note_loss(const std::string& what);
     void write_loss();
 

@@ -117,7 +117,7 @@ void require_not_being_written(const fs::path& path) {
 }
 
 namespace {
-/// Replaces a file, or a link, whose target stays.
+/// Replaces a file or a link. A link's target stays.
 void replace_file(const fs::path& path) {
     if (!fs::is_symlink(path)) {
         if (!fs::is_regular_file(path)) {
@@ -127,11 +127,11 @@ void replace_file(const fs::path& path) {
     }
     const fs::path fresh = beside(path, "." + std::to_string(getpid()) + ".new");
     std::error_code ignored;
-    fs::remove(fresh, ignored);  // left by a killed process that had our process id
+    fs::remove(fresh, ignored);  // left by a killed process with the same process id
     create_exclusively(fresh);
     Unfinished unfinished(fresh);
     fill_new_file(fresh);
-    // The old trace is given up from here on. Its log must go first, or SQLite would replay it into the new file.
+    // Gives up the old trace here. Its log must go first, or SQLite would replay it into the new file.
     remove_database_parts(path);
     std::error_code failure;
     fs::rename(fresh, path, failure);
@@ -219,7 +219,7 @@ void make_plain_file(SQLite::Database& db) {
 }
 
 namespace {
-/// SQLite would say only that the trace cannot be opened, or follow a link to a file of others.
+/// SQLite would only report that the trace cannot be opened, or follow a link to another user's file.
 void require_plain_log(const fs::path& trace) {
     for (const char* suffix : {"-wal", "-shm"}) {
         std::error_code ignored;
@@ -283,7 +283,7 @@ void require_whole_file(const fs::path& path) {
         return value;
     };
     const bool counts_pages = number(24, 4) == number(92, 4);
-    // In this order: a writer that copied its log meanwhile removes it once the file is complete.
+    // In this order: a writer that meanwhile copied its log removes it once the file is complete.
     if (!counts_pages || fs::exists(beside(path, "-wal"))) {
         return;
     }

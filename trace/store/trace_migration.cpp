@@ -41,7 +41,7 @@ constexpr std::array kSteps = {
          "DROP TABLE TARGET_INFO_GPU"},  // no recorder of version 1 filled it; recreated with all columns
 };
 
-/// Throws DamagedValue if the file has what a later version added: its stamp is wrong.
+/// Throws DamagedValue if the file has something that a later version added: its stamp is wrong.
 void require_version(SQLite::Database& db, const Step& step) {
     Rows columns(db, "SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
     columns.bind(1, step.new_in);

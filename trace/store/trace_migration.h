@@ -5,7 +5,7 @@
 namespace pipescope {
 // Traces of all versions can be read. trace_migration.cpp lists the changes.
 
-/// Presents a trace of an older version in the current format to this connection. Does not change the file, so it may
+/// Presents a trace of an older version to this connection in the current format. Does not change the file, so it may
 /// be read-only.
 void show_as_current(SQLite::Database& db, int version);
 

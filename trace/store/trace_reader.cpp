@@ -24,7 +24,7 @@ constexpr const char* kSelectSamples =
 constexpr std::size_t kMostOfALane = 80;  // bytes in a message
 constexpr std::size_t kMostOfASource = 40;
 
-/// The lanes of a trace, in which every task and sample of it lies.
+/// The lanes of a trace. Every task and sample must lie in one of them.
 class DeclaredLanes {
 public:
     /// A trace that is still being written, or was killed before its lanes were named, may have any lane.
@@ -88,8 +88,8 @@ struct TraceReader::Impl {
         });
     }
 
-    /// True if a finished trace has no tasks of the other source; found without reading the table. Comparing a text in
-    /// each row costs a tenth of reading it.
+    /// True if a finished trace has no tasks of the other source, without reading the table. Comparing a text in each
+    /// row costs a tenth of reading it.
     bool holds_only(Source source) {
         Rows index(db, "SELECT 1 FROM sqlite_master WHERE name = 'PIPESCOPE_TASK_BY_TIME'");
         if (!index.next()) {
@@ -101,7 +101,7 @@ struct TraceReader::Impl {
     }
 
     /// Throws DamagedValue if one of these tasks is neither measured nor simulated: no query would find it. The index
-    /// finds it at once; without one, in a trace that is still being written, only the given rows are read.
+    /// finds it at once. Without an index, in a trace that is still being written, reads only the given rows.
     void require_known_sources(const RowIds& ids) {
         Rows index(db, "SELECT 1 FROM sqlite_master WHERE name = 'PIPESCOPE_TASK_BY_TIME'");
         const auto require_none = [&](const std::string& condition) {
@@ -132,7 +132,7 @@ struct TraceReader::Impl {
         throw TraceFormatError("trace " + quoted(path) + " is damaged: " + what + "; record it again");
     }
 
-    /// A parser ends at a byte 0, and what follows would count for nothing.
+    /// A parser stops at a byte 0 and would ignore the rest.
     void require_json(const std::string& what, std::string_view text) const {
         if (nests_too_deep(text)) {
             damaged(fmt::format("{} nests deeper than {} levels", printable(what), kMostJsonNesting));
@@ -246,7 +246,7 @@ std::optional<std::int64_t> TraceReader::utc_epoch_ns() const {
 std::vector<StepRecord> TraceReader::steps() const {
     std::vector<StepRecord> steps;
     std::unordered_set<std::int32_t> numbers;
-    bool has_samples = false;  // an earlier recorder noted none
+    bool has_samples = false;  // an earlier recorder noted no samples
     impl_->for_each("SELECT 1 FROM pragma_table_info('PIPESCOPE_STEP') WHERE name = 'samples'",
                     [&](const Rows&) { has_samples = true; });
     impl_->for_each(has_samples ? "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup, samples FROM "
@@ -269,7 +269,7 @@ std::vector<StepRecord> TraceReader::steps() const {
                         }
                         steps.push_back(step);
                     });
-    // They are written in this order as a rule. SQLite would sort them all the same.
+    // They are usually written in this order. SQLite would sort them anyway.
     if (!std::ranges::is_sorted(steps, {}, &StepRecord::start)) {
         std::ranges::stable_sort(steps, {}, &StepRecord::start);
     }
@@ -307,7 +307,7 @@ std::int64_t TraceReader::read_tasks(Source source, const RowIds& ids,
     guard_sqlite("read", impl_->path, [&] {
         const DeclaredLanes declared = impl_->declared_lanes(lanes().size());
         impl_->require_known_sources(ids);
-        // The unary plus prevents the index by source, which would jump through the whole file.
+        // The unary plus keeps SQLite from using the index by source, which would jump through the whole file.
         const bool only = impl_->holds_only(source);
         Rows row(impl_->db, std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE id BETWEEN " +
                                 std::to_string(ids.first) + " AND " + std::to_string(ids.last) +

@@ -26,13 +26,13 @@ struct RowIds {
 class TraceReader {
 public:
     explicit TraceReader(const std::filesystem::path& path);
-    /// Empty for another file that open_trace() reads: JSON, an export of nsys.
+    /// Opens a trace. Empty for other files that open_trace() reads: JSON, an export of nsys.
     static std::optional<TraceReader> open(const std::filesystem::path& path);
     ~TraceReader();
     TraceReader(TraceReader&&) noexcept;
     TraceReader& operator=(TraceReader&&) noexcept;
 
-    /// From now on reads the file as it is now, although it may grow. Its writer's log is not emptied meanwhile.
+    /// From now on, reads the file as it is now, even if it grows. The writer's log is not emptied meanwhile.
     void keep_snapshot();
     /// The trace without its tasks, samples and tracks.
     OpenedTrace head() const;
@@ -51,9 +51,8 @@ public:
     /// All current tasks, of both sources.
     RowIds task_ids() const;
     /// Calls `each` with batches of up to kTaskBatch tasks of the source, until it returns false. Skips tasks without a
-    /// lane. Returns the last id read. Rows are in the order of writing, which is roughly the order of the tasks' ends.
-    /// If timeline() would take too long, several threads, each with its own reader, can share a table. Cost: about
-    /// 0.3 us per row.
+    /// lane. Returns the last id read. Rows are in the order of writing, roughly by the tasks' ends. If timeline()
+    /// would take too long, several threads, each with its own reader, can share a table. Cost: about 0.3 us per row.
     std::int64_t read_tasks(Source source, const RowIds& ids,
                             const std::function<bool(std::span<const Slice>)>& each) const;
     static constexpr std::size_t kTaskBatch = 1024;
@@ -84,7 +83,7 @@ struct Recovery {
     std::int64_t dropped = 0;            ///< losses counted during the recording
     std::int64_t clock_drift_ns = 0;     ///< drift and jumps of the wall clock relative to the recording's clock
     int from_version = 0;                ///< the format version before recovery; now it is the current one
-    /// Why what is lost is unknown: "its -wal file is missing". Empty if the write-ahead log was whole.
+    /// Why it is unknown what was lost: "its -wal file is missing". Empty if the write-ahead log was whole.
     std::string log_trouble;
 };
 /// How to treat a recording that was not closed and whose write-ahead log is missing or cut.

@@ -30,7 +30,7 @@ struct StepRecord {
     Nanoseconds wall_end{0};
     double training_loss = 0;
     bool warmup = false;
-    std::int64_t samples = 0;  ///< of its mini-batch, all replicas together; 0: not recorded
+    std::int64_t samples = 0;  ///< of the mini-batch, over all replicas; 0: not recorded
 
     friend bool operator==(const StepRecord&, const StepRecord&) = default;
 };

@@ -46,7 +46,7 @@ void leave_wal_mode(SQLite::Database& db, const std::filesystem::path& path) {
                          ": another process has it open, so it may still be recording; wait until that one ends");
     }
 }
-/// The first bytes of a regular file; zeros where it has none.
+/// The first bytes of a regular file, filled up with zeros.
 template <std::size_t Size>
 std::array<unsigned char, Size> first_bytes(const std::filesystem::path& path) {
     std::array<unsigned char, Size> bytes{};
@@ -57,8 +57,9 @@ std::array<unsigned char, Size> first_bytes(const std::filesystem::path& path) {
     return bytes;
 }
 
-/// Compares the write-ahead log with the file that uses it, and with its index, the -shm file, if that is of this log.
-/// Empty if nothing is wrong with it. Source: the file formats in sqlite.org/fileformat2.html and walformat.html.
+/// Describes what is wrong with the write-ahead log; empty if it is sound. Compares it with the file that uses it, and
+/// with its index, the -shm file, if the index belongs to this log. Source: the file formats in
+/// sqlite.org/fileformat2.html and walformat.html.
 std::string log_trouble_of(const std::filesystem::path& path) {
     constexpr std::uintmax_t kLogHeader = 32;
     constexpr std::uintmax_t kFrameHeader = 24;
@@ -73,7 +74,7 @@ std::string log_trouble_of(const std::filesystem::path& path) {
         return "its -wal file is missing";
     }
     if (size == 0) {
-        return "its -wal file is empty";  // a program that reads the file makes one where there is none
+        return "its -wal file is empty";  // a program that reads the file creates an empty log
     }
     const std::uintmax_t page = header[16] * 256U + header[17];
     const std::uintmax_t frame = kFrameHeader + (page == 1 ? 65536 : page);
@@ -89,7 +90,7 @@ std::string log_trouble_of(const std::filesystem::path& path) {
     return is_cut ? "its -wal file is cut off" : "";
 }
 
-/// Looks at the file alone: whoever opens it with the log takes that into the file.
+/// Checks the file alone: opening it with the log would merge the log into the file.
 void require_closed(const std::filesystem::path& path, const std::string& log_trouble) {
     std::string uri = "file:";
     for (const char c : std::filesystem::absolute(path).string()) {
@@ -136,7 +137,7 @@ Recovery recover_trace(const std::filesystem::path& path, IncompleteLog incomple
         } else if (migrate_to_current(db, recovery.from_version)) {
             leave_wal_mode(db, path);
         } else if (std::filesystem::exists(beside(path, "-wal"))) {
-            leave_wal_mode(db, path);  // closed while a reader had it open
+            leave_wal_mode(db, path);  // the trace was closed while a reader had it open
         }
         recovery.tasks = count(db, "PIPESCOPE_TASK");
         recovery.steps = count(db, "PIPESCOPE_STEP");

@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-/// -1 means "no meaning" in our values; the file has NULL.
+/// In our values, -1 means "no meaning"; the file has NULL.
 std::optional<std::int32_t> id(std::int32_t value) {
     return value < 0 ? std::nullopt : std::optional(value);
 }
@@ -57,7 +57,7 @@ TraceWriter::~TraceWriter() {
         try {
             impl_->close();
         } catch (const std::exception&) {
-            // Lost as documented; close() reports it.
+            // The rows are lost as documented; close() reports it.
         }
     }
 }
@@ -147,7 +147,7 @@ std::int64_t TraceWriter::add_range(const NvtxRecord& range) {
 
 void TraceWriter::add_thread_name(std::int64_t global_tid, std::string_view name) {
     impl_->write([&] {
-        if (!impl_->named_threads.insert(global_tid).second) {  // the table has no index, and may have many threads
+        if (!impl_->named_threads.insert(global_tid).second) {  // the table has no index, and may hold many threads
             impl_->statements->run("DELETE FROM ThreadNames WHERE globalTid = ?", global_tid);
         }
         const std::int64_t name_id = impl_->intern(name);

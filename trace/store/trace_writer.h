@@ -19,15 +19,17 @@ enum class IfExists { refuse, replace };
 void require_run_json(std::string_view key, std::string_view json);
 
 /// Writes one trace: an SQLite file with nsys' table and column names and the PIPESCOPE_ tables (docs/trace-format.md).
+///
 /// While it is open, the journal is a WAL, and a killed process loses at most the uncommitted rows. close() builds the
-/// indexes and leaves one plain file.
-/// Threading: not thread-safe; one owner. Errors: TraceError. An existing file is kept unless IfExists::replace. If the
-/// disk is full or fails, the rows since the last commit are lost and no more are accepted. close() then counts them in
-/// PIPESCOPE_DROPS (source "trace"), reports it in PIPESCOPE_DIAGNOSTIC if there is space, and throws.
+/// indexes and leaves one plain file. An existing file is kept unless IfExists::replace.
+///
+/// Threading: not thread-safe; one owner. Errors: TraceError. If the disk is full or fails, the rows since the last
+/// commit are lost, and no more rows are accepted. close() then counts them in PIPESCOPE_DROPS (source "trace"),
+/// reports it in PIPESCOPE_DIAGNOSTIC if there is space, and throws.
 class TraceWriter {
 public:
     TraceWriter(const std::filesystem::path& path, IfExists if_exists);
-    ~TraceWriter();  // closes, but hides a failure: call close()
+    ~TraceWriter();  // closes, but hides a failure: call close() first
     TraceWriter(TraceWriter&&) noexcept;
     TraceWriter& operator=(TraceWriter&&) noexcept;
 
@@ -56,7 +58,7 @@ public:
     void add_overhead(const OverheadRecord& overhead);
     void add_diagnostic(const DiagnosticRecord& diagnostic);
 
-    /// Runs `body` in the current transaction and translates SQLite's errors. For tables with their own writer
+    /// Runs `body` in the current transaction and translates SQLite's errors. For tables that another class writes
     /// (cupti_rows.h).
     void change(const std::function<void(SQLite::Database&)>& body);
     /// Number of a text in StringIds. Adds the text if it is new.
