@@ -30,9 +30,9 @@
 
 namespace pipescope {
 namespace {
-constexpr std::int64_t kMostInterleave = 8;  // partitions a lane
+constexpr std::int64_t kMostInterleave = 8;  // partitions per lane
 
-/// A layout with a bound: no simulated step is shorter. Layouts of the same base differ in recompute and ZeRO only.
+/// A layout with a lower bound of its step. Layouts of the same base differ only in recompute and ZeRO.
 struct BoundedLayout {
     Layout layout;
     PipelineParts parts;
@@ -65,8 +65,8 @@ bool fits_tensor(const LanguageModel& model, int tensor) {
            (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
 }
 
-/// Lanes of groups that have that many devices together: as many lanes as possible on the quickest, then on the next,
-/// one at least on each; the quickest come first or last. With one group, it gets all lanes.
+/// The ways to place a layout's lanes on the size's groups: as many lanes as possible on the quickest group, then on
+/// the next, at least one on each. The quickest comes first or last. A single group gets all lanes.
 std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     if (size.groups.size() == 1) {
         return {{{size.groups.front(), layout.pipeline}}};
@@ -92,14 +92,14 @@ std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     return {parts, PipelineParts(parts.rbegin(), parts.rend())};
 }
 
-/// The schedules to try with that many lanes and partitions a lane; an empty one is the usual.
+/// The schedules to try with that many lanes and partitions per lane; an empty schedule stands for the usual one.
 std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& request, const Layout& layout) {
     std::vector<std::optional<Schedule>> schedules;
     const auto micro_batches = layout.micro_batches();
     std::vector<Schedule> named = request.schedules;
-    std::erase(named, Schedule(Schedule::automatic));  // add_automatic()
+    std::erase(named, Schedule(Schedule::automatic));  // see add_automatic()
     if (named.empty()) {
-        named = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};  // it starts from their best layouts
+        named = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};  // automatic starts from their best layouts
     }
     for (const Schedule& each : named) {
         const bool one_each = runs_one_partition_a_lane(each);
@@ -114,12 +114,13 @@ std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& requ
     return schedules;
 }
 
-/// Layouts of the same base that take longer and hold less: the next recompute, and from ZeRO 1 on the next stage.
+/// Layouts of the same base that take longer and need less memory: the next recompute, and from ZeRO 1 on the next
+/// stage.
 std::vector<Layout> smaller_layouts(const LanguageModel& model, const Layout& layout) {
     std::vector<Layout> smaller;
     if (layout.recompute != Recompute::full) {
         Layout& more = smaller.emplace_back(layout);
-        // Flash attention has no scores to compute again.
+        // Flash attention has no scores to recompute.
         more.recompute = layout.recompute == Recompute::none && model.attention == Attention::standard
                              ? Recompute::selective
                              : Recompute::full;
@@ -131,7 +132,7 @@ std::vector<Layout> smaller_layouts(const LanguageModel& model, const Layout& la
     return smaller;
 }
 
-/// True if devices hold the same weights, so that ZeRO splits something.
+/// True if devices hold the same weights, so that ZeRO has something to split.
 bool has_copies(const LanguageModel& model, const Layout& layout) {
     return layout.weight_copies().ranks > 1 || (model.experts > 0 && layout.expert_copies().ranks > 1);
 }
@@ -145,7 +146,7 @@ void for_each_base(const Size& size, const LanguageModel& model, const ClusterPl
     for (const NodeGroup* group : size.groups) {
         node = std::gcd(node, group->devices_per_node);
     }
-    // Micro-batches, partitions a lane, devices for the experts, and schedules.
+    // Adds micro-batches, partitions per lane, devices for the experts, and schedules.
     const auto add_sizes = [&](Layout layout) {
         for (const int samples : divisors(request.layout.batch / layout.data, largest_micro_batch)) {
             layout.micro_batch_size = samples;
@@ -195,7 +196,7 @@ void for_each_base(const Size& size, const LanguageModel& model, const ClusterPl
     }
 }
 
-/// Adds the bases of one size, without recompute, with ZeRO 0 and 1, or all stages with buckets, and their bounds.
+/// Adds the bases of one size and their bounds: without recompute, with ZeRO 0 and 1, or all ZeRO stages with buckets.
 void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanRequest& request, StepBounds& bounds) {
     constexpr std::int64_t kLargestMicroBatch = 16;
     std::size_t base = 0;
@@ -204,7 +205,8 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
         for (PipelineParts& parts : parts_of(size, layout)) {
             const double least = bounds.of(layout, parts);
             size.layouts.push_back({layout, std::move(parts), least, base++});
-            // What ZeRO 2 and 3 move lies beside layers' work with buckets, so that they may be quicker than ZeRO 1.
+            // With buckets, messages of ZeRO 2 and 3 overlap with layers' work, so these stages may be quicker than
+            // ZeRO 1.
             const int most_zero = !has_copies(model, layout) ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
             for (int zero = 1; zero <= most_zero; ++zero) {
                 BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
@@ -215,8 +217,8 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     });
 }
 
-/// The layouts of one size that hold least: micro-batches of one sample, full recompute and ZeRO 3. A plan comes to
-/// them if less does not fit. Those with the fewest partitions a lane are first.
+/// The layouts of one size that need least memory: micro-batches of one sample, full recompute and ZeRO 3. A plan tries
+/// them if nothing else fits. Layouts with the fewest partitions per lane come first.
 PlacedLayouts frugal_layouts(const Size& size, const LanguageModel& model, const ClusterPlanRequest& request) {
     PlacedLayouts frugal;
     for_each_base(size, model, request, 1, [&](const Layout& base) {
@@ -231,7 +233,7 @@ PlacedLayouts frugal_layouts(const Size& size, const LanguageModel& model, const
     return frugal;
 }
 
-/// Names what makes the model fit where no layout does: more devices, gradients of 2 bytes, or both. Each was tried.
+/// If no layout fits, names what would make the model fit: more devices, gradients of 2 bytes, or both. Tries each.
 /// Empty if none helps.
 std::string what_fits(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                       const std::vector<Size>& sizes) {
@@ -278,20 +280,20 @@ std::string what_fits(const LanguageModel& model, const Cluster& cluster, const 
 
 /// A model to plan for, and how its layouts are found and simulated.
 struct PlannedModel {
-    std::function<void(Size& size, const ClusterPlanRequest& request)> add_layouts;  ///< with their bounds
-    /// Layouts of the same base for one that does not fit, with their bounds.
+    std::function<void(Size& size, const ClusterPlanRequest& request)> add_layouts;  ///< and their bounds
+    /// If a layout does not fit: layouts of the same base that need less memory, with their bounds.
     std::function<std::vector<BoundedLayout>(const BoundedLayout& layout)> smaller;
-    /// A bound that knows the cuts. It costs more than the first one, and less than a simulation.
+    /// A bound for known cuts. It costs more than the first bound, and less than a simulation.
     std::function<LeastStep(const BoundedLayout& layout)> least_step;
     std::function<std::optional<Shortfall>(const Layout& layout, const PipelineParts& parts)> sure_shortfall;
-    std::function<bool(const Layout& layout)> has_even_cuts;  ///< of one type; memory may decide others
-    /// On the cluster that is planned for, or one like it with other links.
+    std::function<bool(const Layout& layout)> has_even_cuts;  ///< on one type; otherwise memory may decide the cuts
+    /// Simulates on the plan's cluster, or on a similar one with other links.
     std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
                              const SimulationDetail& detail)>
         simulate_on;
     const Cluster& cluster;
     std::int64_t blocks = 0;
-    /// Names devices or options with which the model fits, where it fits none of these sizes. Empty if unknown.
+    /// Names devices or options with which the model would fit, if it fits none of these sizes. Empty if unknown.
     std::function<std::string(const std::vector<Size>& sizes)> what_fits;
 
     LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
@@ -299,7 +301,7 @@ struct PlannedModel {
     }
 };
 
-/// The constraint that limits the step next. With schedule auto, for the order found.
+/// The constraint that limits the step next. With schedule auto, uses the order that was found.
 std::string next_constraint_of(const PlannedModel& model, const LayoutStep& found, const PipelineParts& parts) {
     Layout layout = found.layout;
     if (layout.schedule == Schedule::automatic) {
@@ -327,8 +329,8 @@ ClusterCandidate candidate_of(LayoutStep step) {
     return candidate;
 }
 
-/// Simulates a size's layouts, shortest bound first, until `most` bases are quicker than every other's bound, or all of
-/// them, or until the thread's StopCheck stops it. `done` counts layouts.
+/// Simulates a size's layouts, shortest bound first. Stops when `most` bases are quicker than the bounds of all others,
+/// when none is left, or at the thread's StopCheck. `done` counts layouts.
 void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool exhaustive,
                    std::atomic<std::size_t>& done) {
     std::multimap<double, BoundedLayout> open;  // by bound
@@ -352,7 +354,7 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
         PipelineParts parts;
         std::size_t base = 0;
     };
-    std::vector<Simulated> found;  // the quickest of each base, quickest first
+    std::vector<Simulated> found;  // the quickest layout of each base, quickest first
     const auto step_of = [](const Simulated& each) { return each.step.step_ns(); };
     const auto enough = [&](double ns) { return found.size() >= most && ns >= step_of(found[most - 1]); };
     /// Returns false if no other layout can be among the quickest.
@@ -411,7 +413,7 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
         while (!open.empty() && try_next()) {
             check_stop();
         }
-    } catch (const ComputationStopped&) {  // keeps what was found
+    } catch (const ComputationStopped&) {  // keeps what was found so far
     }
     for (Simulated& each : found) {
         size.found.push_back({candidate_of(std::move(each.step)), std::move(each.parts)});
@@ -438,8 +440,9 @@ void mark_pareto(std::vector<ClusterCandidate>& candidates) {
     }
 }
 
-/// Each type alone; each two types for numbers of devices that the quicker one does not have alone; all types for
-/// numbers that the two quickest do not have together. Slower devices would only slow a pipeline down before.
+/// The sizes to try: each type alone; pairs of types, for numbers of devices that the quicker type does not reach
+/// alone; all types, for numbers that the two quickest do not reach together. With fewer devices, the slower ones would
+/// only slow the pipeline down.
 std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& request, std::int64_t blocks) {
     const bool with_sevenths = blocks % 7 == 0 || request.layout.batch % 7 == 0;
     const std::vector<NumberRange> ranges =
@@ -470,7 +473,7 @@ std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& req
         const auto known = group->device.flops_per_second.find(request.layout.dtype);
         return known == group->device.flops_per_second.end() ? 0 : known->second;
     };
-    // If types are equally quick, the one with more devices comes first, so that fewer numbers need two types.
+    // Of equally quick types, the one with more devices comes first, so that fewer numbers need two types.
     std::ranges::stable_sort(quickest, std::greater<>(),
                              [&](const NodeGroup* group) { return std::pair(rate(group), group->devices()); });
     for (std::size_t k = 0; k < cluster.groups.size(); ++k) {
@@ -499,8 +502,8 @@ double work_of(const Profile& profile, double samples) {
     return work;
 }
 
-/// Lanes, partitions a lane, replicas and micro-batch sizes; the bound is each lane's mean work. `here`: the profile on
-/// each of the size's groups.
+/// Adds lanes, partitions per lane, replicas and micro-batch sizes. The bound is each lane's mean work. `here`: the
+/// profile on each of the size's groups.
 void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGroup*, Profile>& here,
                  const ClusterPlanRequest& request) {
     const auto layers = static_cast<std::int64_t>(profile.layers.size());
@@ -511,7 +514,7 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
         }
         for (const int samples : divisors(request.layout.batch / data, profile.samples.back())) {
             if (samples < profile.samples.front()) {
-                continue;  // outside of what was measured
+                continue;  // not measured
             }
             Layout layout = request.layout;
             layout.pipeline = pipeline;
@@ -525,7 +528,7 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
                 for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
                     layout.schedule = schedule;
                     for (PipelineParts& parts : parts_of(size, layout)) {
-                        double rate = 0;  // of all lanes together
+                        double rate = 0;  // sum over the lanes
                         for (const auto& [group, lanes] : parts) {
                             rate += lanes / work_of(here.at(group), samples);
                         }
@@ -539,7 +542,7 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
 }
 
 /// True if both run the same tasks in the same order: auto may find a named schedule's order, and the quickest cuts may
-/// be even ones.
+/// be even.
 bool is_same_step(const Size::Found& one, const Size::Found& other) {
     const LayoutStep& a = one.candidate.step;
     const LayoutStep& b = other.candidate.step;
@@ -551,7 +554,7 @@ bool is_same_step(const Size::Found& one, const Size::Found& other) {
 }
 
 /// Simulates variants of the best candidates' layouts, and adds those that fit and that `counts` accepts. `variant_of`
-/// returns nothing for a layout that has none.
+/// returns nothing if a layout has no variant.
 void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
                   const ClusterPlanRequest& request, PlanThreads& threads, double share,
                   const std::function<std::optional<Layout>(const Size::Found& found)>& variant_of,
@@ -565,7 +568,7 @@ void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const Plan
     std::vector<Variant> tried;
     for (std::size_t k = 0; k < std::min(found.size(), kMostTried); ++k) {
         const std::optional<Layout> layout = variant_of(found[k]);
-        const bool is_known = std::ranges::any_of(tried, [&](const Variant& each) {  // of other cuts, the better ones
+        const bool is_known = std::ranges::any_of(tried, [&](const Variant& each) {  // of other cuts, the best
             Layout same = each.found.candidate.step.layout;
             same.cuts = layout ? layout->cuts : same.cuts;
             return same == layout && to_string(each.found.parts) == to_string(found[k].parts);
@@ -599,7 +602,7 @@ void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const Plan
     }
 }
 
-/// The quickest cuts for layouts with even ones, where they are quicker.
+/// For layouts with even cuts, tries the quickest cuts and adds them if they are quicker.
 void add_quickest_cuts(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
                        const ClusterPlanRequest& request, PlanThreads& threads, double share) {
     add_variants(
@@ -615,7 +618,8 @@ void add_quickest_cuts(ClusterPlan& plan, std::vector<Size::Found>& found, const
         });
 }
 
-/// Schedule auto, with one partition a lane. It takes a hundred times as long as a named one, so not for all layouts.
+/// Tries schedule auto, with one partition per lane. It takes a hundred times as long as a named schedule, so it is not
+/// tried for all layouts.
 void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
                    const ClusterPlanRequest& request, PlanThreads& threads, double share) {
     add_variants(
@@ -677,8 +681,8 @@ bool fits_with_more(const PlannedModel& model, const BoundedLayout& layout, Byte
     return model.simulate_on(larger, layout.layout, same, kPeaksOnly).simulation.feasible;
 }
 
-/// All layouts of a size that a plan comes to if none fits, those first that may lack least. With the bytes that each
-/// lacks at least. Counts all in `listed`.
+/// All layouts of a size that a plan tries if none fits, each with the least number of bytes that it lacks, sorted by
+/// this number. Leaves out layouts that lack `below` or more. Adds their number to `listed`.
 std::vector<std::pair<Bytes, BoundedLayout>> layouts_by_shortfall(Size size, const PlannedModel& model,
                                                                   const ClusterPlanRequest& request, Bytes below,
                                                                   std::size_t& listed) {
@@ -709,8 +713,8 @@ std::vector<std::pair<Bytes, BoundedLayout>> layouts_by_shortfall(Size size, con
     return sorted;
 }
 
-/// More memory on each device with which a layout of cuts that memory decides fits, to a thousandth of the limit; less
-/// than `below`. Empty if it does not fit with less.
+/// How much more memory each device needs so that the layout fits, if memory decides its cuts: to a thousandth of the
+/// limit, and less than `below`. Empty if that much is not enough.
 std::optional<Bytes> enough_more(const PlannedModel& model, const BoundedLayout& layout, Bytes limit, Bytes least,
                                  std::optional<Bytes> below) {
     const auto fits = [&](Bytes more) { return fits_with_more(model, layout, more); };
@@ -731,15 +735,15 @@ std::optional<Bytes> enough_more(const PlannedModel& model, const BoundedLayout&
     return enough;
 }
 
-/// ": the closest needs 9.69 GiB (10404495360 bytes) on a device of 9.00 GiB (p1 d2 t1 v1 b1, 1f1b, recompute full,
-/// zero 3)", of the layout that lacks least where none fits: a plan with that limit finds one. "At most" if others take
-/// too long to simulate, or if memory decides its cuts.
+/// If no layout fits, describes the one that lacks least: ": the closest needs 9.69 GiB (10404495360 bytes) on a device
+/// of 9.00 GiB (p1 d2 t1 v1 b1, 1f1b, recompute full, zero 3)". A plan with that limit finds it. Says "at most" if
+/// other layouts take too long to simulate, or if memory decides its cuts.
 std::string closest_text(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
-    constexpr std::int64_t kMostTasks = 1 << 20;  // of all layouts together: some seconds
+    constexpr std::int64_t kMostTasks = 1 << 20;  // over all layouts: some seconds
     constexpr std::int64_t kMostOfALayout = kMostTasks / 4;
     std::vector<Size> sizes = sizes_of(cluster, request, model.blocks);
     std::ranges::stable_sort(sizes, std::greater<>(), &Size::devices);
-    constexpr std::size_t kMostListed = 1 << 17;  // likewise
+    constexpr std::size_t kMostListed = 1 << 17;  // over all layouts
     std::int64_t left = kMostTasks;
     std::size_t listed = 0;
     bool tried_all = true;
@@ -766,7 +770,7 @@ std::string closest_text(const PlannedModel& model, const Cluster& cluster, cons
             check_stop();
             std::optional<Shortfall> here;
             if (is_free) {
-                constexpr std::int64_t kTimes = 8;  // several cuts
+                constexpr std::int64_t kTimes = 8;  // simulates several cuts
                 left -= kTimes * tasks;
                 const auto limit = [](const PipelinePart& part) { return part.group->device.tensor_bytes(); };
                 const Bytes lowest = limit(std::ranges::min(each.parts, {}, limit));
@@ -867,7 +871,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     std::vector<std::size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t k) { return sizes[k].devices; });
-    std::atomic<std::size_t> done{0};  // layouts
+    std::atomic<std::size_t> done{0};  // number of layouts
     const auto all = static_cast<double>(std::max<std::size_t>(1, plan.considered));
     threads.run(
         order.size(),
@@ -1017,7 +1021,7 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
         [](const BoundedLayout& layout) {
             std::vector<BoundedLayout> smaller;
             if (layout.layout.recompute == Recompute::none) {
-                smaller.push_back(layout);  // the bound leaves out what is recomputed
+                smaller.push_back(layout);  // the bound leaves out recompute
                 smaller.back().layout.recompute = Recompute::full;
             }
             return smaller;

@@ -14,24 +14,25 @@
 
 namespace pipescope {
 namespace {
-/// True if a partition may have the layers from the first to before the last.
+/// True if a partition may have the layers [first, end).
 using MayHave = std::function<bool(std::size_t partition, std::size_t first, std::size_t end)>;
 
-/// Minimizes the time of the slowest part: part j takes the costs[j] of its layers. Among such cuts, picks one with the
-/// smallest sum of squares. Empty if each has a part that it may not have; with fewer layers a part may always have
-/// them. An empty `may_have` allows all. Cost O(parts layers^2). Precondition: as many layers as parts or more.
+/// Minimizes the time of the slowest part, where part j takes costs[j] of its layers. Among such cuts, picks one with
+/// the smallest sum of squares. Empty if each cut gives some part layers that it may not have; an empty `may_have`
+/// allows everything. Cost: O(parts layers^2). Precondition: `may_have` allows parts of allowed ranges; there are at
+/// least as many layers as parts.
 std::optional<Balance> unlike_partition(const std::vector<const std::vector<double>*>& costs, const MayHave& may_have) {
     const std::size_t parts = costs.size();
     const std::size_t layers = costs.front()->size();
     constexpr double kNever = std::numeric_limits<double>::infinity();
-    std::vector<std::vector<double>> before(parts, {0});  // sums of the first layers
+    std::vector<std::vector<double>> before(parts, {0});  // prefix sums over the layers
     for (std::size_t j = 0; j < parts; ++j) {
         for (const double cost : *costs[j]) {
             before[j].push_back(before[j].back() + cost);
         }
     }
-    // The best cut of all layers, judged by its longest part; with `starts`, by the sum of squares. No part exceeds
-    // the limit.
+    // Finds the best cut of all layers by its longest part, or with `starts` by the sum of squares. No part exceeds the
+    // limit.
     const auto best = [&](double limit, std::vector<std::vector<std::size_t>>* starts) {
         std::vector<double> last(layers + 1, kNever);
         last[0] = 0;
@@ -114,8 +115,8 @@ double busiest_lane(const Balance& balance, const std::vector<double>& times, co
     return std::ranges::max(sums);
 }
 
-/// Deals layers out one by one, each to the lane that has the least to do, as if those between the ends were equally
-/// long. A lane gives it to its smallest partition.
+/// Deals layers out one by one, each to the lane with the least work so far, as if all layers between the ends took
+/// equally long. The lane adds it to its smallest partition.
 Balance dealt_out(const std::vector<double>& times, const PipelineOptions& options, std::size_t partitions) {
     const std::size_t layers = times.size();
     const double block = layers > 2 ? times[layers / 2] : 0;
@@ -143,7 +144,7 @@ Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, con
         return *unlike_partition(costs_by_partition(profiles, costs, options, partitions), {});
     }
     Balance cuts = minmax_partition(costs.front(), static_cast<int>(partitions));
-    if (!options.placement.empty()) {  // a lane works as long as all its partitions
+    if (!options.placement.empty()) {  // a lane works for the sum of its partitions
         Balance dealt = dealt_out(costs.front(), options, partitions);
         if (busiest_lane(dealt, costs.front(), options) < busiest_lane(cuts, costs.front(), options)) {
             cuts = std::move(dealt);
@@ -153,7 +154,7 @@ Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, con
 }
 
 Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device) {
-    Profile whole = profiles.profiles.back();  // of the last lane, which computes the loss
+    Profile whole = profiles.profiles.back();  // the last lane's, which computes the loss
     whole.device = device;
     for (std::size_t j = 0; profiles.profiles.size() > 1 && j < options.balance.num_partitions(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
@@ -204,7 +205,7 @@ std::optional<Balance> FittingCuts::after(const Simulation& refused) {
     const auto layers_of = [&](std::size_t j) { return balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}); };
     const bool is_first = micro_batches_.empty();
     if (is_first) {
-        std::vector<double> rest(lanes);  // what the peak holds besides constants and work
+        std::vector<double> rest(lanes);  // the part of the peak that is neither constants nor work
         std::vector<double> kept(lanes);
         for (std::size_t lane = 0; lane < lanes; ++lane) {
             rest[lane] = static_cast<double>(refused.lanes[lane].peak_bytes);
@@ -223,7 +224,7 @@ std::optional<Balance> FittingCuts::after(const Simulation& refused) {
         }
         most_.assign(partitions, std::numeric_limits<double>::infinity());
     }
-    constexpr double kEstimate = 1.02;  // estimates of what other cuts hold may be wrong by so much
+    constexpr double kEstimate = 1.02;  // estimates for other cuts may be wrong by this factor
     constexpr double kLess = 1 - 1e-9;
     std::vector<double> of_lane(lanes);
     for (std::size_t j = 0; j < partitions; ++j) {
@@ -273,7 +274,7 @@ CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& option
     }
 }
 
-/// The least that a lane must hold at some time. If it has several partitions, that of one of them.
+/// The least that a lane must hold at some time. If it has several partitions, the least for one of them.
 double CutMemory::least_bytes(std::size_t lane, std::size_t first, std::size_t end) const {
     const PartSums& sums = sums_[profiles_.of_lane[lane]];
     return sums.constants[end] - sums.constants[first] + least_held_[lane] * (sums.kept[end] - sums.kept[first]);
@@ -317,7 +318,7 @@ bool CutMemory::surely_fits() const {
         const double held = most_held_[lane];
         const double before = most_held_[lane > 0 ? lane - 1 : lanes - 1];
         // Tensors wait here only for micro-batches that this lane or the one before holds. These are inputs (with 1f1b,
-        // of micro-batches that this lane does not hold yet), gradients of outputs, and what is sent, one at a time if
+        // for micro-batches that this lane does not hold yet), gradients of outputs, and what is sent, one at a time if
         // the lane waits.
         const double inputs = is_plain ? std::max(0.0, before - held) : before;
         const double sent = options_.hardware.link.sends == Sends::overlapped ? held + before : 2;
@@ -336,8 +337,8 @@ bool CutMemory::surely_fits() const {
 std::optional<double> CutMemory::least_pipeline_ns() const {
     const std::size_t partitions = options_.balance.num_partitions();
     const std::size_t layers = options_.balance.num_layers();
-    std::vector<std::vector<double>> before;  // by part: times of all layers before
-    std::vector<double> ways{0};  // what the first micro-batch takes before at least, and the last one after
+    std::vector<std::vector<double>> before;  // by part: prefix sums of the layers' times
+    std::vector<double> ways{0};  // by first layer: least time for the first way there and the last way back
     const bool splits = splits_backward(options_.schedule) || options_.schedule == Schedule::automatic;
     const bool has_ways = partitions == profiles_.of_lane.size();
     for (const std::vector<double>& times : times_by_part(profiles_, samples_)) {
@@ -352,9 +353,9 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
         }
         ways.push_back(ways.back() + (has_ways ? least : 0));
     }
-    // A lane works on all micro-batches, after the way of the first one to it and before that of the last one back.
-    // Each partition takes as many layers as it may, which leaves the fewest: what a range may hold and take, a part of
-    // it may too. A partition may have none, which only lowers the bound.
+    // A lane works on all micro-batches between the first one's arrival and the last one's way back. Each partition
+    // greedily takes as many layers as it may: if a range fits, so does any part of it, so this leaves the fewest. A
+    // partition may get none, which only lowers the bound.
     const auto can_end_by = [&](double ns) {
         std::size_t first = 0;
         for (std::size_t j = 0; j < partitions; ++j) {

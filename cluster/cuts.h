@@ -13,52 +13,53 @@
 #include <vector>
 
 namespace pipescope {
-/// The profiles of a model by the parts of a pipeline, and each lane's among them.
+/// The profiles of a model by part of a pipeline, and the part of each lane.
 struct PartProfiles {
     std::vector<Profile> profiles;     ///< by part
     std::vector<std::size_t> of_lane;  ///< index in profiles
     const Profile& at(std::size_t lane) const { return profiles[of_lane[lane]]; }
 };
 
-/// What cuts balance, by part and layer, in ns.
+/// The costs that cuts balance, by part and layer, in ns.
 using LayerCosts = std::vector<std::vector<double>>;
 /// The layers' times for a micro-batch of that many samples.
 LayerCosts times_by_part(const PartProfiles& profiles, std::int64_t samples);
 
 std::size_t lane_of(const PipelineOptions& options, std::size_t partition);
 
-/// Equal numbers of blocks with the embedding before and the output layer behind. Precondition: partitions divide the
+/// Equal numbers of blocks, with the embedding before and the output layer after. Precondition: partitions divide the
 /// blocks.
 Balance even_cuts(std::size_t layers, int partitions);
 
-/// The cuts whose most expensive partition costs least, whatever they hold. `options` has the placement.
+/// The cuts whose most expensive partition is cheapest, regardless of memory. `options` has the placement.
 Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
                       std::size_t partitions);
 
-/// Each layer with the costs of the part where the options' balance puts it.
+/// A profile in which each layer has the costs of the part where the options' balance puts it.
 Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device);
 
-/// Bytes of a part's layers, for any range of them.
+/// Bytes of any range of a part's layers.
 struct PartSums {
     PartSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples);
 
-    std::vector<double> constants;  ///< of all layers before: parameters, gradients, buffers, optimizer
-    std::vector<double> kept;       ///< likewise: for the backward of a micro-batch
-    SparseTable work;               ///< of one layer at a time
+    std::vector<double> constants;  ///< prefix sums over the layers: parameters, gradients, buffers, optimizer
+    std::vector<double> kept;       ///< prefix sums: for the backward of a micro-batch
+    SparseTable work;               ///< of a single layer
 };
 
-/// Finds the cuts whose most expensive partition costs least of those that keep the memory limits, by simulation. From
-/// the peaks of a simulation, estimates what each lane would hold with other layers: constants, what the backward
+/// Finds the cuts whose most expensive partition is cheapest among those that keep the memory limits, by simulation.
+///
+/// From a simulation's peaks, estimates what each lane would hold with other layers: constants, what the backward
 /// needs, and the largest layer's own work. Each cut that a simulation refuses lowers what the lanes over their limit
 /// may hold. If a lane has several partitions, each gets its share of the lane's memory.
 class FittingCuts {
 public:
-    /// `options`: with the placement and the limits. Borrows all arguments.
+    /// `options`: with placement and limits. Borrows all arguments.
     FittingCuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
                 std::int64_t samples);
 
-    /// The next cuts to simulate; empty if none is left. Precondition: the simulation is of the last cuts, or at first
-    /// of quickest_cuts(), has its memory, and is not feasible.
+    /// The next cuts to simulate; empty if none is left. Precondition: `refused` is the infeasible simulation of the
+    /// last cuts, or at first of quickest_cuts(), with its memory.
     std::optional<Balance> after(const Simulation& refused);
 
 private:
@@ -68,21 +69,21 @@ private:
     const LayerCosts& costs_;
     const PipelineOptions& options_;
     std::vector<PartSums> sums_;         // by part
-    std::vector<double> micro_batches_;  // by lane: held at the peak; empty before the first simulation
+    std::vector<double> micro_batches_;  // by lane: number held at the peak; empty before the first simulation
     std::vector<double> most_;           // by partition: bytes
 };
 
-/// Bounds of what lanes hold, and of the pipeline's time, without a simulation.
+/// Bounds for the memory of lanes and the time of the pipeline, without a simulation.
 class CutMemory {
 public:
     /// `options`: with placement, balance and limits. `boundary`: bytes from lane to lane. Borrows the other arguments.
     CutMemory(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples, double boundary);
 
-    /// True if no lane exceeds its limit with the options' balance, whichever tensors wait.
+    /// True if no lane can exceed its limit with the options' balance, whichever tensors wait.
     bool surely_fits() const;
-    /// True if some lane does, however early tensors go.
+    /// True if some lane must exceed its limit, however early tensors go.
     bool surely_exceeds() const;
-    /// Time in ns that no pipeline with cuts that fit falls below, to the end of the last backward. Empty if none fit.
+    /// A lower bound in ns to the end of the last backward, over all cuts that fit. Empty if none fit.
     std::optional<double> least_pipeline_ns() const;
 
 private:
@@ -95,7 +96,7 @@ private:
     double boundary_;
     std::vector<Bytes> limits_;       // by lane; empty: none
     std::vector<PartSums> sums_;      // by part
-    std::vector<double> most_held_;   // by lane: micro-batches at a time, each on one of its partitions
-    std::vector<double> least_held_;  // likewise, at some time
+    std::vector<double> most_held_;   // by lane: most micro-batches at a time, each on one of its partitions
+    std::vector<double> least_held_;  // by lane: least micro-batches at some time
 };
 }  // namespace pipescope

@@ -42,7 +42,8 @@ int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_h
     const double in_repair = nodes * repair_hours / hours_between_failures_of_one;
     // Sums the Poisson distribution in logarithms, since e^-mean may be 0 in double.
     double sum = 0;
-    // Running nodes fail at the same rate however many are in repair, so more may be in repair than run.
+    // The number of running nodes, and with it the rate of failures, stays the same, so more nodes may be in repair
+    // than run.
     const int most = static_cast<int>(std::min(1e6, 2 * in_repair + 100));
     for (int k = 0; k <= most; ++k) {
         sum += std::exp(k * std::log(in_repair) - in_repair - std::lgamma(k + 1.0));
@@ -58,8 +59,8 @@ std::vector<double> repair_waits_by_spares(double hours, double hours_between, d
         return {0};
     }
     struct Moment {
-        double past = 0;  ///< failures of the last that many hours may be in repair
-        double lost = 1;  ///< share of them that find all spares in repair: Erlang's loss formula
+        double past = 0;  ///< length of the past, in hours, whose failures may be in repair
+        double lost = 1;  ///< share of failures with all spares in repair: Erlang's loss formula
     };
     constexpr int kMoments = 200;
     const double first = std::min(hours, repair_hours);
@@ -70,8 +71,8 @@ std::vector<double> repair_waits_by_spares(double hours, double hours_between, d
     Moment later{repair_hours};
     std::vector<double> waits;
     for (int spares = 0; spares <= most_spares; ++spares) {
-        // An hour's waits. A failure that finds all spares in repair waits for the oldest of them, which failed
-        // past * spares / (spares + 1) hours ago in the mean.
+        // Waits per hour. A failure that finds all spares in repair waits for the oldest of them, which failed past *
+        // spares / (spares + 1) hours ago on average.
         const auto an_hour = [&](Moment& moment) {
             if (spares > 0) {
                 const double calls = moment.past / hours_between * moment.lost;

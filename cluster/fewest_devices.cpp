@@ -13,7 +13,7 @@ namespace {
 /// The layout's step, if its numbers divide each other and it fits.
 std::optional<LayoutStep> fitting_step(const LanguageModel& model, const Cluster& cluster, const Layout& layout,
                                        const PipelineParts& parts) {
-    constexpr std::int64_t kMostTasks = 1 << 18;  // of a pipeline that is simulated in less than a second
+    constexpr std::int64_t kMostTasks = 1 << 18;  // for a pipeline that is simulated in less than a second
     try {
         check_layout(model, layout, parts);
     } catch (const UsageError&) {

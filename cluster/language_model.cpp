@@ -99,7 +99,7 @@ std::string to_string(Attention attention) {
 
 bool is_language_model(std::string_view text) {
     const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
-    const std::string_view name = kPrefix.substr(0, kPrefix.size() - 1);  // "gpt" alone misses its keys
+    const std::string_view name = kPrefix.substr(0, kPrefix.size() - 1);  // "gpt" alone lacks its keys
     return std::ranges::equal(text, name, same) || std::ranges::equal(text.substr(0, kPrefix.size()), kPrefix, same);
 }
 
@@ -113,7 +113,7 @@ LanguageModel parse_language_model(std::string_view text) {
         if (found == values.end() && !otherwise) {
             throw UsageError("model has no " + key + ", which it needs; " + kExample);
         }
-        // A key that may be 0 says so by its default.
+        // A default of 0 means that the key may be 0.
         return found == values.end() ? *otherwise : whole(key, found->second, otherwise == 0 ? 0 : 1);
     };
     const auto flag = [&](const std::string& key, bool otherwise) {
@@ -185,7 +185,7 @@ std::vector<BlockKind> block_kinds(const LanguageModel& model) {
 }
 
 namespace {
-/// Matrices of a feed-forward layer.
+/// Number of matrices in a feed-forward layer.
 double matrices_of(const LanguageModel& model) {
     return model.gated ? 3 : 2;
 }
@@ -252,7 +252,7 @@ double active_parameters_of(const LanguageModel& model) {
 
 double block_flops(const LanguageModel& model, BlockKind kind, double samples) {
     const auto s = static_cast<double>(model.sequence);
-    const double attention = 4 * s * s * model.attention_width();  // all pairs, also if half are skipped
+    const double attention = 4 * s * s * model.attention_width();  // for all pairs of tokens, even if half are skipped
     return samples * (2 * s * active_block_weights(model, kind) + attention);
 }
 
@@ -270,7 +270,7 @@ double step_flops(const LanguageModel& model, double samples) {
 
 double causal_step_flops(const LanguageModel& model, double samples) {
     const auto s = static_cast<double>(model.sequence);
-    const double skipped = 2 * s * s * model.attention_width() * samples;  // in a block's forward
+    const double skipped = 2 * s * s * model.attention_width() * samples;  // in one block's forward
     return step_flops(model, samples) - 3 * static_cast<double>(model.layers) * skipped;
 }
 
@@ -295,14 +295,14 @@ BlockActivations block_activations(const LanguageModel& model, BlockKind kind, d
     const double t = tensor;
     const double tokens = samples * static_cast<double>(model.sequence);
     const double e = element_bytes;
-    const double mask = model.dropout ? 1 : 0;  // bytes an element
+    const double mask = model.dropout ? 1 : 0;  // bytes per element
     const auto h = static_cast<double>(model.hidden);
     const double split = sequence_parallel ? t : 1;  // norms, dropouts and inputs of matrices
     BlockActivations bytes;
     bytes.input = tokens * h * e / split;
     // The second norm's input, the inputs of both matrices that follow a norm, and both dropouts' masks.
     const double replicated = (3 * e + 2 * mask) * h;
-    // Queries, keys, values, the projection's input; the activation's inputs and the second matrix's input.
+    // Queries, keys, values and the projection's input; the activation's inputs and the second matrix's input.
     const double own = e * (2 * model.attention_width() / t + 2 * rank_kv_width(model, tensor)) +
                        e * matrices_of(model) * model.shared_width(kind) / t;
     bytes.rest = tokens * (replicated / split + own);
@@ -316,7 +316,7 @@ BlockActivations block_activations(const LanguageModel& model, BlockKind kind, d
         const double scores = tokens * static_cast<double>(model.sequence) * static_cast<double>(model.heads) / t;
         bytes.core = scores * (e + (model.dropout ? e + mask : 0));  // softmax; the dropout's output and mask
     } else {
-        constexpr double kStatistic = 4;  // a float32 for each query and head
+        constexpr double kStatistic = 4;  // one float32 for each query and head
         bytes.rest += tokens * static_cast<double>(model.heads) * kStatistic / t;
     }
     return bytes;

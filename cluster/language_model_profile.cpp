@@ -10,9 +10,9 @@ namespace {
 /// Times in ns of one layer on one rank.
 struct LayerTimes {
     double forward = 0;
-    double backward = 0;  ///< all of it, without what is recomputed
-    double weights = 0;   ///< the part of the backward for the gradients of weights
-    double core = 0;      ///< the part of the forward that selective recompute repeats
+    double backward = 0;  ///< without recompute
+    double weights = 0;   ///< part of `backward`: the gradients of weights
+    double core = 0;      ///< part of `forward`: what selective recompute repeats
 };
 
 /// Times of operators on one rank of the layout's device.
@@ -30,33 +30,33 @@ public:
         activation_ = tokens_ * hidden_ * element_;
     }
 
-    /// Bytes of the tensor between two blocks, on all ranks together or on each without sequence parallelism.
+    /// Bytes of the tensor between two blocks: on all ranks together, or on each rank without sequence parallelism.
     double activation() const { return activation_; }
-    /// Copies of this rank's tokens, one for each expert that computes a token; as many come from all ranks.
+    /// Copies of this rank's tokens, one for each expert that computes a token. As many copies arrive from all ranks.
     double copied_tokens() const { return tokens_ / split_ * static_cast<double>(model_.top_k); }
-    /// Bytes of a tensor of all copies.
+    /// Bytes of a tensor with all copies.
     double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
-    /// Bytes of this rank's tokens, each once.
+    /// Bytes of this rank's tokens, without copies.
     double token_bytes() const { return tokens_ / split_ * hidden_ * element_; }
     /// Bytes of the keys and values of this rank's tokens.
     double key_value_bytes() const { return 2 * tokens_ * rank_kv_width(model_, layout_.tensor) * element_; }
 
-    /// Attention of this rank's tokens to one context-parallel rank's keys and values: one kernel forward, one
-    /// backward, which computes the scores again. Half of the pairs are causal, also on other ranks than the own.
+    /// Attention of this rank's tokens to the keys and values of one context-parallel rank: one kernel forward, and one
+    /// backward that recomputes the scores. Half of the pairs are causal, for other ranks' keys too.
     struct FlashTimes {
         double forward = 0;
         double backward = 0;
     };
     FlashTimes flash() const {
         const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
-        // Both products go along the keys in one loop, so that their tiles are filled once, and not for each head's
+        // Both products go along the keys in one loop, so their tiles are filled only once, and not for each head's
         // width.
         DeviceWork forward = matmul_work(device_, layout_.dtype, sequence_, model_.head_width(), sequence_, heads);
         forward.bytes_moved = 4 * heads_bytes();
-        constexpr double kShareOfProducts = 0.7;  // of a product's rate, beside the softmax
+        constexpr double kShareOfProducts = 0.7;  // share of a product's rate that is left beside the softmax
         // FlashAttention-2 (arXiv 2307.08691) reaches 50 to 73 % of an A100's peak, FlashAttention-3 (arXiv 2407.08608)
         // up to 75 % of an H100's.
-        forward.flops *= 2.0 / 2 / kShareOfProducts;  // two products, each of half of the pairs
+        forward.flops *= 2.0 / 2 / kShareOfProducts;  // two products, half of the pairs each
         DeviceWork backward = forward;
         backward.flops *= 2.5;
         backward.bytes_moved *= 2;
@@ -81,14 +81,14 @@ public:
         const double h = activation_;
         times.forward += 2 * pass(2 * h / split_);  // norms
         times.backward += 2 * pass(4 * h / split_);
-        // Residual additions read two tensors and write one; with dropout a mask of half a tensor too.
+        // Residual additions read two tensors and write one; with dropout, they also read a mask of half a tensor.
         times.forward += 2 * pass((model_.dropout ? 3.5 : 3) * h / split_);
         times.backward += 2 * pass((model_.dropout ? 2.5 : 2) * h / split_);
-        if (!model_.gated) {  // biases: the projections' additions, and sums of the outputs' gradients
+        if (!model_.gated) {  // biases: additions in the projections, and sums of the outputs' gradients
             times.forward += pass(6 * h / tensor_);
             add_weights(times, pass(3 * h / tensor_) + 2 * pass(h) + pass(tokens_ * shared * element_));
         }
-        // Sums of the weights' gradients over micro-batches: read one, read and write the sum.
+        // Sums of the weights' gradients over micro-batches: read the gradient, read and write the sum.
         add_weights(times, pass(rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all() *
                                 (element_ + 2.0 * layout_.gradient_bytes)));
         return times;
@@ -107,7 +107,7 @@ public:
         const double vocabulary = static_cast<double>(model_.vocabulary) / tensor_;
         LayerTimes times;
         times.forward = product(tokens_, vocabulary, hidden_) + pass(2 * activation_ / split_);
-        constexpr double kLossPasses = 20;  // bytes a logit: cast, maximum, exponentials, sum, gradient
+        constexpr double kLossPasses = 20;  // bytes per logit: cast, maximum, exponentials, sum, gradient
         times.backward = product(tokens_, hidden_, vocabulary) + pass(tokens_ * vocabulary * kLossPasses) +
                          pass(4 * activation_ / split_);
         add_weights(times, product(hidden_, vocabulary, tokens_));
@@ -128,7 +128,7 @@ private:
         times.backward += time;
         times.weights += time;
     }
-    /// The products of weight matrices of k inputs and n outputs, each for that many tokens.
+    /// Adds products of weight matrices with k inputs and n outputs, each for that many tokens.
     void add_matrix(LayerTimes& times, double tokens, double n, double k, double matrices = 1) const {
         times.forward += product(tokens, n, k, matrices);
         times.backward += product(tokens, k, n, matrices);
@@ -139,7 +139,7 @@ private:
         add_matrix(times, tokens_, queries + 2 * rank_kv_width(model_, layout_.tensor), hidden_);
         add_matrix(times, tokens_, hidden_, queries);
     }
-    /// Feed-forward layers of that width, each for that many tokens.
+    /// Adds feed-forward layers of that width, each for that many tokens.
     void add_feed_forward(LayerTimes& times, double tokens, double width, double layers) const {
         add_matrix(times, tokens, (model_.gated ? 2 : 1) * width, hidden_, layers);
         add_matrix(times, tokens, hidden_, width, layers);
@@ -147,7 +147,7 @@ private:
         times.forward += pass((model_.gated ? 3 : 2) * wide);  // activation function
         times.backward += pass((model_.gated ? 5 : 3) * wide);
     }
-    /// The router, the moves of tokens' copies on this rank, and its experts, whose products run as one each.
+    /// Adds the router, the moves of tokens' copies on this rank, and its experts, whose products run as one.
     void add_experts(LayerTimes& times) const {
         const double tokens = tokens_ / split_;
         const double experts = static_cast<double>(model_.experts);
@@ -156,10 +156,10 @@ private:
         const double logits = tokens * experts * kLogitBytes;
         times.forward += pass(2 * logits) + pass(logits);  // softmax, and the largest ones of each token
         times.backward += pass(3 * logits);
-        // Copies are put in the order of the experts, and their outputs summed by token.
+        // Copies are sorted by expert, and their outputs summed by token.
         const double copies = copied_bytes();
         const double moves = 2 * pass(tokens * hidden_ * element_ + copies);
-        // With experts of several ranks, they arrive by rank, and are put in the order of the experts and back.
+        // If several ranks have experts, copies arrive by rank, and must be sorted by expert and back.
         const bool arrive_by_rank = layout_.expert > 1 && layout_.expert < model_.experts;
         const double sorts = arrive_by_rank ? 2 * pass(2 * copies) : 0;
         times.forward += moves + sorts;
@@ -181,7 +181,7 @@ private:
         times.forward += times.core + 2 * pass(2 * heads_bytes());  // transposes of heads and tokens
         times.backward += 3 * pass(2 * heads_bytes());
     }
-    /// A turn for each rank's keys and values; after all but the first, its outputs are added to those before.
+    /// Adds a turn for each rank's keys and values. Each turn after the first adds its outputs to the earlier ones.
     void add_flash(LayerTimes& times) const {
         const FlashTimes turn = flash();
         const double turns = layout_.context;
@@ -229,7 +229,7 @@ double whole_bytes(const RankWeights& parameters, const Layout& layout) {
 }  // namespace
 
 namespace {
-/// Waits of a pass for keys and values, whose message takes longer than the attention to those before it.
+/// Waits of a pass for keys and values: their message takes longer than the attention to the previous ones.
 struct ContextWaits {
     double forward = 0;
     double backward = 0;
@@ -244,17 +244,17 @@ ContextWaits context_waits(const RankTimes& rank, const Cluster& cluster, const 
     const double one = ring.exchange_ns(rank.key_value_bytes());
     const double with_gradients = ring.exchange_ns(2 * rank.key_value_bytes());
     const auto wait = [](double message, double work) { return std::max(0.0, message - work); };
-    // In the backward, keys and values leave in all turns but the last one, gradients in all but the first one.
+    // In the backward, keys and values leave in all turns except the last, gradients in all except the first.
     return {(layout.context - 1) * wait(one, forward),
             2 * wait(one, backward) + (layout.context - 2) * wait(with_gradients, backward)};
 }
 
-/// A sum over the ranks, or with sequence parallelism a sum of parts and a gathering of them, which takes as long.
+/// Time of a sum over the ranks. With sequence parallelism, a reduce-scatter and an all-gather, which take as long.
 double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
     return all_reduce_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.tensor, rank.activation());
 }
 
-/// Time in which tokens get to the ranks of their experts, or back.
+/// Time in which tokens travel to the ranks of their experts, or back.
 double all_to_all_of(const RankTimes& rank, const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                      const Layout& layout) {
     return layout.dispatch == TokenDispatch::node
@@ -263,11 +263,11 @@ double all_to_all_of(const RankTimes& rank, const LanguageModel& model, const Cl
                : all_to_all_ns(cluster, group, layout.expert_ranks(), rank.copied_bytes());
 }
 
-/// Time that replicas take to exchange a layer's parameters and gradients in each pass.
+/// Time that replicas need to exchange a layer's parameters and gradients in each pass.
 struct ZeroMoves {
-    double gather = 0;    ///< ns; ZeRO 3: a pass gets the parameters
-    double sum = 0;       ///< ns; ZeRO 2 and 3: a backward sums the gradients, of which each replica keeps its part
-    bool beside = false;  ///< while the layer works
+    double gather = 0;    ///< ns; ZeRO 3: each pass gathers the parameters
+    double sum = 0;       ///< ns; ZeRO 2 and 3: each backward sums the gradients, and each replica keeps its part
+    bool beside = false;  ///< overlaps with the layer's work
 
     double forward(double work) const { return beside ? std::max(work, gather) : work + gather; }
     double backward(double work) const { return beside ? std::max(work, gather + sum) : work + gather + sum; }
@@ -287,7 +287,7 @@ ZeroMoves zero_moves(const RankWeights& parameters, const RankWeights& summed, c
     return moves;
 }
 
-/// After the projection, and after a feed-forward layer that computes every token.
+/// Sums per pass: after the projection, and after a feed-forward layer that computes every token.
 double sums_a_pass(const LanguageModel& model, BlockKind kind) {
     return model.shared_width(kind) > 0 ? 2 : 1;
 }
@@ -312,14 +312,14 @@ BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, Blo
     return messages;
 }
 
-/// The part of the block's forward that its backward repeats, sums over ranks included.
+/// The part of the block's forward that its backward repeats, including sums over ranks.
 double recomputed(const LayerTimes& block, const Layout& layout) {
     return layout.recompute == Recompute::full        ? block.forward
            : layout.recompute == Recompute::selective ? block.core
                                                       : 0;
 }
 
-/// A block with its `messages` in each pass and what it recomputes, but without what ZeRO moves.
+/// A block with its `messages` in each pass and its recompute, but without ZeRO's messages.
 LayerTimes whole_block(const RankTimes& rank, BlockKind kind, const BlockMessages& messages, const Layout& layout) {
     LayerTimes times = rank.block(kind);
     times.core += messages.context.forward;
@@ -329,19 +329,20 @@ LayerTimes whole_block(const RankTimes& rank, BlockKind kind, const BlockMessage
     return times;
 }
 
-/// `sum`: of the output over tensor-parallel ranks.
+/// `sum`: time to sum the output over tensor-parallel ranks.
 LayerTimes embedding_times(const RankTimes& rank, double sum) {
     LayerTimes times = rank.embedding();
     times.forward += sum;
     return times;
 }
-/// `sum`: of the input's gradient.
+/// `sum`: time to sum the input's gradient.
 LayerTimes output_times(const RankTimes& rank, double sum) {
     LayerTimes times = rank.output();
     times.backward += sum;
     return times;
 }
-/// Weights whose gradients the output layer completes. If it is tied to the embedding on its own lane, that does.
+/// Weights whose gradients the output layer completes: none if its weights are tied to an embedding on the same lane,
+/// which then completes them.
 RankWeights output_weights(const LanguageModel& model, const Layout& layout) {
     return model.tied && ends_share_a_lane(layout) ? RankWeights{}
                                                    : RankWeights{embedding_weights(model) / layout.tensor};
@@ -411,7 +412,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.name = name;
         layer.forward_ns = layer.recompute_ns = {moves.forward(times.forward)};
         layer.backward_ns = {moves.backward(times.backward)};
-        // The gradients of inputs need the parameters; sums come after the gradients of weights.
+        // The gradients of inputs need the parameters; sums follow the gradients of weights.
         layer.backward_weight_ns = {
             std::max(0.0, layer.backward_ns.front() - moves.forward(times.backward - times.weights))};
         layer.output_bytes = {rank.activation() / split};
@@ -447,7 +448,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
             block.transient_bytes.front() += 2 * rank.copied_bytes();  // what is sent, and what arrives
         }
         if (layout.context > 1) {
-            // Keys, values and gradients of both, those in use and those that arrive.
+            // Keys, values and their gradients, both in use and arriving.
             block.transient_bytes.front() += 4 * rank.key_value_bytes();
         }
         set_parameters(block, weights, layout);

@@ -36,7 +36,7 @@ std::vector<LaneId> placement_in(const Layout& layout) {
     const auto partitions = static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(layout.interleave);
     std::vector<LaneId> placement =
         placement_of(schedule_of(layout), partitions, static_cast<std::size_t>(layout.pipeline));
-    for (std::size_t j = 0; placement.size() < partitions; ++j) {  // auto: dealt out in turn
+    for (std::size_t j = 0; placement.size() < partitions; ++j) {  // auto deals them out in turn
         placement.push_back(LaneId{static_cast<std::int64_t>(j) % layout.pipeline});
     }
     return placement;

@@ -15,7 +15,7 @@ std::vector<const NodeGroup*> groups_by_lane(const PipelineParts& parts) {
 }
 
 namespace {
-/// The link with messages that take half as long.
+/// The link for messages that take half as long.
 Link halved(Link link) {
     link.bytes_per_second *= 2;
     link.latency_ns /= 2;
@@ -33,8 +33,8 @@ Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layou
 }
 
 namespace {
-/// A copy of `bytes` between two lanes: each tensor-parallel rank sends its part, and the receivers, of that group,
-/// gather it.
+/// The link of a copy of `bytes` between two lanes: each tensor-parallel rank sends its part, and the receivers, in
+/// `group`, gather the parts.
 Link hop_link(const Link& base, LinkPlace place, const Cluster& cluster, const NodeGroup& group, const Layout& layout,
               double bytes) {
     const bool gathers = layout.tensor > 1 && !layout.sequence_parallel;
@@ -50,7 +50,7 @@ Link hop_link(const Link& base, LinkPlace place, const Cluster& cluster, const N
     return link;
 }
 
-/// Tiers of a pipeline on one group. Precondition: has_tiers().
+/// Sets the tiers of a pipeline on one group. Precondition: has_tiers().
 void set_tiers(Hardware& hardware, const Cluster& cluster, const NodeGroup& group, const Layout& layout, double bytes) {
     const std::int64_t stage = layout.stage_devices();
     const std::int64_t lanes_a_node = group.devices_per_node / stage;
@@ -81,8 +81,8 @@ const Link& slower(const Link& a, const Link& b, double bytes) {
     return a.message_ns(bytes) >= b.message_ns(bytes) ? a : b;
 }
 
-/// True if the lanes of a pipeline on one group lie in nodes and in racks alike: no node or rack ends inside a lane
-/// that shares it with another one.
+/// True if no lane is cut by the end of a node or rack that it shares with other lanes. All lanes of a pipeline on one
+/// group then lie alike in nodes and racks.
 bool has_tiers(const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
     const std::int64_t stage = layout.stage_devices();
     const auto cuts_a_lane = [&](std::int64_t box) {
@@ -92,9 +92,8 @@ bool has_tiers(const Cluster& cluster, const NodeGroup& group, const Layout& lay
     return !cuts_a_lane(node) && !(cluster.racks && cuts_a_lane(node * cluster.racks->nodes));
 }
 
-/// Links for each two lanes that a micro-batch passes one after the other; the slowest of a lane's devices counts. A
-/// group's lanes begin with a node of their own. Two lanes of different groups are in different racks, if there are
-/// racks.
+/// Sets links between lanes that a micro-batch passes one after the other; the slowest device of a lane counts. The
+/// lanes of each group begin with a new node. If there are racks, lanes of different groups are in different racks.
 void set_pairs(Hardware& hardware, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
                double bytes) {
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
@@ -105,7 +104,7 @@ void set_pairs(Hardware& hardware, const Cluster& cluster, const PipelineParts& 
     }
     const auto place_of = [&](std::size_t a, std::size_t b) {
         const bool same_group = groups[a] == groups[b];
-        // Some device's message leaves the box if a box ends between the first device of `a` and the last one of `b`.
+        // Some message leaves the box if a box ends between the first device of `a` and the last device of `b`.
         const auto leaves = [&](std::int64_t box) {
             return !same_group || first[a] / box != (first[b] + stage - 1) / box;
         };
@@ -169,7 +168,7 @@ ExpertSums expert_sums_of(const Cluster& cluster, const PipelineParts& parts, co
         sums.links.insert(sums.links.end(), parts.size() > 1 ? static_cast<std::size_t>(part.lanes) : 1,
                           replica_link_of(cluster, *part.group, layout, copies));
     }
-    if (layout.zero == 1) {  // optimizer_of() has the share of other weights
+    if (layout.zero == 1) {  // optimizer_of() counts the share of other weights
         sums.state = static_cast<double>(layout.weight_copies().ranks) / copies.ranks;
     }
     return sums;

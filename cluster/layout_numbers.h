@@ -11,10 +11,10 @@
 namespace pipescope {
 /// The divisors of a number up to `most`, ascending.
 std::vector<int> divisors(std::int64_t number, std::int64_t most);
-/// Powers of two, and 5/4 and 3/2 of them, from least to most, and both limits. Also 7/4 of them if the sizes of the
-/// model or of the batch have that factor.
+/// Powers of two, 5/4 and 3/2 of them, within the limits, and both limits. Also 7/4 of them if the size of the model or
+/// of the batch has that factor.
 std::set<int> device_numbers(int least, int most, bool with_sevenths);
-/// Numbers that divide `most` and may split a sample's tokens, 2048 or more for each. Fewer tokens take so little work
-/// that Megatron-Core advises context parallelism for samples of 8192 and more.
+/// The divisors of `most` that may split a sample's tokens, with at least 2048 tokens each. With fewer tokens there is
+/// too little work: Megatron-Core advises context parallelism for samples of 8192 and more.
 std::vector<int> contexts_of(const LanguageModel& model, int most);
 }  // namespace pipescope

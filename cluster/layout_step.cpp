@@ -26,7 +26,7 @@ bool is_mixed(const std::string& dtype) {
     return dtype_bytes(dtype) < 4;
 }
 
-/// Bytes of optimizer state a parameter: Adam's two moments, and a float32 copy of a shorter parameter.
+/// Bytes of optimizer state per parameter: Adam's two moments, and a float32 copy of a shorter parameter.
 double state_bytes(const Layout& layout) {
     const double moments = 2 * std::max(4.0, static_cast<double>(dtype_bytes(layout.dtype)));
     return moments + (is_mixed(layout.dtype) ? 4 : 0);
@@ -34,12 +34,12 @@ double state_bytes(const Layout& layout) {
 
 /// The options' optimizer, as bytes of state per byte of gradient on this replica.
 std::string optimizer_of(const Layout& layout) {
-    // From 2 on gradients are split too.
+    // From stage 2 on, gradients are split too.
     const double share = layout.zero == 1 ? layout.weight_copies().ranks : 1;
     return shortest(state_bytes(layout) / layout.gradient_bytes / share);
 }
 
-/// Bytes that go from lane to lane.
+/// Bytes sent from lane to lane.
 double boundary_bytes(const Profile& profile, double samples) {
     double most = 1;
     for (std::size_t l = 0; l + 1 < profile.layers.size(); ++l) {
@@ -58,7 +58,7 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
     options.placement = placement_in(layout);
 }
 
-/// A layer's parameters on this rank, all of them with ZeRO 3 too.
+/// A layer's parameters on this rank; with ZeRO 3 too, all of them.
 RankWeights weights_of(const LayerProfile& layer, const Layout& layout) {
     const auto experts = static_cast<double>(layer.expert_gradient_bytes);
     const double usual = static_cast<double>(layer.gradient_bytes) - experts;
@@ -66,7 +66,7 @@ RankWeights weights_of(const LayerProfile& layer, const Layout& layout) {
             experts / layout.gradient_bytes * layout.zero_parts(2, layout.expert_copies())};
 }
 
-/// Those of each lane.
+/// The parameters of each lane.
 std::vector<RankWeights> parameters_by_lane(const Profile& profile, const PipelineOptions& options,
                                             const Layout& layout) {
     std::vector<RankWeights> parameters(static_cast<std::size_t>(layout.pipeline));
@@ -79,10 +79,10 @@ std::vector<RankWeights> parameters_by_lane(const Profile& profile, const Pipeli
     return parameters;
 }
 
-/// Time of Adam's update of that many parameters on one replica's device.
+/// Time of Adam's update of these parameters on one replica's device.
 double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layout& layout) {
-    // The gradient is read for its norm and for the update; states and copy are read and written; the parameter is
-    // written, and read if it has no copy.
+    // The gradient is read for its norm and for the update. State and copy are read and written. The parameter is
+    // written, and also read if it has no copy.
     const double bytes = 2.0 * layout.gradient_bytes + 2 * state_bytes(layout) +
                          (is_mixed(layout.dtype) ? 1 : 2) * static_cast<double>(dtype_bytes(layout.dtype));
     const double mine = parameters.usual / layout.zero_parts(1, layout.weight_copies()) +
@@ -90,7 +90,7 @@ double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layo
     return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes, 1});
 }
 
-/// Replicas gather the parameters that each of them updated.
+/// Time in which replicas gather the parameters that each of them updated.
 double updated_gather_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout) {
     const bool gathers = layout.zero == 1 || layout.zero == 2;
@@ -131,9 +131,9 @@ PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
     return all;
 }
 
-/// Costs with what each layer adds to the end of the step: the sums of its gradients and its update, over the number of
-/// micro-batches. `update_ns`: of these weights on the part's devices. A layer takes its share of what a lane with the
-/// mean of all weights takes. With buckets, sums overlap with the layer's last backward.
+/// Adds to each layer its part in the end of the step: the sums of its gradients and its update, divided by the number
+/// of micro-batches. A layer takes a share of the time that a lane with the mean weights takes. `update_ns`: time to
+/// update these weights on the part's devices. With buckets, sums overlap with the layer's last backward.
 LayerCosts with_ends(LayerCosts costs, const PartProfiles& profiles, const Cluster& cluster, const PipelineParts& parts,
                      const Layout& layout, const auto& update_ns) {
     for (std::size_t part = 0; part < parts.size(); ++part) {
@@ -170,23 +170,23 @@ std::size_t partitions_of(const Layout& layout) {
     return static_cast<std::size_t>(layout.pipeline * layout.interleave);
 }
 
-/// What cuts may balance: the layers' times alone, or with the ends of the step.
+/// The costs that cuts may balance: the layers' times alone, or with the end of the step.
 std::array<LayerCosts, 2> cut_costs(const PartProfiles& profiles, const Cluster& cluster, const PipelineParts& parts,
                                     const Layout& layout, const auto& update_ns) {
     const LayerCosts times = times_by_part(profiles, layout.micro_batch_size);
     return {times, with_ends(times, profiles, cluster, parts, layout, update_ns)};
 }
 
-/// A model's profiles by part, options with its placement and hardware, and cuts to start from.
+/// A model's profiles by part, options with placement and hardware, and cuts to start from.
 struct CutModel {
     struct Start {
         Balance balance;
-        LayerCosts costs = {};  ///< that other cuts balance if these do not fit
+        LayerCosts costs = {};  ///< for other cuts to balance if these do not fit
     };
     PartProfiles profiles;
     PipelineOptions options;
     double boundary = 0;             ///< bytes from lane to lane
-    std::vector<Start> starts = {};  ///< one or more
+    std::vector<Start> starts = {};  ///< at least one
     bool is_free = false;            ///< other cuts may be taken if these do not fit
 
     void add_start(Balance balance, LayerCosts costs) {
@@ -194,7 +194,7 @@ struct CutModel {
             starts.push_back({std::move(balance), std::move(costs)});
         }
     }
-    /// Starts from cuts for the layers' times alone, and from cuts for the ends of the step too.
+    /// Starts from cuts for the layers' times alone, and from cuts that include the end of the step.
     void start_free(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, const auto& update_ns) {
         for (LayerCosts& costs : cut_costs(profiles, cluster, parts, layout, update_ns)) {
             Balance balance = quickest_cuts(profiles, costs, options, partitions_of(layout));
@@ -203,8 +203,8 @@ struct CutModel {
         options.balance = starts.front().balance;
         is_free = true;
     }
-    /// Starts from the cuts of the same layout with another recompute too. Cuts that minimize the slowest partition may
-    /// not make the quickest step, so that a layout that recomputes more would find quicker cuts by chance.
+    /// Also starts from the same layout's cuts with another recompute mode. Cuts that minimize the slowest partition
+    /// may not give the quickest step, so a layout with more recompute could find quicker cuts by chance.
     void start_like(const PartProfiles& others, const Cluster& cluster, const PipelineParts& parts,
                     const Layout& layout, const auto& update_ns) {
         for (const LayerCosts& costs : cut_costs(others, cluster, parts, layout, update_ns)) {
@@ -217,7 +217,7 @@ struct CutModel {
 std::vector<Recompute> recompute_modes(const LanguageModel& model) {
     return model.attention == Attention::standard
                ? std::vector{Recompute::none, Recompute::selective, Recompute::full}
-               : std::vector{Recompute::none, Recompute::full};  // flash attention has no scores to compute again
+               : std::vector{Recompute::none, Recompute::full};  // flash attention has no scores to recompute
 }
 
 CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
@@ -252,15 +252,15 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
             }
         }
         const int partitions = layout.pipeline * layout.interleave;
-        if (parts.size() == 1 && model.layers % partitions == 0) {  // so that these are never slower than even cuts
+        if (parts.size() == 1 && model.layers % partitions == 0) {  // so that the result is never slower than even cuts
             cut.add_start(even_cuts(cut.profiles.profiles.front().layers.size(), partitions), cut.starts.front().costs);
         }
     }
-    cut.options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
+    cut.options.checkpoint = Checkpoint::never;  // the layers' times include recompute
     return cut;
 }
 
-/// True if it fits and the other one does not, or else if it is quicker.
+/// True if it fits and the other does not; otherwise if it is quicker.
 bool is_better(const LayoutStep& one, const LayoutStep& other) {
     return std::pair(!one.simulation.feasible, one.step_ns()) < std::pair(!other.simulation.feasible, other.step_ns());
 }
@@ -274,8 +274,8 @@ std::vector<TypeMemory> memory_of(const PipelineParts& parts) {
     return memory;
 }
 
-/// Simulates the quicker of the cuts to start from, or of those that fit instead. `finish` adds the work after a step's
-/// pipeline. `least_ns`: of a step with these cuts.
+/// Simulates the quickest of the start cuts, or of cuts that fit instead. `finish` adds the work after a step's
+/// pipeline. `least_ns`: lower bound of a step with these cuts.
 void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail& detail,
                    const std::function<void(LayoutStep&)>& finish,
                    const std::function<double(const Balance&)>& least_ns) {
@@ -290,7 +290,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         finish(one);
         return one;
     };
-    bool is_refused = false;  // some cuts to start from
+    bool is_refused = false;  // for some of the start cuts
     const auto fitting = [&](PipelineOptions options, const CutModel::Start& start, const SimulationDetail& with) {
         options.balance = start.balance;
         LayoutStep first = simulated(options, with);
@@ -319,7 +319,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         return best;
     };
     if (cut.is_free && cut.options.schedule == Schedule::automatic) {
-        // On the cuts of the quickest named schedule, so that it is not slower than one of them.
+        // Uses the cuts of the quickest named schedule, so that the step is not slower than that schedule's.
         std::optional<LayoutStep> best;
         for (const Schedule& named : schedules_for(joined(cut.profiles, cut.options, step.device), cut.options)) {
             PipelineOptions options = cut.options;
@@ -341,9 +341,9 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
 /// A bound of a step with given cuts, whatever memory they need.
 struct LeastOfCuts {
     double pipeline_ns = 0;
-    double rounded_ns = 0;  ///< by which a simulation may be shorter, since it rounds each task
+    double rounded_ns = 0;  ///< how much shorter a simulation may be, since it rounds each task
     AfterPipeline after;
-    RankWeights mean;  ///< parameters of a lane
+    RankWeights mean;  ///< parameters per lane
 
     double ns() const {
         return std::max(0.0, pipeline_ns - rounded_ns) + after.tied_ns + after.gather_ns + after.optimizer_ns;
@@ -353,15 +353,15 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
                           const Layout& layout, const CutModel& cut, const Balance& balance) {
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
     struct Lane {
-        double work = 0;     ///< of a micro-batch
-        double forward = 0;  ///< of the first micro-batch, before it comes to the lane
-        double both = 0;     ///< that, and of the last one after it has left the lane
-        double sums = 0;     ///< of gradients over the replicas, once the lane has ended
+        double work = 0;     ///< per micro-batch
+        double forward = 0;  ///< of the first micro-batch, before it reaches the lane
+        double both = 0;     ///< `forward`, plus the last micro-batch after it left the lane
+        double sums = 0;     ///< sums of gradients over the replicas, after the lane's last task
         RankWeights parameters;
         bool has_begun = false;
     };
     std::vector<Lane> lanes(groups.size());
-    // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
+    // A schedule that splits backwards may postpone all gradients of weights until a gradient has gone back.
     const bool splits = cut.options.schedule == Schedule::automatic || splits_backward(cut.options.schedule);
     double forward_before = 0;
     double both_before = 0;
@@ -393,7 +393,7 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
     }
     LeastOfCuts least;
     const auto m = static_cast<double>(layout.micro_batches());
-    // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
+    // The simulation rounds each task of a lane, and each way, to whole ns.
     least.rounded_ns = 2 * (m * layout.interleave + layout.pipeline);
     std::vector<RankWeights> parameters;
     for (const Lane& lane : lanes) {
@@ -413,7 +413,7 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
     const CutModel cut = cut_model(model, cluster, parts, layout);
     constexpr double kNever = std::numeric_limits<double>::infinity();
     LeastStep found{kNever};
-    bool is_open = false;  // other cuts may be taken
+    bool is_open = false;  // whether other cuts may be taken
     for (const CutModel::Start& start : cut.starts) {
         PipelineOptions options = cut.options;
         options.balance = start.balance;
@@ -432,14 +432,14 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
         if (!fitting) {
             return {kNever, true};
         }
-        // Any cuts: some lane has the mean of the parameters at least.
+        // For any cuts: some lane has at least the mean of the parameters.
         least.pipeline_ns = *fitting;
         for (const PipelinePart& part : parts) {
             const AfterPipeline alone = after_pipeline(model, cluster, {{part.group, 1}}, layout, {least.mean});
             least.after.gather_ns = std::min(least.after.gather_ns, alone.gather_ns);
             least.after.optimizer_ns = std::min(least.after.optimizer_ns, alone.optimizer_ns);
         }
-        if (parts.size() > 1 && least.mean.experts > 0) {  // on unlike links, no lane may have the mean of both sorts
+        if (parts.size() > 1 && least.mean.experts > 0) {  // on unequal links, no lane may have the mean of both sorts
             least.after.gather_ns = 0;
         }
         found.ns = std::min(found.ns, least.ns());
@@ -463,7 +463,7 @@ std::optional<double> LayoutStep::hardware_tflops_per_device() const {
 }
 
 namespace {
-/// Throws UsageError for a step with more after its pipeline than a number of ns can hold.
+/// Throws UsageError if the work after the pipeline does not fit a number of ns.
 LayoutStep checked(LayoutStep step) {
     constexpr double kMostNs = 4e18;
     if (!(step.step_ns() < kMostNs)) {
@@ -473,8 +473,8 @@ LayoutStep checked(LayoutStep step) {
     return step;
 }
 
-/// A layout's step. With schedule auto and two partitions a lane, which the search deals out in turn, also tries the
-/// named schedules that put them in a V.
+/// A layout's step. The search of schedule auto deals partitions out in turn. With two partitions per lane, also tries
+/// the named schedules that put them in a V.
 LayoutStep quickest_placement(const Layout& layout, const std::function<LayoutStep(const Layout&)>& step_of) {
     LayoutStep best = checked(step_of(layout));
     if (layout.schedule != Schedule::automatic || layout.interleave != 2) {
@@ -572,7 +572,7 @@ bool has_operations(const Profile& profile) {
 }
 
 Profile on_device(const Profile& profile, const NodeGroup& group) {
-    // Each lane has a device of its own. Parts of several types are joined, so that one factor could not fit all.
+    // Each lane has a separate device. Parts of several types are joined, so one factor could not fit all.
     return has_operations(profile) && profile.device != group.device.name ? retimed(profile, group.device)
                                                                           : with_times_alone(profile);
 }
@@ -633,7 +633,7 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
     const double repeated = options.checkpoint == Checkpoint::always        ? 1
                             : options.checkpoint == Checkpoint::except_last ? (m - 1) / m
                                                                             : 0;
-    step.recomputed_flops = step.model_flops / 3 * repeated;  // of forwards
+    step.recomputed_flops = step.model_flops / 3 * repeated;  // times one forward
     return step;
 }
 

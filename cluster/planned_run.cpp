@@ -9,10 +9,10 @@ namespace {
 /// The nodes of one type that a run rents.
 struct RentedNodes {
     int nodes = 0;
-    int most_spares = 0;        ///< those that it wants and that the cluster has
-    int spares = 0;             ///< of these, those that it rents
+    int most_spares = 0;        ///< those that it wants, as far as the cluster has them
+    int spares = 0;             ///< those that it rents
     double an_hour = 0;         ///< cost of one node
-    std::vector<double> waits;  ///< hours, by spares from 0 on; 0 with more of them
+    std::vector<double> waits;  ///< in hours, by number of spares; 0 beyond the end
 
     double wait() const {
         const auto k = static_cast<std::size_t>(spares);
@@ -71,7 +71,7 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
         candidate.checkpoints = best_checkpoints(failures);
     }
     const double awake = training / candidate.checkpoints.effective;
-    // The length of a run of one step says nothing about that of the training.
+    // A run of one step tells nothing about the training's length.
     const double in_repair = request.tokens > 0 ? std::min(request.repair_hours, awake) : request.repair_hours;
     for (std::size_t k = 0; k < rented.size(); ++k) {
         RentedNodes& each = rented[k];

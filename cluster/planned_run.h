@@ -3,7 +3,7 @@
 #include "cluster/cluster_plan.h"
 
 namespace pipescope {
-/// Gives a candidate its run: nodes, spares, saves, failures, waits for repairs, time and cost. `parts`: where its
-/// pipeline lies. Precondition: the candidate has its step. With `priced`, costs are prices, otherwise device-hours.
+/// Fills in a candidate's run: nodes, spares, saves, failures, waits for repairs, time and cost. `parts`: where its
+/// pipeline runs. With `priced`, costs are prices, otherwise device-hours. Precondition: the candidate has its step.
 void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const ClusterPlanRequest& request, bool priced);
 }  // namespace pipescope

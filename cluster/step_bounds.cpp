@@ -13,7 +13,7 @@ bool lies_in_a_v(const Schedule& schedule) {
 }
 
 namespace {
-/// The least bytes of each sort of weights that one device holds for this many blocks.
+/// The least bytes of each sort of weights that one device holds for that many blocks.
 RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     RankWeights least{kNone, kNone};
@@ -27,7 +27,7 @@ RankWeights least_weights(const LanguageModel& model, const Layout& layout, doub
 
 double StepBounds::of(const Layout& layout, const PipelineParts& parts) {
     const std::scoped_lock lock(mutex_);
-    // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
+    // The simulation rounds each task of a lane, and each way, to whole ns.
     const double rounded = static_cast<double>(layout.micro_batches() * layout.interleave + 2 * layout.pipeline);
     return std::max(0.0, unrounded(layout, parts) - rounded);
 }
@@ -36,7 +36,7 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     const double blocks = static_cast<double>(model_.layers);
     const double m = static_cast<double>(layout.micro_batches());
     const std::int64_t cuts = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
-    // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
+    // A schedule that splits backwards may postpone all gradients of weights until a gradient has gone back.
     const bool splits = layout.schedule && splits_backward(*layout.schedule);
     if (parts.size() > 1) {
         return unlike_lanes(layout, parts, splits);
@@ -45,12 +45,12 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     const Costs costs = costs_of(group, layout);
     const double lanes = layout.pipeline;
     const double partitions = lanes * layout.interleave;
-    // The busiest lane does the mean at least. With even cuts the last lane does its share, after the first
-    // micro-batch has passed the others' first partitions, and before the last one passes them again. It also
-    // does the output layer, unless the partitions lie in a V: then the first lane does.
+    // The busiest lane does at least the mean. With even cuts, the last lane does its share between two ways: the first
+    // micro-batch through the other lanes' first partitions, and the last one back through them. It also does the
+    // output layer, or with partitions in a V the first lane does.
     const bool even = has_even_cuts(model_, layout);
     const bool in_a_v = layout.interleave > 1 && layout.schedule && lies_in_a_v(*layout.schedule);
-    // Dense blocks come first, so that the last lane may have none of them.
+    // Dense blocks come first, so the last lane may have none of them.
     const bool last_has_experts =
         even && !in_a_v && model_.dense_layers <= (layout.pipeline - 1) * (model_.layers / cuts);
     const double share = m * blocks / lanes * (last_has_experts ? costs.last : costs.least);
@@ -65,20 +65,20 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
         layout.zero == 1 || layout.zero == 2
             ? gather_weights_ns(parameters, cluster_, group, layout, static_cast<double>(dtype_bytes(layout.dtype)))
             : 0;
-    if (layout.gradient_bucket > 0) {  // may be summed beside the last backward
+    if (layout.gradient_bucket > 0) {  // may overlap with the last backward
         return pipeline + gather;
     }
-    // An all-reduce gathers after it has summed parts, which takes as long.
+    // An all-reduce first sums parts, then gathers them, which takes as long.
     const double sums = layout.zero <= 1 ? (layout.zero == 0 ? 2 : 1) * gather_weights_ns(parameters, cluster_, group,
                                                                                           layout, layout.gradient_bytes)
                                          : 0;
     return std::max(pipeline, share + sums) + gather;
 }
 
-/// For any cut: lane j works w_j on each micro-batch, after the way of the first one through the lanes before, and
-/// before that of the last one back: m w_j <= T - way (w_0 + .. + w_{j-1}), `way` being the share of a block's time
-/// that a way takes. From lane j on, lanes with a time r left do c_j r blocks at most; a slow one that costs the
-/// others more than it does gets none. Several partitions a lane: without ways.
+/// A bound for any cuts. Lane j works w_j on each micro-batch, between the way of the first micro-batch through the
+/// lanes before and the way of the last one back: m w_j <= T - way (w_0 + .. + w_{j-1}), where `way` is the share of a
+/// block's time that a way takes. From lane j on, lanes with time r left do at most c_j r blocks; a slow lane that
+/// costs the others more than it does gets none. With several partitions per lane, ignores the ways.
 double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts, bool splits) {
     const double m = static_cast<double>(layout.micro_batches());
     double way = layout.interleave > 1 ? 0 : 1;
@@ -86,7 +86,7 @@ double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts
         const Costs costs = costs_of(*part.group, layout);
         way = std::min(way, costs.way(splits) / costs.least);
     }
-    double blocks_a_ns = 0;  // c_j, from the last lane on
+    double blocks_a_ns = 0;  // c_j, starting with the last lane
     for (std::size_t k = parts.size(); k-- > 0;) {
         const double block = costs_of(*parts[k].group, layout).least;
         for (int lane = 0; lane < parts[k].lanes; ++lane) {
@@ -97,14 +97,14 @@ double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts
 }
 
 StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {
-    // Which devices share a node depends on the number of all of them.
+    // Which devices share a node depends on the total number of devices.
     const std::tuple key(&group, layout.devices(), layout.tensor, layout.context, layout.expert,
                          layout.micro_batch_size, layout.recompute);
     const auto found = known_.find(key);
     if (found != known_.end()) {
         return found->second;
     }
-    LanguageModel few = model_;  // a block of each kind
+    LanguageModel few = model_;  // a model with one block of each kind
     few.layers = static_cast<std::int64_t>(block_kinds(model_).size());
     few.dense_layers = few.layers - 1;
     Layout alone = layout;
@@ -148,8 +148,8 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
                    ? std::optional(Shortfall{{}, static_cast<Bytes>(std::min(bytes, kMost)), static_cast<Bytes>(limit)})
                    : std::nullopt;
     };
-    double kept = std::numeric_limits<double>::infinity();     // of a block
-    double working = std::numeric_limits<double>::infinity();  // what its backward computes again, beside what all kept
+    double kept = std::numeric_limits<double>::infinity();     // by a block
+    double working = std::numeric_limits<double>::infinity();  // for recompute in a block's backward, beside `kept`
     for (const BlockKind kind : block_kinds(model)) {
         const BlockActivations activations =
             block_activations(model, kind, static_cast<double>(layout.micro_batch_size) / layout.context, layout.tensor,
@@ -161,16 +161,16 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
                                     : layout.recompute == Recompute::selective ? activations.core
                                                                                : 0);
     }
-    double memory = 0;  // of a mean lane
+    double memory = 0;  // of an average lane
     for (const PipelinePart& part : parts) {
         memory += static_cast<double>(part.group->device.tensor_bytes()) * part.lanes / layout.pipeline;
     }
     const double lanes = layout.pipeline;
     const auto m = static_cast<double>(layout.micro_batches());
     if (parts.size() == 1 && has_even_cuts(model, layout)) {
-        // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
-        // Interleaved it warms up with 2 (p - 1) partitions and all but one of its own for a group, and holds one more;
-        // with p micro-batches a group, those of p - 1 more (arXiv 2205.05198, section 4.2.3).
+        // The first lane of 1F1B holds a micro-batch for each lane, or all of them. Interleaved, it warms up with 2 (p
+        // - 1) partitions and, for a group, with all of its own except one, and holds one more. With p micro-batches
+        // per group, that makes p - 1 more (arXiv 2205.05198, section 4.2.3).
         const double group = m / static_cast<double>(interleaved_groups(layout.pipeline, layout.micro_batches()));
         const double partitions = layout.interleave;
         const double held =
@@ -178,10 +178,10 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         const double blocks = static_cast<double>(model.layers) / lanes;
         const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
                              (layout.schedule ? 0 : blocks * kept * held) + working;
-        // The lane with the most constants has the mean at least.
+        // The lane with the most constants has at least the mean.
         return beyond(std::max(all_constants / lanes, first), memory);
     }
-    // Other cuts: the most blocks that the lanes can hold, if each has that many times its memory.
+    // Other cuts: finds the most blocks that the lanes can hold with `times` their memory.
     const double block = constants_of(least_weights(model, layout, 1));
     const auto can_hold_all = [&](double times) {
         double blocks = 0;

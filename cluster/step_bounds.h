@@ -13,26 +13,25 @@ namespace pipescope {
 /// True if the schedule puts a lane's two partitions at both ends of the pipeline.
 bool lies_in_a_v(const Schedule& schedule);
 
-/// Bounds of layouts' steps from the costs of their layers, which many layouts have in common. Threading: any threads.
+/// Bounds of layouts' steps, from layer costs that many layouts share. Threading: any threads.
 class StepBounds {
 public:
-    /// Borrows both.
+    /// Borrows both arguments.
     StepBounds(const LanguageModel& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
 
-    /// Time in ns that no simulated step of the layout falls below, whatever its cuts. At least 0. Takes less than
-    /// least_step().
+    /// A lower bound in ns for the layout's simulated step, whatever its cuts. At least 0. Faster than least_step().
     double of(const Layout& layout, const PipelineParts& parts);
 
 private:
     /// Forward and backward of a micro-batch.
     struct Costs {
-        double least = 0;    ///< of the kind of block that takes less
-        double last = 0;     ///< of the last block
-        double blocks = 0;   ///< of all of them
-        double forward = 0;  ///< of a block that takes less
+        double least = 0;    ///< for the faster kind of block
+        double last = 0;     ///< for the last block
+        double blocks = 0;   ///< for all blocks
+        double forward = 0;  ///< for the faster kind of block
         double embedding = 0;
         double output = 0;
-        /// Of a block on the way of the first micro-batch; unless `splits`, on the way back of the last one too.
+        /// Time per block on the way of the first micro-batch, and unless `splits`, on the way back of the last.
         double way(bool splits) const { return splits ? forward : least; }
     };
     double unrounded(const Layout& layout, const PipelineParts& parts);
@@ -45,7 +44,7 @@ private:
     std::mutex mutex_;
 };
 
-/// Bytes by which a layout does not fit for sure, so that it needs no simulation: parameters, gradients and optimizer
-/// state, and activations. With even cuts, of the first lane; with others, of all blocks together, wherever they lie.
+/// How many bytes the layout certainly lacks, so that it needs no simulation: parameters, gradients and optimizer
+/// state, and activations. With even cuts, for the first lane; with others, for all blocks together, wherever they are.
 std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
 }  // namespace pipescope

@@ -172,12 +172,12 @@ std::string to_string(const StepParts& parts) {
 }
 
 namespace {
-/// A remedy, and whether it is still to be had.
+/// A remedy, and whether it is still available.
 struct Remedy {
     bool is_open = true;
     const char* text = "";
 };
-/// "a, b or c", of those that are open.
+/// "a, b or c", of the available remedies.
 std::string listed(const std::vector<Remedy>& remedies) {
     std::vector<std::string> open;
     for (const Remedy& each : remedies) {
