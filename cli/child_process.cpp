@@ -91,8 +91,8 @@ std::optional<fs::path> torch_program() {
 }
 
 namespace {
-/// Where LibTorch is loaded into less, it ends the process without a word about the cause. Its largest library has
-/// more.
+/// With less address space, LibTorch ends the process without naming the cause. Its largest library needs more than
+/// this.
 constexpr std::uint64_t kLeastAddresses = 420'000'000;
 
 void refuse_too_few_addresses(const std::string& command) {
@@ -124,7 +124,7 @@ fs::path viewer_program() {
             "view needs pipescope-gui, which is not in this program's folder; build with -DPIPESCOPE_GUI=ON, or "
             "install it into the same folder");
     }
-    constexpr int kNotLoaded = 127;  // by the dynamic linker
+    constexpr int kNotLoaded = 127;  // exit code of the dynamic linker
     const ChildResult result = run_child(*program, {"--help"}, {}, ChildErrors::take);
     if (result.exit_code == kNotLoaded) {
         throw Error(fmt::format(
@@ -157,7 +157,7 @@ public:
     Pipe(const Pipe&) = delete;
     Pipe& operator=(const Pipe&) = delete;
 
-    /// 0 is read, 1 is written.
+    /// End 0 is read, end 1 is written.
     int end(std::size_t which) const { return ends_.at(which); }
     void close_end(std::size_t which) {
         if (const int descriptor = std::exchange(ends_.at(which), -1); descriptor >= 0) {
@@ -177,12 +177,12 @@ struct ChildImage {
     ChildErrors errors;
 };
 
-/// In the child: becomes the program, or writes errno and ends. Other threads of the parent may hold locks, so it is
-/// async-signal-safe. The child ends with its parent, whose temporary files it may read.
+/// In the child: becomes the program, or writes errno and ends. Async-signal-safe, because other threads of the parent
+/// may hold locks. The child ends with its parent, whose temporary files it may read.
 [[noreturn]] void become(const ChildImage& image, pid_t parent, int failure) {
     constexpr int kNotStarted = 127;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) {  // which ended before
+    if (getppid() != parent) {  // the parent has already ended
         _exit(kNotStarted);
     }
     int errors = STDERR_FILENO;
@@ -208,13 +208,13 @@ ChildResult run_child(const fs::path& program, const std::vector<std::string>& a
     for (char** variable = environ; *variable != nullptr; ++variable) {
         variables.emplace_back(*variable);
     }
-    // getenv returns the first of two equal names, so ours come first.
+    // getenv returns the first of two variables with one name, so ours come first.
     variables.insert(variables.begin(), environment.begin(), environment.end());
 
     const std::vector<char*> argv = pointers_to(command);
     const std::vector<char*> envp = pointers_to(variables);
     Pipe output(program);
-    Pipe failure(program);  // closed by a successful exec
+    Pipe failure(program);  // a successful exec closes it
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child < 0) {

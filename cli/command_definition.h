@@ -9,7 +9,7 @@
 namespace pipescope {
 /// An option or a positional argument as its command declares it.
 struct OptionDefinition {
-    std::vector<std::string> names;  ///< "-m", "--chunks"; of a positional argument its one name, "PROFILE"
+    std::vector<std::string> names;  ///< "-m", "--chunks"; for a positional argument its only name, "PROFILE"
     std::string value;               ///< "N", "FILE"; empty for a flag
     std::string description;
     bool required = false;

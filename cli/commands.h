@@ -3,7 +3,7 @@
 namespace pipescope {
 class Program;
 
-// One file each: <name>_command.cpp; import is in that of merge. None of them needs torch.
+// Each in <name>_command.cpp, except that import is in merge_command.cpp. None of them needs torch.
 void add_balance_command(Program& program);
 void add_simulate_command(Program& program);
 void add_advise_command(Program& program);

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Above this share of the cores' time, taken by other programs or the host, the demo does not judge its prediction.
+/// If other programs or the host took a larger share of the cores' time, the demo does not judge its prediction.
 inline constexpr double kMostTaken = 0.1;
 double taken_share(const MachineLoad& load);
 inline bool can_be_judged(const MachineLoad& load) {
@@ -24,7 +24,7 @@ struct DemoPart {
     TraceComparison compared;
     std::optional<double> loss_before;  ///< at the first and last step; empty if the model learns nothing
     std::optional<double> loss_after;
-    /// The trace's profile was measured between the steps, so that both met the same machine.
+    /// True if the trace's profile was measured between the steps, so that both met the same machine.
     bool in_turns = false;
     std::optional<Nanoseconds>
         beforehand;                     ///< mean step predicted before the training; empty: there is no other profile
@@ -40,7 +40,7 @@ struct DemoPart {
 TextTable demo_table(const DemoPart& part);
 /// The table with title, loss and spread, for the terminal.
 std::string demo_text(const DemoPart& part);
-/// The report file, with a section per part: table, picture, commands. `environment` is a JSON object of strings and
+/// The report file, with a section per part: table, picture, commands. `environment`: a JSON object of strings and
 /// numbers.
 std::string demo_markdown(const std::vector<DemoPart>& parts, const std::string& environment);
 /// comparison_json() of the part, with the keys of docs/cli/demo.md.

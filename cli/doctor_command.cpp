@@ -94,7 +94,7 @@ DoctorCheck check_gui() {
 }
 
 DoctorCheck check_trace_store() {
-    // Looked up at run time: only trace/ uses SQLite's header.
+    // Found at run time: only trace/ uses SQLite's header.
     const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "sqlite3_libversion"));
     try {
         const TemporaryTrace temporary("doctor.sqlite");
@@ -152,7 +152,7 @@ DoctorCheck check_timer_slack() {
     return {"timer slack", slack >= 0, fmt::format("{} ns; emulated layers set their own to 1 ns", slack)};
 }
 
-/// Opens the first library that the loader finds. It stays open.
+/// Opens the first of these libraries that the loader finds. It stays open.
 void* open_first(std::initializer_list<const char*> names) {
     for (const char* name : names) {
         if (void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
@@ -187,7 +187,7 @@ DoctorCheck check_cuda_driver() {
 }
 
 DoctorCheck check_cupti() {
-    const DeviceCaptureProbe probe = probe_device_capture();  // subscribes, to detect another tool that uses it
+    const DeviceCaptureProbe probe = probe_device_capture();  // subscribes, to detect another tool that uses CUPTI
     return {"cupti", probe.available,
             probe.available ? probe.detail
                             : "work on CUDA devices is not recorded: " + probe.detail +
@@ -235,7 +235,7 @@ std::vector<DoctorCheck> examine_machine() {
 struct DoctorFlags {
     std::string cluster;  ///< file; empty: this machine
     std::string device_catalogue;
-    std::string save;  ///< folder of saved steps, or one of them
+    std::string save;  ///< folder of saved steps, or one saved step
     bool json = false;
 };
 
@@ -255,11 +255,11 @@ DoctorCheck check_save(const fs::path& step) {
                       "tensors cannot be found; the next save has some"};
 }
 
-/// Reads every saved step in the folder, or the one that is named.
+/// Reads every saved step in the folder, or the named step.
 std::vector<DoctorCheck> examine_saves(const fs::path& folder) {
     std::vector<fs::path> steps = saved_steps(folder);
     if (steps.empty() && fs::exists(folder / kTrainingFile)) {
-        steps.push_back(fs::canonical(folder));  // its name, also of "."
+        steps.push_back(fs::canonical(folder));  // resolves the name, also of "."
     }
     if (steps.empty()) {
         throw SaveError(
@@ -295,7 +295,7 @@ DoctorCheck check_group(const Cluster& cluster, const NodeGroup& group) {
     return {group.device.name, true, detail};
 }
 
-/// Notes what a plan needs and the file leaves out, and links that are slower the nearer they are.
+/// Reports values that a plan needs but the file lacks, and links that are slower than links to more distant devices.
 std::vector<DoctorCheck> examine_cluster(const DoctorFlags& flags) {
     const Cluster cluster =
         load_cluster(flags.cluster, flags.device_catalogue.empty() ? device_catalogue()

@@ -84,7 +84,7 @@ OpenedTrace open_for_export(const std::string& path, const std::string& rules) {
     return trace;
 }
 
-/// Returns the warnings that the viewer shows.
+/// The warnings that the viewer shows.
 std::vector<TraceWarning> warnings_of(const OpenedTrace& trace) {
     RecordedRun run = recorded_run(trace);
     std::optional<Simulation> simulation =

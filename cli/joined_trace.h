@@ -11,11 +11,11 @@
 #include <vector>
 
 namespace pipescope {
-/// The trace that a command reads: the only file that it was given, or a temporary one that joins several traces of one
-/// run's processes. Its diagnostics hold the warnings.
+/// The trace that a command reads: the only file given, or a temporary trace that joins the files of several processes
+/// of one run. Its diagnostics hold the warnings.
 class JoinedTrace {
 public:
-    /// `rules` is a file of task rules for traces of other programs, or empty. Throws the errors of merge_traces() and
+    /// `rules`: a file of task rules for traces of other programs, or empty. Throws as merge_traces() and
     /// merge_rank_files().
     explicit JoinedTrace(const std::vector<std::string>& files, const std::string& rules = {});
 
@@ -29,7 +29,7 @@ private:
     std::filesystem::path path_;
 };
 
-// As in trace/merge/run_files.h, of arguments.
+// are_of_one_run() of trace/merge/run_files.h, for a command's arguments.
 bool are_of_one_run(const std::vector<std::string>& files);
 std::vector<std::string> without_notes(const std::vector<std::string>& files);
 std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments);

@@ -38,7 +38,7 @@ namespace pipescope {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::minutes kToEnd{10};     // for processes whose launcher was killed
+constexpr std::chrono::minutes kToEnd{10};     // for processes to end after their launcher was killed
 constexpr std::chrono::seconds kKillAfter{3};  // after the first failure, for processes that do not end by themselves
 
 struct LaunchFlags {
@@ -52,8 +52,8 @@ struct LaunchFlags {
     std::vector<std::string> command;
 };
 
-/// A socket that listens on a free port of the loopback. Rank 0 takes it over, so no other program can take the port
-/// between.
+/// A socket that listens on a free port of the loopback interface. Rank 0 takes it over, so no other program can take
+/// the port in between.
 class Meeting {
 public:
     Meeting() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -108,7 +108,7 @@ void check(const LaunchFlags& flags) {
     }
 }
 
-/// Copies lines from a pipe to stderr, with the rank before each.
+/// Copies lines from a pipe to stderr, each after the rank.
 class PrefixedErrors {
 public:
     PrefixedErrors(int pipe, int rank)
@@ -138,18 +138,18 @@ private:
         ::close(pipe);
     }
 
-    /// The process that writes must not wait for a reader.
+    /// Gives up on a reader, so that the writing process need not wait for it.
     static void give_up(int pipe, int rank) {
         ::close(pipe);
         std::fprintf(stderr, "pipescope: further messages of rank %d are lost, since there is no memory; free some\n",
                      rank);
     }
 
-    std::jthread thread_;  // joins
+    std::jthread thread_;  // joins on destruction
 };
 
-/// A process that stops the others if the launcher is killed, and removes their temporary files: nobody else could tell
-/// what a script has started.
+/// A process that stops the others and removes their temporary files if the launcher is killed. Nobody else could tell
+/// which processes a script has started.
 class Guard {
 public:
     explicit Guard(const std::filesystem::path& room) {
@@ -171,12 +171,12 @@ public:
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    /// Called in the process that will be stopped, so that the launcher cannot end between its start and this.
+    /// Called in the process to watch, so that the launcher cannot end between starting and watching it.
     void watch(pid_t group) const { static_cast<void>(::write(ends_[1], &group, sizeof(group))); }
 
 private:
     [[noreturn]] static void stand_guard(int pipe, const std::filesystem::path& room) {
-        ::setpgid(0, 0);  // neither the terminal's Ctrl-C nor a signal to the launcher's group ends it
+        ::setpgid(0, 0);  // protects it from the terminal's Ctrl-C and from signals to the launcher's group
         ::prctl(PR_SET_NAME, "launch-guard");
         for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
             ::signal(each, SIG_DFL);
@@ -195,7 +195,7 @@ private:
             }
         }
         for (const pid_t each : groups) {
-            ::kill(-each, SIGTERM);  // once: a second one would end a step in its middle
+            ::kill(-each, SIGTERM);  // once: a second signal would end a step in the middle
         }
         const auto is_over = [](pid_t each) { return ::kill(-each, 0) != 0; };
         const auto until = Clock::now() + kToEnd;
@@ -217,12 +217,13 @@ std::string called_by(const std::vector<std::string>& command) {
     return command[is_named ? 1 : 0];
 }
 
-/// `run ..` and `profile --links ..` are this program's own; everything else is a program of the user.
+/// True for `run ..` and `profile --links ..`, which this program runs itself. Everything else is the user's program.
 bool is_own(const std::vector<std::string>& command) {
     return called_by(command) == "run" || called_by(command) == "profile";
 }
 
-/// Throws UsageError for the other commands of this program. The system may have a program of that name.
+/// Throws UsageError for any other command of this program: launch cannot run it, and the system may have a program of
+/// that name.
 void check_is_launched(const std::vector<std::string>& command, const std::vector<CommandDefinition>& commands) {
     const std::string name = called_by(command);
     if (!is_own(command) && std::ranges::find(commands, name, &CommandDefinition::name) != commands.end()) {
@@ -233,7 +234,7 @@ void check_is_launched(const std::vector<std::string>& command, const std::vecto
     }
 }
 
-/// False if the same command would fail again: wrong usage, a program that cannot be started, and a run of ours that
+/// False if the same command would fail again: wrong usage, a program that cannot be started, or one of our runs that
 /// does not fit into memory.
 bool may_succeed_again(const std::vector<std::string>& command, int code) {
     constexpr int kNotExecutable = 126;
@@ -242,7 +243,7 @@ bool may_succeed_again(const std::vector<std::string>& command, int code) {
            !(is_own(command) && code == static_cast<int>(ExitCode::infeasible));
 }
 
-/// The processes of this node, in one attempt.
+/// One attempt to run the processes of this node.
 class Attempt {
 public:
     Attempt(const LaunchFlags& flags, const std::vector<std::string>& command, int number);
@@ -262,25 +263,25 @@ private:
         pid_t process;
         bool ended = false;
     };
-    using Pipes = std::vector<std::pair<int, int>>;  // of errors, with their ranks
+    using Pipes = std::vector<std::pair<int, int>>;  // pipes of stderr, with their ranks
     Pipes start_all(const std::vector<std::string>& command, int number);
     void start(const std::vector<std::string>& command, int rank, const std::vector<std::string>& variables,
                Pipes& pipes);
     void signal_all(int signal) const;
-    /// False if some still run at the time.
+    /// False if some processes still run at that time.
     bool wait_for_all(std::optional<Clock::time_point> until);
     bool reap();
 
     const LaunchFlags& flags_;
-    const ScratchFolder room_{temporary_folder()};  // of the processes, since one that is killed leaves its own behind
+    const ScratchFolder room_{temporary_folder()};  // for the processes' files: a killed process leaves them behind
     const Guard guard_{room_.path()};
     std::vector<Child> children_;
     std::vector<PrefixedErrors> errors_;
     int first_code_ = 0;
     bool usage_ = false;                          // some process was used wrongly, which the others only hear of
-    std::optional<Clock::time_point> first_end_;  // of a process that failed
-    int forwarded_ = 0;                           // signal
-    bool is_killing_ = false;                     // what still runs
+    std::optional<Clock::time_point> first_end_;  // when the first process failed
+    int forwarded_ = 0;                           // the signal, or 0
+    bool is_killing_ = false;                     // kills the processes that still run
 };
 
 Attempt::Attempt(const LaunchFlags& flags, const std::vector<std::string>& command, int number) : flags_(flags) {
@@ -288,12 +289,12 @@ Attempt::Attempt(const LaunchFlags& flags, const std::vector<std::string>& comma
     try {
         pipes = start_all(command, number);
     } catch (...) {
-        forwarded_ = SIGKILL;  // the exception says why
+        forwarded_ = SIGKILL;  // the exception has the reason
         signal_all(SIGKILL);
         wait_for_all(std::nullopt);
         throw;
     }
-    for (const auto& [pipe, rank] : pipes) {  // after the forks, which should have one thread
+    for (const auto& [pipe, rank] : pipes) {  // after the forks, which should happen in one thread
         errors_.emplace_back(pipe, rank);
     }
 }
@@ -314,8 +315,8 @@ Attempt::Pipes Attempt::start_all(const std::vector<std::string>& command, int n
             fmt::format("PIPESCOPE_PATIENCE={}", flags_.patience),
             fmt::format("PIPESCOPE_SILENCE={}", flags_.silence),
             fmt::format("{}={}", kLaunchersFolder, room_.path().string())};
-        // The store asks the DNS for the name of each address, which nobody reads. A server that does not answer would
-        // delay every connection by 5 s.
+        // The store asks the DNS for the name of each address, although nobody reads it. A server that does not answer
+        // would delay every connection by 5 s.
         if (std::getenv("RES_OPTIONS") == nullptr) {
             variables.push_back("RES_OPTIONS=timeout:1 attempts:1");
         }
@@ -345,7 +346,7 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
         throw Error(fmt::format("rank {} cannot be started ({}); start fewer processes", rank, std::strerror(errno)));
     }
     if (process == 0) {
-        ::setpgid(0, 0);  // the terminal's Ctrl-C reaches it through the launcher, once
+        ::setpgid(0, 0);  // so that the terminal's Ctrl-C reaches it only once, through the launcher
         guard_.watch(::getpid());
         if (::getppid() != parent) {
             ::_exit(1);
@@ -356,7 +357,7 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
         for (const std::string& each : variables) {
             ::putenv(const_cast<char*>(each.c_str()));
         }
-        ::signal(SIGXFSZ, SIG_DFL);  // which only Program::run() ignores
+        ::signal(SIGXFSZ, SIG_DFL);  // only Program::run() ignores it
         ::execvp(arguments.front(), arguments.data());
         const std::string message =
             fmt::format("pipescope: {} cannot be started ({}); check its name, and that it is executable\n",
@@ -375,12 +376,12 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
 void Attempt::signal_all(int signal) const {
     for (const Child& child : children_) {
         if (!child.ended) {
-            ::kill(-child.process, signal);  // its group: a script passes it on to what it runs
+            ::kill(-child.process, signal);  // to its group: a script passes it on to what it runs
         }
     }
 }
 
-/// Notes which have ended. False if all have.
+/// Notes which processes have ended. False if all have.
 bool Attempt::reap() {
     bool some_run = false;
     for (Child& child : children_) {
@@ -395,7 +396,7 @@ bool Attempt::reap() {
         if (code != 0 && !first_end_) {
             first_end_ = Clock::now();
             first_code_ = code;
-            if (WIFEXITED(status) && !is_own(flags_.command) && forwarded_ == 0) {  // ours say why they fail
+            if (WIFEXITED(status) && !is_own(flags_.command) && forwarded_ == 0) {  // ours report why they fail
                 std::cerr << fmt::format("pipescope: rank {} ended with exit code {}\n", child.rank, code);
             }
         }
@@ -427,7 +428,7 @@ int Attempt::run() {
             signal_all(signal);
         }
         if (first_end_) {
-            // The others learn of it by themselves, except while they still meet.
+            // The others notice the failure, except while they are still meeting.
             if (!wait_for_all(*first_end_ + kKillAfter)) {
                 is_killing_ = true;
                 signal_all(SIGKILL);
@@ -438,7 +439,7 @@ int Attempt::run() {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     for (const Child& child : children_) {
-        ::kill(-child.process, SIGKILL);  // what a script may have left behind
+        ::kill(-child.process, SIGKILL);  // ends what a script may have left behind
     }
     return usage_ ? static_cast<int>(ExitCode::usage) : first_code_;
 }
@@ -452,7 +453,7 @@ std::vector<std::string> full_command(const std::vector<std::string>& command) {
     return full;
 }
 
-/// The value of an option in a command line; empty if it is not there.
+/// The value of an option in a command line; empty without the option.
 std::string value_of(const std::vector<std::string>& command, const std::string& option) {
     for (std::size_t k = 0; k < command.size(); ++k) {
         if (command[k] == option && k + 1 < command.size()) {
@@ -465,7 +466,8 @@ std::string value_of(const std::vector<std::string>& command, const std::string&
     return {};
 }
 
-/// Throws UsageError for more processes than `run` can have lanes, before they all start. Each of them checks the rest.
+/// Throws UsageError for more processes than `run` can have lanes, before any process starts. The processes check the
+/// rest.
 void check_lanes(const LaunchFlags& flags) {
     const std::string balance = value_of(flags.command, "--balance");
     if (called_by(flags.command) != "run" || balance.empty()) {

@@ -103,7 +103,7 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
                               counted(merged.tasks, "task", "tasks"), counted(merged.copies, "copy", "copies"));
 }
 
-/// The run's configuration with the network between its processes; empty without links.
+/// The run's configuration with the network between its processes; empty if no links are given.
 std::string configuration_with(const MergeFlags& flags, const std::vector<std::filesystem::path>& inputs) {
     if (flags.link.times.empty()) {
         return {};
@@ -123,7 +123,7 @@ std::string configuration_with(const MergeFlags& flags, const std::vector<std::f
     return to_json(options);
 }
 
-/// A warning if the written trace holds one rank of several; otherwise none.
+/// A warning if the written trace holds only one of several ranks.
 std::vector<std::string> one_rank_warnings(const std::string& output) {
     const std::optional<TraceReader> reader = TraceReader::open(output);
     OpenedTrace trace;
@@ -154,7 +154,7 @@ ExitCode merge_command(const MergeFlags& flags) {
     return ExitCode::success;
 }
 
-/// The options that `merge` and `import` share. Each has described its traces.
+/// Adds the options that `merge` and `import` share. The caller describes its traces.
 void add_merging_command(Program& program, CLI::App* command, const std::shared_ptr<MergeFlags>& flags) {
     add_task_rules_option(*command, flags->rules);
     add_option(*command, "-o,--output", flags->output, "The trace to write", "FILE", "Output")->required();

@@ -23,7 +23,7 @@ CLI::Option* add_row(CLI::App& command, const std::shared_ptr<OptionTable>& tabl
         try {
             row.set(text);
         } catch (const UsageError& error) {
-            if (row.is_whole_number) {  // such an error of the parser has a hint at --help
+            if (row.is_whole_number) {  // the parser's error for it has a hint at --help
                 throw CLI::ValidationError(error.message(OptionNames::command_line));
             }
             throw;
@@ -54,7 +54,7 @@ void add_force_flag(CLI::App& command, bool& force) {
 }
 
 CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of) {
-    // CLI11 would wrap negative numbers around and clamp large ones.
+    // CLI11 would wrap negative numbers around and clamp large numbers.
     const CLI::Validator is_seed{[](const std::string& text) {
                                      return number_in<std::uint64_t>(text)
                                                 ? std::string()

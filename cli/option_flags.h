@@ -12,7 +12,7 @@
 namespace pipescope {
 /// Adds the options of a question to a command: parsing sets the question's fields.
 void add_options(CLI::App& command, const std::shared_ptr<OptionTable>& table);
-/// Adds the rows that add(table) makes to the command. Returns their table.
+/// Adds the rows that add(table) creates to the command. Returns their table.
 template <class Add>
 std::shared_ptr<OptionTable> add_options(CLI::App& command, const Add& add) {
     auto table = std::make_shared<OptionTable>();
@@ -21,7 +21,7 @@ std::shared_ptr<OptionTable> add_options(CLI::App& command, const Add& add) {
     return table;
 }
 
-/// Adds an option with one text, which parse(text) turns into the value.
+/// Adds an option with a text, which parse(text) turns into the value.
 template <class Value, class Parse>
 CLI::Option* add_parsed(CLI::App& command, const std::string& name, Value& value, Parse parse, const std::string& help,
                         const std::string& type, const std::string& group = "") {

@@ -43,7 +43,7 @@ fs::path folder_of(const fs::path& path) {
 /// Makes an empty file. Its name can be guessed, so in a shared folder somebody may have put a link there.
 void make_new(const fs::path& path) {
     std::error_code ignored;
-    fs::remove(path, ignored);  // left by a killed process that had our number
+    fs::remove(path, ignored);  // left by a killed process with the same number
     const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file < 0) {
         refuse_output(path);
@@ -51,7 +51,7 @@ void make_new(const fs::path& path) {
     close(file);
 }
 
-/// Renames the file unless the name is taken. Returns false, with errno, if it is, or if that fails.
+/// Renames the file unless the name is taken. Returns false, with errno, if the name is taken or renaming fails.
 bool rename_to_free_name(const fs::path& from, const fs::path& to) {
     if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
         return true;
@@ -59,15 +59,15 @@ bool rename_to_free_name(const fs::path& from, const fs::path& to) {
     if (errno != EINVAL && errno != ENOSYS) {
         return false;
     }
-    // A file system without that, such as NFS. A second name is given under the same condition.
+    // Some file systems cannot rename so, such as NFS. A second name also fails if the name is taken.
     return link(from.c_str(), to.c_str()) == 0 && unlink(from.c_str()) == 0;
 }
 
-/// Gives the finished file its name, once its bytes are on the disk: after a power failure there is the old file or the
-/// new one. Without `force`, a file that another process made meanwhile is kept.
+/// Gives the finished file its name, once its bytes are on the disk: after a power failure there is the old or the new
+/// file. Without `force`, keeps a file that another process made meanwhile.
 void publish_output(const fs::path& from, const fs::path& to, bool force) {
     const int file = open(from.c_str(), O_RDONLY | O_CLOEXEC);
-    const bool is_on_disk = file >= 0 && (fsync(file) == 0 || errno == EINVAL);  // EINVAL: there is none to wait for
+    const bool is_on_disk = file >= 0 && (fsync(file) == 0 || errno == EINVAL);  // EINVAL: there is no disk to wait for
     const int error = errno;
     if (file >= 0) {
         close(file);
@@ -99,7 +99,7 @@ void check_no_part(const fs::path& output) {
 void check_output_name(const fs::path& path, bool force) {
     check_no_part(path);
     std::error_code ignored;
-    const fs::file_status there = fs::symlink_status(path, ignored);  // a link that leads nowhere is somebody's, too
+    const fs::file_status there = fs::symlink_status(path, ignored);  // a dangling link belongs to somebody too
     if (fs::is_directory(path, ignored)) {
         throw Error(fmt::format("{} is a folder; the output must be a file; add a file name", path.string()));
     }
@@ -153,7 +153,7 @@ void check_not_input(const fs::path& output, const fs::path& input) {
         throw Error(
             fmt::format("{} is the input; the output would replace it; choose another output", output.string()));
     }
-    // An existing part, also by another name; check_no_part() is about names.
+    // Also refuses an existing part under another name; check_no_part() checks names.
     std::vector<fs::path> parts = database_parts(input);
     parts.push_back(beside(input, kNotesEnding));
     for (const fs::path& part : parts) {
@@ -165,7 +165,7 @@ void check_not_input(const fs::path& output, const fs::path& input) {
 }
 
 namespace {
-/// A value of an option. An output that is no file is a folder, which keeps what it has.
+/// A value of an option. An output that is not a file is a folder, whose contents stay.
 struct NamedValue {
     std::string option;
     std::string value;
@@ -249,7 +249,7 @@ namespace {
 void replace_file(const fs::path& path, bool force, const std::function<void(const fs::path&)>& write,
                   const std::function<void()>& before_it_has_its_name) {
     const fs::path partial = beside(path, fmt::format(".{}.partial", getpid()));
-    std::vector<fs::path> files = database_parts(partial);  // if it is a trace
+    std::vector<fs::path> files = database_parts(partial);  // exist if it is a trace
     files.push_back(partial);
     const RemovedWhenKilled removed(files);
     try {
@@ -278,7 +278,7 @@ void replace_trace(const fs::path& path, bool force, const std::function<void(co
         if (force) {
             remove_database_parts(path);
         } else {
-            require_no_database_parts(path);  // of a trace that began meanwhile
+            require_no_database_parts(path);  // from a trace that began meanwhile
         }
     });
 }

@@ -23,7 +23,7 @@ ExitCode forward(const std::vector<std::string>& arguments) {
     execute(torch_program_for(arguments.front()), arguments);
 }
 
-/// Adds a command that builds or runs models. Its options are in pipescope-torch, so that this program does not link
+/// Adds a command that builds or runs models. pipescope-torch has its options, so that this program does not link
 /// torch, which takes 0.5 s at every start.
 void add_forwarded(Program& program, const char* name, const char* description) {
     CLI::App* command = program.add_command(name, description, "");
@@ -57,7 +57,7 @@ void add_installed_texts(Program& program) {
                        [&program] { std::cout << man_page(all_definitions(program), PIPESCOPE_VERSION); });
 }
 
-/// Says where a former command is now.
+/// Tells where a former command is now.
 void add_experiment(Program& program, const std::string& name) {
     program.add_hidden(name, [name] {
         throw UsageError(
@@ -71,7 +71,7 @@ void add_experiment(Program& program, const std::string& name) {
 int run_pipescope(int argc, const char* const* argv) {
     const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     if (asks_for_trace_profile(arguments) && std::ranges::find(arguments, "--help") == arguments.end()) {
-        // pipescope-torch has the command, and lists these options too, but they need no torch.
+        // pipescope-torch has the command and lists these options too, but they do not need torch.
         Program profiling("pipescope", "Measure a profile from a recorded run", PIPESCOPE_VERSION);
         add_trace_profile_command(profiling);
         return profiling.run(argc, argv);

@@ -31,7 +31,7 @@ PlanAnswer answer_with_bar(const PlanQuestion& flags) {
     });
 }
 
-/// The file that takes the best candidate's order.
+/// The file for the best candidate's order.
 struct OrderOutput {
     std::string file;  ///< empty: nowhere
     bool force = false;

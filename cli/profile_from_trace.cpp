@@ -38,7 +38,7 @@ Nanoseconds whole_ns(double ns) {
     return Nanoseconds{std::llround(ns)};
 }
 
-/// Keeps the named steps. Throws UsageError for one that cannot be measured.
+/// Keeps only the named steps. Throws UsageError for a step that cannot be measured.
 void keep_steps(const std::string& text, MeasuredSteps& steps) {
     const std::vector<std::int64_t> wanted = parse_whole_numbers(text, "--steps", 0);
     const std::vector<std::int32_t> all = steps.numbers();
@@ -76,7 +76,7 @@ std::string link_text(const Link& link) {
 
 std::string trace_profile_text(const TraceProfile& made, const TraceProfileFlags& flags) {
     const Profile& profile = made.profile;
-    // The size that the run's micro-batches have, or the nearest.
+    // The size of the run's micro-batches, or the nearest.
     const std::int64_t size = micro_batch_sizes(made.options).front();
     std::size_t last = 0;
     for (std::size_t k = 1; k < profile.samples.size(); ++k) {
@@ -180,7 +180,7 @@ namespace {
 /// A recorded run with its trace.
 class CalibrationTrace {
 public:
-    /// Throws TraceFormatError unless it can be calibrated with.
+    /// Throws TraceFormatError unless the trace is suitable for calibration.
     explicit CalibrationTrace(const std::string& file)
         : joined_(with_files_of_folders(std::vector<std::string>{file})),
           trace_(open_trace(joined_.path(), {.tracks = false})),
@@ -233,7 +233,7 @@ std::string calibration_text(const Profile& earlier, const Profile& profile, std
     return text + table.str() + fmt::format("\nall layers: {}\n", change(before, after));
 }
 
-/// The sizes of a run's micro-batches that the profile does not hold, as a warning.
+/// Warns of sizes of the run's micro-batches that the profile lacks.
 void warn_of_sizes(const Profile& earlier, const CalibrationTrace& trace, std::vector<std::string>& warnings) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(*trace.run().options);
     for (const std::int64_t size : std::set(sizes.begin(), sizes.end())) {

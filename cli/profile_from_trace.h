@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace pipescope {
-/// `profile --from-trace` and `--calibrate`: measure a profile from recorded runs. Need no torch.
+/// `profile --from-trace` and `--calibrate`: measure a profile from recorded runs. These do not need torch.
 struct TraceProfileFlags {
     std::vector<std::string> traces;  ///< --from-trace; empty: not given
     std::vector<std::string> runs;    ///< --calibrate; empty: not given
@@ -24,11 +24,11 @@ struct TraceProfileFlags {
 
 /// Adds --from-trace, --calibrate, --profile, --steps, --micro-batch-size and --task-rules.
 void add_trace_profile_options(CLI::App& command, TraceProfileFlags& flags);
-/// The profile and the pipeline that ran; its notes begin with the trace's warnings. Throws as profile_from_trace().
+/// The profile and the pipeline that ran. Its notes begin with the trace's warnings. Throws as profile_from_trace().
 TraceProfile measured_profile(const TraceProfileFlags& flags);
-/// Does what the flags ask for. Throws UsageError, or Error for a trace from which no profile can be measured.
+/// Runs the command with these flags. Throws UsageError, or Error for a trace from which no profile can be measured.
 ExitCode profile_from_trace(const TraceProfileFlags& flags);
-/// Adds the command `profile` with these options alone, for a program without torch.
+/// Adds the command `profile` with only these options, for a program without torch.
 void add_trace_profile_command(Program& program);
 /// True if these words of a command line are `profile` with --from-trace or --calibrate.
 bool asks_for_trace_profile(const std::vector<std::string>& arguments);

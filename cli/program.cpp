@@ -62,7 +62,7 @@ CLI::Validator is_given() {
             ""};
 }
 
-/// Describes "--steps = x": a value that is no number, not a whole one, or one beyond the range of the option's type.
+/// Describes "--steps = x": a value that is not a number, not a whole number, or out of range for the option's type.
 std::string wrong_number(const std::string& assignment, CLI::App& command) {
     const std::size_t equals = assignment.find(" = ");
     const std::string option = assignment.substr(0, equals);
@@ -72,7 +72,7 @@ std::string wrong_number(const std::string& assignment, CLI::App& command) {
                            std::numeric_limits<int>::max());
     }
     const CLI::Option* known = command.get_option_no_throw(option);
-    // An option that takes fractions would have taken this one.
+    // An option that takes fractions would have accepted this value.
     if (number_in<double>(value) || (known != nullptr && known->get_type_name() == "N")) {
         return fmt::format("{} is '{}'; it must be a whole number; write it as 4", option, value);
     }
@@ -131,27 +131,27 @@ void complete_options(CLI::App& command) {
         if (option->get_type_name() == "N") {
             option->check(is_decimal());
         }
-        // A program's arguments may be empty; the names of files may not.
+        // Arguments of the user's program may be empty; names of files may not.
         const bool may_hold_an_empty_one = option->get_items_expected_max() > 1 &&
                                            (option->get_name() == "PROGRAM" || option->get_name() == "COMMAND");
         if (option->get_items_expected_min() > 0 && !may_hold_an_empty_one) {
             option->check(is_given());
         }
         if (option->get_items_expected_max() == 0) {
-            option->disable_flag_override();  // otherwise --json=5 is on, and --json=no off
+            option->disable_flag_override();  // otherwise --json=5 turns it on, and --json=no off
         }
     }
 }
 
-/// True if help is asked for before `--`, behind which another program's arguments stand.
+/// True if help is requested before `--`, after which another program's arguments follow.
 bool asks_for_help(const std::vector<std::string>& arguments) {
     const auto end = std::ranges::find(arguments, "--");
     return std::any_of(arguments.begin(), end,
                        [](const std::string& each) { return each == "--help" || each == "-h"; });
 }
 
-/// Translates a call without arguments, or `help`, into a request for help, and leaves out the arguments beside one:
-/// the parser would refuse wrong values first.
+/// Translates a call without arguments, or `help`, into a request for help. Drops all other arguments of such a
+/// request, since the parser would refuse wrong values first.
 std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
     if (arguments.empty()) {
         return {"--help"};
@@ -168,7 +168,7 @@ std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
     return arguments;
 }
 
-/// Without the C++ backtrace of torch's errors, and without empty lines around the rest.
+/// The message without the C++ backtrace of torch's errors, and without empty lines around it.
 std::string_view without_backtrace(std::string_view what) {
     for (const std::string_view begin : {"\nException raised from ", "\nframe #"}) {
         what = what.substr(0, what.find(begin));
@@ -178,7 +178,7 @@ std::string_view without_backtrace(std::string_view what) {
     return what.substr(0, what.find_last_not_of(kSpace) + 1);
 }
 
-/// True for what the standard library and torch throw if a size is larger than the memory, or than any could be.
+/// True for errors of the standard library and torch about a size larger than the memory, or than any memory.
 bool lacks_memory(const std::exception& error) {
     if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
         dynamic_cast<const std::length_error*>(&error) != nullptr) {
@@ -192,13 +192,13 @@ bool lacks_memory(const std::exception& error) {
 
 std::string out_of_memory(const std::exception& error) {
     const std::string_view text = without_backtrace(error.what());
-    constexpr std::string_view kTried = "you tried to allocate ";  // torch's, after the position in its sources
+    constexpr std::string_view kTried = "you tried to allocate ";  // torch's message, after the position in its sources
     std::string detail(text);
     if (const std::size_t tried = text.find(kTried); tried != std::string_view::npos) {
         const std::string_view size = text.substr(tried + kTried.size());
         detail = std::string(size.substr(0, size.find('.'))) + " in one piece";
     }
-    // torch allocates tensors; the standard library also what is read from files.
+    // torch allocates tensors; the standard library also holds what is read from files.
     const bool is_of_torch = dynamic_cast<const std::bad_alloc*>(&error) == nullptr &&
                              dynamic_cast<const std::length_error*>(&error) == nullptr;
     return fmt::format("{} not fit the memory ({}); use {}a smaller batch, smaller micro-batches or a smaller model",
@@ -206,8 +206,8 @@ std::string out_of_memory(const std::exception& error) {
                        is_of_torch ? "" : "a smaller file, ");
 }
 
-/// True if output is lost because its reader ended, as `head` does. Only then SIGPIPE is ignored, as under Python:
-/// otherwise it has ended this process.
+/// True if output is lost because its reader ended, as with `head`. Only matters if SIGPIPE is ignored, as under
+/// Python: otherwise it has already ended this process.
 bool lost_its_reader() {
     pollfd output{STDOUT_FILENO, POLLOUT, 0};
     return !std::cout && poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
@@ -221,7 +221,7 @@ int report(ExitCode code, std::string_view what) {
     return to_int(code);
 }
 
-/// Returns the exit code after flushing the output.
+/// Flushes the output and returns the exit code.
 int flushed(ExitCode code) {
     std::cout.flush();
     if (!std::cout) {

@@ -33,14 +33,14 @@ public:
     void set_action(CLI::App* command, std::function<ExitCode()> action);
     /// The arguments after the program's name, with `help COMMAND` as `COMMAND --help`. Available to an action.
     const std::vector<std::string>& arguments() const { return arguments_; }
-    /// Adds a first argument that is not in --help: an option that prints something, or a former command, whose `act`
-    /// throws UsageError. Every program has `--print-commands`: definitions() as JSON.
+    /// Adds a first argument that --help does not show: an option that prints something, or a former command whose
+    /// `act` throws UsageError. Every program has `--print-commands`, which prints definitions() as JSON.
     void add_hidden(const std::string& argument, std::function<void()> act);
     /// The commands so far, for shell completion and the manual page.
     std::vector<CommandDefinition> definitions() const { return definitions_of(app_); }
     /// Parses and runs the action. Turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
     /// UsageError and parser errors, 130 or 143 for Interrupted, 1 for all other exceptions and for output that cannot
-    /// be written. A reader that closed stdout ends the program without a word, as SIGPIPE does: 141.
+    /// be written. If the reader of stdout has closed it, ends silently with 141, as SIGPIPE does.
     int run(int argc, const char* const* argv);
 
 private:
@@ -54,11 +54,11 @@ private:
     std::map<std::string, std::function<void()>> hidden_;
 };
 
-/// The rest of main(): calls the program, which returns an exit code. Where an exception leaves it, as one does if
-/// there is no memory for a message, says so without memory and returns 1.
+/// The rest of main(): calls the program, which returns an exit code. An exception can still leave it if there is no
+/// memory for a message. Then reports that without memory and returns 1.
 int run_main(int (*program)(int argc, const char* const* argv), int argc, const char* const* argv) noexcept;
 
-/// Adds an option as --help shows it: `type` stands for its value; an empty group is that of general options.
+/// Adds an option as --help shows it: `type` stands for its value; an empty group means the general options.
 template <class Value>
 CLI::Option* add_option(CLI::App& command, const std::string& names, Value& value, const std::string& help,
                         const std::string& type, const std::string& group = "") {
@@ -68,8 +68,8 @@ CLI::Option* add_option(CLI::App& command, const std::string& names, Value& valu
 
 /// Wraps the text into lines of at most that many columns, unless a word is longer.
 std::string wrapped(const std::string& text, std::size_t columns);
-/// The error line for stderr, without the C++ backtrace of torch's errors. A newline of a name in it is escaped.
+/// The error line for stderr, without the C++ backtrace of torch's errors. Escapes newlines in names.
 std::string error_line(std::string_view what);
-/// "pipescope: warning: ..." for each, on stderr.
+/// Prints "pipescope: warning: ..." for each warning on stderr.
 void print_warnings(const std::vector<std::string>& warnings);
 }  // namespace pipescope

@@ -4,8 +4,8 @@
 #include <string>
 
 namespace pipescope {
-/// A progress bar on stderr for work of over a second. Silent during the first second, and if stderr is not a terminal.
-/// Erases itself on destruction. Threading: one thread.
+/// A progress bar on stderr for work that takes over a second. Silent during the first second, and if stderr is not a
+/// terminal. Erases itself on destruction. Threading: one thread.
 class ProgressBar {
 public:
     explicit ProgressBar(std::string label);

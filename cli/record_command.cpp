@@ -51,7 +51,7 @@ class SignalsOfTheProgram {
 public:
     SignalsOfTheProgram() {
         sigemptyset(&to_default_);
-        sigaddset(&to_default_, SIGXFSZ);  // which only Program::run() ignores
+        sigaddset(&to_default_, SIGXFSZ);  // only Program::run() ignores it
         for (std::size_t k = 0; k < kSignals.size(); ++k) {
             struct sigaction action {};
             action.sa_handler = k < kIgnored ? SIG_IGN : forward_signal;
@@ -74,7 +74,7 @@ public:
     const sigset_t& to_default() const { return to_default_; }
 
 private:
-    // The terminal sends the first two to the program as well; only we receive the others.
+    // The terminal also sends the first two to the program; only we receive the others.
     static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
     static constexpr std::size_t kIgnored = 2;
 
@@ -102,7 +102,7 @@ pid_t start(const fs::path& program, std::vector<std::string> words, std::vector
     return child;
 }
 
-/// The file that a shell would start for that name. Throws Error if there is none, or it is not executable.
+/// The file that a shell would start for that name. Throws Error if it does not exist or is not executable.
 fs::path find_program(const std::string& name) {
     std::error_code ignored;
     if (name.empty()) {
@@ -137,9 +137,9 @@ struct ProgramEnd {
     bool recorded = false;  ///< the file named by PIPESCOPE_TRACE exists
 };
 
-/// Runs the program in the foreground, with our terminal, input and outputs. Ctrl-C and Ctrl-\ reach it, not us;
-/// SIGTERM and SIGHUP sent to us are forwarded. `environment` ("NAME=value") overrides ours. Throws Error if it cannot
-/// be started.
+/// Runs the program in the foreground, with our terminal, input and outputs. Ctrl-C and Ctrl-\ reach the program, not
+/// us. Forwards SIGTERM and SIGHUP. `environment` ("NAME=value") overrides ours. Throws Error if the program cannot be
+/// started.
 ProgramEnd run_recorded(const fs::path& program, const std::vector<std::string>& command,
                         const std::vector<std::string>& environment) {
     const SignalsOfTheProgram signals;
@@ -158,7 +158,7 @@ ProgramEnd run_recorded(const fs::path& program, const std::vector<std::string>&
     return end;
 }
 
-/// Ends this process like the program: with its exit code, or by its signal.
+/// Ends this process as the program ended: with its exit code, or by its signal.
 [[noreturn]] void pass_on(const ProgramEnd& end) {
     std::cout.flush();
     std::cerr.flush();
@@ -177,7 +177,7 @@ struct RecordFlags {
     std::vector<std::string> command;
 };
 
-/// Moves an existing trace aside while a new one is written, and restores it if none was.
+/// Moves an existing trace aside while a new one is written, and restores it if none was written.
 class OldTrace {
 public:
     explicit OldTrace(fs::path path) : path_(std::move(path)) { move("", kAside); }
@@ -207,7 +207,7 @@ private:
 };
 
 /// Traces of the program's other processes: "out-123.sqlite" beside "out.sqlite", and "out-123-2.sqlite" for the second
-/// program executed by that process.
+/// program that process 123 executed.
 std::set<fs::path> further_traces(const fs::path& trace) {
     std::set<fs::path> found;
     const std::string begin = trace.stem().string() + "-";

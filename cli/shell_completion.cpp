@@ -10,7 +10,7 @@ namespace pipescope {
 namespace {
 constexpr std::string_view kProgramOptions = "--help --version";
 
-/// The description up to its first full stop or semicolon, in one line.
+/// The description up to its first full stop or semicolon, on one line.
 std::string gist(const std::string& description) {
     std::string line = description;
     std::ranges::replace(line, '\n', ' ');

@@ -17,10 +17,10 @@ struct SimulateOutputs {
 void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs);
 /// Refuses outputs that do not fit the options, or exist.
 void check_outputs(const SimulateQuestion& flags, const SimulateOutputs& outputs);
-/// Writes the trace and the order that schedule auto found. Throws as order_csv() does.
+/// Writes the trace and the order that schedule auto found. Throws as order_csv().
 void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer);
-/// simulate with --cluster: the step of a layout, whose options add_layout_options() adds. Writes the trace. `profile`:
-/// null if the flags name it, or a model.
+/// simulate with --cluster: the step of a layout (add_layout_options()). Writes the trace. `profile`: null if the flags
+/// name it, or a model.
 LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQuestion& layout,
                                     const SimulateOutputs& outputs, const Profile* profile = nullptr);
 }  // namespace pipescope

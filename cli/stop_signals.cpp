@@ -21,7 +21,7 @@ constexpr std::array kSignals = {SIGINT, SIGTERM};
 std::atomic<int> asked_by = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not take a lock");
 volatile sig_atomic_t on_terminal = 0;
-std::array<char, 256> message{};  // begins with a line feed; written before the handlers are set
+std::array<char, 256> message{};  // begins with a line feed; set before the handlers
 std::size_t message_size = 1;
 std::array<struct sigaction, kSignals.size()> before;
 
@@ -52,14 +52,14 @@ bool removes_files() {
     return std::ranges::any_of(files_to_remove, &RemovableFiles::is_taken);
 }
 
-/// The signal is blocked until this returns, and then ends the process, since the handler is reset on entry.
+/// The signal is blocked until this returns. Then it ends the process, because the handler was reset on entry.
 void remove_files_and_end(int signal_number) {
     remove_files();
     raise(signal_number);
 }
 
-/// Async-signal-safe: sets a word, calls sigaction(), raise() and write(), and restores errno. The next signal
-/// removes the files of RemovedWhenKilled and ends the process.
+/// Async-signal-safe: sets a word, calls sigaction(), raise() and write(), and restores errno. The next signal removes
+/// the files of RemovedWhenKilled and ends the process.
 void note(int signal_number) {
     const int error = errno;
     struct sigaction at_once {};
@@ -68,7 +68,7 @@ void note(int signal_number) {
     for (const int each : kSignals) {
         sigaction(each, &at_once, nullptr);
     }
-    // Two simultaneous signals may run this in two threads. The second one ends the process when this returns.
+    // Two simultaneous signals may run this in two threads. The second signal ends the process when this returns.
     int nobody = 0;
     if (!asked_by.compare_exchange_strong(nobody, signal_number)) {
         raise(signal_number);

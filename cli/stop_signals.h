@@ -11,11 +11,11 @@
 
 namespace pipescope {
 /// During its lifetime, the first Ctrl-C (SIGINT) or SIGTERM only requests a stop, which stop_signal() reports. The
-/// second one ends the process immediately, as either does without this object. Signals that the process ignores, as
-/// under nohup, stay ignored. One may exist at a time.
+/// second signal ends the process immediately, as the first one does without this object. Signals that the process
+/// ignores, as under nohup, stay ignored. Only one may exist at a time.
 class StopSignals {
 public:
-    /// `effect`: what a stop does, for the message.
+    /// `effect`: a sentence for the message about what a stop does.
     explicit StopSignals(std::string_view effect = "a training stops after the current step");
     ~StopSignals();
     StopSignals(const StopSignals&) = delete;
@@ -23,11 +23,11 @@ public:
 };
 
 /// During its lifetime, SIGINT, SIGTERM, SIGHUP and std::quick_exit() remove these files, and then empty folders,
-/// before they end the process. Signals that are ignored or handled otherwise stay so. Four may exist at a time; a
-/// fifth one has no effect. Threading: those of a process are made and destroyed in one thread at a time.
+/// before they end the process. Ignored signals, and signals with other handlers, are left alone. Four may exist at a
+/// time; a fifth has no effect. Threading: create and destroy all of a process's objects in one thread at a time.
 class RemovedWhenKilled {
 public:
-    /// Four at most, in the order of removal. A name that is too long for the system is not removed.
+    /// At most four files, in the order of removal. A name too long for the system is not removed.
     explicit RemovedWhenKilled(std::span<const std::filesystem::path> files);
     ~RemovedWhenKilled();
     RemovedWhenKilled(const RemovedWhenKilled&) = delete;
@@ -39,10 +39,10 @@ private:
 
 /// The signal that requested a stop, or 0. Threading: any thread.
 int stop_signal() noexcept;
-/// Exit code of a command that printed its partial result: success, or 130 after Ctrl-C and 143 after SIGTERM.
+/// Exit code of a command that printed its partial result: success, 130 after Ctrl-C, or 143 after SIGTERM.
 ExitCode stop_exit_code() noexcept;
 
-/// Thrown if a stop was requested before the command had any result to print.
+/// Thrown if a stop was requested before the command had a result to print.
 class Interrupted : public Error {
 public:
     Interrupted();

@@ -28,14 +28,14 @@ void check_not_inputs(const std::string& output, const std::vector<std::string>&
     }
 }
 
-/// Throws the error of the first file that is no trace. It may be why the files are not of one run.
+/// Throws the error of the first file that is not a trace. It may explain why the files are not of one run.
 void require_traces(const std::vector<std::string>& files) {
     for (const std::string& file : files) {
         open_trace(file, {.tracks = false, .find_tasks = false});
     }
 }
 
-/// The path beside which a window with these files keeps their notes.
+/// The path beside which a window with these files keeps its notes.
 std::string notes_place(const std::vector<std::string>& files) {
     return files.size() == 1 ? files.front() : joined_path({files.begin(), files.end()}).string();
 }

@@ -62,7 +62,7 @@ constexpr std::int64_t kEmulatedMicroBatches = 32;
 constexpr std::int64_t kWarmup = 2;
 constexpr std::chrono::seconds kLongestWait{30};
 
-/// Start of report.md until the demo is complete. It allows the next demo to replace the files of an unfinished one.
+/// How report.md begins until the demo is complete. With this text, the next demo may replace the files.
 constexpr std::string_view kUnfinished = "This demo did not finish. The next one replaces its files.\n";
 
 bool is_unfinished(const fs::path& folder) {
@@ -99,7 +99,7 @@ PipelineOptions with_best_balance(const Profile& profile, PipelineOptions option
     return options;
 }
 
-/// Waits until other programs leave the machine alone, for 30 s at most.
+/// Waits until other programs leave the machine alone, for at most 30 s.
 void wait_for_quiet(const DemoOptions& options) {
     constexpr std::chrono::milliseconds kPause{200};
     const auto start = std::chrono::steady_clock::now();
@@ -197,7 +197,7 @@ DemoPart real_part(const DemoOptions& options) {
     options.say(fmt::format("training {}, recorded; the layers are profiled again between the steps",
                             counted(training.steps, "step", "steps")));
     ProfileInTurns turns(model, pipeline, training.seed);
-    turns.take_turn();  // begins with a small pipeline of its own, whose tasks do not belong into the recording
+    turns.take_turn();  // begins with a small pipeline, whose tasks do not belong in the recording
     training.before_step = [&] { turns.take_turn(); };
     DemoPart part;
     training.profile_afterwards = [&]() -> std::optional<Profile> {
@@ -276,9 +276,10 @@ DemoPart emulated_part(const DemoOptions& options) {
 }
 /// Runs the whole workflow twice: a real model on two lanes of this CPU, then eight emulated partitions with 32
 /// micro-batches. Writes profiles, traces, pictures and report.md, and leaves other files in the folder unchanged.
+///
 /// Throws Error before any work if the folder exists and `force` is false, unless it belongs to an interrupted demo. If
-/// asked to stop (stop_signals.h), returns the parts with measured steps so far, or throws Interrupted if there are
-/// none.
+/// a stop is requested (stop_signals.h), returns the parts with measured steps so far, or throws Interrupted without
+/// any.
 std::vector<DemoPart> run_demo(const DemoOptions& options) {
     if (options.steps < 1) {
         throw UsageError(fmt::format("--steps is {}; at least one step is measured; use 1 or more", options.steps));
@@ -291,7 +292,7 @@ std::vector<DemoPart> run_demo(const DemoOptions& options) {
         throw_if_stopped();
         parts.push_back(emulated_part(options));
     } catch (const Interrupted&) {
-        // Completed parts are worth a report.
+        // Completed parts deserve a report.
     }
     const std::string head = stop_signal() == 0 ? "" : std::string(kUnfinished) + "\n";
     write_output(options.output / "report.md", true, head + demo_markdown(parts, environment_json()));

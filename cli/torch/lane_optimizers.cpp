@@ -36,7 +36,7 @@ Optimizer make_momentum(std::vector<at::Tensor> parameters, double learning_rate
                                                torch::optim::SGDOptions(learning_rate).momentum(kMomentum));
 }
 
-/// Throws UsageError for a name that is no optimizer's.
+/// Throws UsageError for an unknown optimizer.
 MakeOptimizer maker_of(const std::string& name) {
     static const std::map<std::string, MakeOptimizer> makers = {
         {"sgd", make<torch::optim::SGD, torch::optim::SGDOptions>},

@@ -26,21 +26,21 @@ void check_optimizer(const std::string& name);
 double default_learning_rate(const std::string& optimizer);
 
 /// One optimizer per lane over the parameters of its partitions. Its state is charged to the lane that would hold it,
-/// and each lane's update is a separate task. Threading: one thread, between the steps of the model; update() on the
-/// lane's own.
+/// and each lane's update is a separate task. Threading: one thread, between the model's steps; update() on the lane's
+/// thread.
 class LaneOptimizers {
 public:
-    /// Throws like check_optimizer().
+    /// Throws as check_optimizer().
     LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate);
 
     /// Updates the parameters. The tasks have kind optimizer and the given step.
     void step(std::int32_t step);
     /// Updates the parameters of one lane and zeroes their gradients, within the caller's task of kind optimizer.
-    /// Threading: lanes may update at once.
+    /// Threading: lanes may update simultaneously.
     void update(LaneId lane);
-    /// All of them, for save_training().
+    /// All lanes' optimizers, for save_training().
     std::vector<torch::optim::Optimizer*> all() const;
-    /// Restores their state. Throws like SavedTraining::load().
+    /// Restores the optimizers' state. Throws as SavedTraining::load().
     void load(SavedTraining& saved, const GPipe& model);
     /// Zeroes in place: gradients stay allocated, as in the profiled steady state.
     void zero_grad();
@@ -54,17 +54,17 @@ private:
     std::vector<OfLane> lanes_;  // lanes with parameters
 };
 
-/// The optimizer of an emulated model, which is never updated: the bytes of state that it would keep, charged to the
-/// same lanes, and the time that it would take. The bytes are allocated and never touched.
-/// Threading: one thread, between the steps of the model; update() on the lane's own.
+/// The optimizer of an emulated model, which is never updated. It holds the bytes of state that the optimizer would
+/// keep, charged to the same lanes, and takes the time that an update would take. The bytes are allocated and never
+/// touched. Threading: one thread, between the model's steps; update() on the lane's thread.
 class EmulatedOptimizer {
 public:
-    /// `profile`: for update(); null if it is not called. Throws like check_optimizer().
+    /// `profile`: for update(); null if update() is not called. Throws as check_optimizer().
     EmulatedOptimizer(const GPipe& model, const std::string& name, const Profile* profile);
 
     /// The first call allocates the state of all parameters with a gradient, as an optimizer's first step does.
     void hold();
-    /// Likewise for one lane, and waits as long as the update of its parameters takes. Within a task of kind optimizer.
+    /// hold() for one lane; then waits as long as the update of its parameters takes. Within a task of kind optimizer.
     void update(LaneId lane);
 
 private:

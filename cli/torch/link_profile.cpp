@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kSmallest = 1 << 10;
 constexpr Bytes kLargest = 1 << 24;
-constexpr double kBudgetNs = 3e8;  // for the messages of one size, unless the fewest take longer
+constexpr double kBudgetNs = 3e8;  // for messages of one size, unless the minimum count takes longer
 constexpr std::int64_t kFewest = 5;
 constexpr std::int64_t kMost = 200;
 constexpr std::int64_t kWarmUp = 3;
@@ -25,12 +25,12 @@ constexpr int kOrders = 1;  // tags
 constexpr int kMessages = 2;
 
 enum class Pattern : std::int64_t {
-    end,  ///< nothing follows
+    end,  ///< the other rank stops waiting for orders
     there_and_back,
     exchange,  ///< both send at once
 };
 
-/// The messages that rank 0 asks another rank to exchange with it.
+/// A request by rank 0 to exchange messages with another rank.
 struct Order {
     Pattern pattern = Pattern::end;
     std::int64_t bytes = 0;
@@ -59,7 +59,7 @@ public:
         return order;
     }
 
-    /// Time of each round, in ns. `starts`: this side sends first if the messages go there and back.
+    /// Times of the rounds in ns. `starts`: this side sends first if messages go there and back.
     std::vector<double> run(const Order& order, bool starts) {
         const auto bytes = static_cast<std::size_t>(order.bytes);
         const bool sends_first = starts || order.pattern == Pattern::exchange;
@@ -101,7 +101,7 @@ private:
     std::vector<std::byte> out_, in_;
 };
 
-/// Times of rounds, as many as the budget allows.
+/// Times of as many rounds as the budget allows.
 std::vector<double> measure(Peer& peer, Order order) {
     order.rounds = kWarmUp;
     peer.tell(order);
@@ -109,7 +109,7 @@ std::vector<double> measure(Peer& peer, Order order) {
     order.rounds = std::clamp(static_cast<std::int64_t>(kBudgetNs / std::max(each, 1.0)), kFewest, kMost);
     peer.tell(order);
     std::vector<double> times = peer.run(order, true);
-    times.erase(times.begin());  // before the other side had posted its receive, perhaps
+    times.erase(times.begin());  // perhaps before the other side had posted its receive
     return times;
 }
 

@@ -13,7 +13,7 @@
 
 namespace pipescope {
 namespace {
-constexpr std::uint64_t kFirstPort = 20000;  // below the ports that the system hands out
+constexpr std::uint64_t kFirstPort = 20000;  // below the ports that the system assigns
 constexpr std::uint64_t kNumPorts = 10000;
 
 class Variables {
@@ -35,7 +35,7 @@ public:
         }
         return parsed;
     }
-    /// A number that must come with another.
+    /// A number that the variable `with` requires.
     int needed(const std::string& name, const std::string& with) const {
         if (const auto value = number(name)) {
             return *value;
@@ -61,7 +61,7 @@ private:
     const Environment& environment_;
 };
 
-/// A port that all processes of a job compute, and other jobs most likely do not.
+/// A port that all processes of a job compute, and other jobs probably do not.
 std::string rendezvous_of(const std::string& host, const std::string& job) {
     return fmt::format("{}:{}", host, kFirstPort + std::hash<std::string>{}(job) % kNumPorts);
 }
@@ -101,7 +101,7 @@ std::optional<ProcessOptions> from_torchrun(const Variables& variables) {
 }
 
 std::optional<ProcessOptions> from_slurm(const Variables& variables) {
-    // Set by srun only; a batch script that runs one process has a SLURM_PROCID too.
+    // Only srun sets it; a batch script that runs one process has a SLURM_PROCID too.
     const auto size = variables.number("SLURM_STEP_NUM_TASKS", 1);
     if (!size) {
         return std::nullopt;
@@ -177,7 +177,7 @@ std::string first_host(const std::string& slurm_list) {
     if (bracket == std::string::npos || (end != std::string::npos && end < bracket)) {
         return slurm_list.substr(0, end);
     }
-    // "name[07-12,20]suffix": a number of the first range, with its zeros.
+    // "name[07-12,20]suffix": takes the first number, with its zeros.
     const std::size_t close = slurm_list.find(']', bracket);
     const std::string ranges = slurm_list.substr(bracket + 1, close - bracket - 1);
     const std::string number = ranges.substr(0, ranges.find_first_of("-,"));

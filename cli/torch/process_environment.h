@@ -10,8 +10,9 @@ namespace pipescope {
 /// A variable's value; empty if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// This process's place among those that `pipescope launch`, torchrun, srun or mpirun started; empty if none of them
-/// did, or if it started only one. Throws UsageError for variables that contradict each other or lack the rendezvous.
+/// This process's place among those that `pipescope launch`, torchrun, srun or mpirun started. Empty if none of them
+/// did, or if only one process was started. Throws UsageError for variables that contradict each other or lack the
+/// rendezvous.
 ///
 ///     launch     PIPESCOPE_RANK, PIPESCOPE_SIZE, PIPESCOPE_RENDEZVOUS, PIPESCOPE_ATTEMPT, PIPESCOPE_LISTENING
 ///     torchrun   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*

@@ -9,16 +9,16 @@
 #include <vector>
 
 namespace pipescope {
-/// The facts about this process that its trace holds, before its clock was read.
+/// The facts about this process for its trace, before its clock is read.
 ProcessFacts process_facts(const Processes& processes, const std::vector<LaneId>& lanes_here,
                            const ProcessClock& clock);
 
-/// "out.sqlite" of rank 2 is "out.rank2.sqlite", and "out.restart1.rank2.sqlite" after a restart, so that the trace of
-/// what failed remains.
+/// The trace file of a rank: "out.rank2.sqlite" for "out.sqlite" and rank 2, and "out.restart1.rank2.sqlite" after a
+/// restart, so that the failed attempt's trace remains.
 std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank, int attempt);
 
-/// Collective: completes each process's result by the lanes and layers of the other processes of its replica, and
-/// extends the steps over all of them. `clock`: of this process.
+/// Collective: adds the lanes and layers of the other processes of a replica to each process's result, and extends the
+/// steps over all of them. `clock`: this process's clock.
 void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, const RankClock& clock,
                  Processes& processes, int replicas);
 }  // namespace pipescope

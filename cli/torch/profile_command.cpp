@@ -106,7 +106,7 @@ ProfileOptions profile_options(const ProfileFlags& flags) {
     return options;
 }
 
-/// The device to estimate times for: one of the catalogue, or this machine.
+/// The device to estimate times for: from the catalogue, or this machine.
 DeviceType estimated_device(const ProfileFlags& flags, const std::string& dtype) {
     if (flags.device_type == kThisHost && flags.catalogue.empty()) {
         return calibrated_host(dtype);
@@ -182,14 +182,14 @@ Profile make_profile(const ProfileFlags& flags) {
     Profile profile = profile_model(model, options);
     if (const auto emulated = emulated_profile(flags.model)) {
         const Profile source = load_profile(*emulated);
-        profile.dtype = source.dtype;  // that of its bytes; emulated layers hold plain bytes
+        profile.dtype = source.dtype;  // the dtype of its bytes; emulated layers hold plain bytes
         profile.token_input = source.token_input;
         profile.tokens_per_sample = source.tokens_per_sample;
     }
     return profile;
 }
 
-/// The given options that shape the profile and cannot be derived from its other fields.
+/// The given options that shape the profile and do not follow from its other fields.
 std::vector<std::string> further_options(const CLI::App& command, const ProfileFlags& flags) {
     std::vector<std::string> words;
     for (const char* name :
@@ -277,7 +277,7 @@ ExitCode profile_links_command(const CLI::App& command, const ProfileFlags& flag
     return ExitCode::success;
 }
 
-/// Refuses options that measure a model.
+/// Refuses options that are for measuring a model.
 ExitCode profile_trace_command(const CLI::App& command, const ProfileFlags& flags) {
     constexpr std::array kAllowed{"--from-trace", "--calibrate", "--profile", "--steps", "--micro-batch-size",
                                   "--task-rules", "--output",    "--force",   "--json"};

@@ -104,7 +104,7 @@ TrainingOptions training_options(const RunFlags& flags) {
     return options;
 }
 
-/// Fills in options that the flags leave open and the model determines, like simulate and plan.
+/// Fills in options that the flags leave open and the model determines, as simulate and plan do.
 std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, const ModelSpec& model) {
     std::vector<Assumption> assumptions;
     if (!flags.pipeline.optimizer) {
@@ -125,7 +125,7 @@ SavingRanks ranks_of(const std::shared_ptr<Processes>& processes) {
                      : SavingRanks{};
 }
 
-/// The folder of saved steps, if one is given, and what follows for the options from the step that it continues from.
+/// Opens the folder of saved steps, if there is one, and sets options from the step that the run continues from.
 std::unique_ptr<TrainingSaves> open_saves(const RunFlags& flags, TrainingOptions& options) {
     if (flags.save.folder.empty()) {
         return nullptr;
@@ -227,7 +227,7 @@ std::string bubble_text(const TrainingResult& result) {
                                                : "bubble fraction unknown: the recording is incomplete\n";
 }
 
-/// The traces of `processes` processes and what to do with them.
+/// Describes the traces of the processes, and what to do with them.
 std::string trace_text(const std::string& trace, int processes) {
     if (processes == 1) {
         const std::string word = shell_word(trace);
@@ -290,7 +290,7 @@ std::vector<std::string> diverged_warning(const TrainingResult& result) {
                     first->loss, first->step)};
 }
 
-// A layer may compute for long after the group of processes has failed; the process ends without it.
+// A layer may still compute long after the group of processes failed; the process ends without waiting for it.
 constexpr std::chrono::milliseconds kEndAfter{500};
 
 std::string newest_save(const TrainingOptions& options) {
@@ -298,8 +298,8 @@ std::string newest_save(const TrainingOptions& options) {
                                                                        : options.saves->newest().filename().string();
 }
 
-/// Digest of the TorchScript or profile file that holds the model; "none" without one. A library may be built for each
-/// host, so equal ones may differ in their bytes.
+/// Digest of the TorchScript or profile file that holds the model; "none" otherwise. Libraries have no digest: a
+/// library may be built on each host, so equal libraries may differ in their bytes.
 std::string digest_of_model_file(const std::string& model) {
     const std::optional<std::filesystem::path> path = file_of_model(model);
     std::error_code ignored;
@@ -317,7 +317,7 @@ std::string digest_of_model_file(const std::string& model) {
     return fmt::format("{:016x}", digest);
 }
 
-/// Throws ProcessError unless all processes were given the same, and UsageError if that does not suit their number.
+/// Throws ProcessError unless all processes got the same options, and UsageError if these do not suit their number.
 void agree(const RunFlags& flags, const TrainingOptions& options) {
     options.processes->agree({{"the version of PipeScope", PIPESCOPE_VERSION},
                               {"--save", options.saves == nullptr ? "none" : flags.save.folder.string()},
@@ -344,7 +344,7 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
     replica_ranks(*options.processes, options.pipeline.replicas, num_lanes(options.pipeline));
 }
 
-/// Each replica's trace stands for itself, so the first process of each stores the profile, which rank 0 has.
+/// Each replica's trace must be complete, so the first process of each replica stores the profile, which rank 0 has.
 void share_profile(TrainingOptions& options) {
     const int replicas = options.pipeline.replicas;
     if (replicas == 1 || options.trace.empty()) {

@@ -26,7 +26,7 @@ std::optional<std::filesystem::path> file_of_model(const std::string& model) {
 }
 
 namespace {
-constexpr int kRoundsOfATurn = 4;  // the first of a turn starts with cold caches
+constexpr int kRoundsOfATurn = 4;  // the first round of a turn starts with cold caches
 
 ProfileOptions options_for_run(std::size_t num_layers, const PipelineOptions& pipeline, std::uint64_t seed) {
     const auto sizes = micro_batch_sizes(pipeline);

@@ -17,25 +17,24 @@ namespace pipescope {
 /// The profile file of "emulated:FILE"; empty for other models.
 std::optional<std::filesystem::path> emulated_profile(const std::string& model);
 
-/// The file that a MODEL is read from: a profile, a .so or a .pt; empty for built-in models.
+/// The file behind a MODEL: a profile, a .so or a .pt; empty for built-in models.
 std::optional<std::filesystem::path> file_of_model(const std::string& model);
 
-/// Profiles the model under the conditions of the pipeline: its micro-batch sizes, and as many busy lanes.
+/// Profiles the model under the pipeline's conditions: its micro-batch sizes, and equally many busy lanes.
 Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
                         std::function<void(double done)> progress);
 
-/// Like profile_for_run(), but alternates with other work, so that both meet the same machine even if its speed changes
-/// from second to second.
-/// Threading: all calls from one thread. The other work runs on it, while a thread of the profile waits.
+/// profile_for_run() in turns with other work, so that both meet the same machine even if its speed changes from second
+/// to second. Threading: all calls from one thread. The other work runs on it, while a thread of the profile waits.
 class ProfileInTurns {
 public:
-    /// `model` and `pipeline` are copied. Nothing runs yet.
+    /// Copies `model` and `pipeline`. Starts nothing yet.
     ProfileInTurns(ModelSpec model, const PipelineOptions& pipeline, std::uint64_t seed);
     ~ProfileInTurns();
     ProfileInTurns(const ProfileInTurns&) = delete;
     ProfileInTurns& operator=(const ProfileInTurns&) = delete;
 
-    /// Gives the profile its turn: returns after a few of its rounds, or at once if it failed.
+    /// Gives the profile its turn. Returns after a few of its rounds, or at once if it failed.
     void take_turn();
     /// Returns the profile, after at least one turn. Throws the profile's exception, or Interrupted.
     Profile finish();
@@ -47,9 +46,9 @@ private:
     ProfileOptions options_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    bool profiles_ = false;  // this and the next are guarded by mutex_
+    bool profiles_ = false;  // mutex_ guards this and the next member
     bool is_over_ = false;
-    int rounds_ = 0;  // in this turn; used by the profile's thread only
+    int rounds_ = 0;  // in this turn; used only by the profile's thread
     std::future<Profile> profile_;
 };
 }  // namespace pipescope

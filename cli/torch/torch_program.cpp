@@ -10,17 +10,17 @@
 
 namespace pipescope {
 void prepare_torch() {
-    attach_shared_libraries();  // a model's library is loaded and profiled before a recorder exists
+    attach_shared_libraries();  // before a recorder exists, the model's library is loaded and profiled
     load_cuda();
     tracking_allocator::install();
     // The loss and the optimizer run on this thread. More threads would take cores from the lanes, and the profile
-    // measures with one.
+    // measures with one thread.
     at::set_num_threads(1);
 }
 
 int run_pipescope_torch(int argc, const char* const* argv) {
     prepare_torch();
-    // Users type `pipescope run`; help and errors use that name.
+    // Users type `pipescope run`, so help and errors use that name.
     Program program("pipescope", "Build, measure and train models: the commands of pipescope that need LibTorch",
                     PIPESCOPE_VERSION " with LibTorch " TORCH_VERSION);
     add_devices_command(program);

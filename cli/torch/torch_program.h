@@ -3,15 +3,15 @@
 namespace pipescope {
 class Program;
 
-/// First call of a program that measures models. Loads CUDA before any other part of torch, if there is a device.
-/// Installs the tracking allocator before any tensor exists. Gives the calling thread one intra-op thread, like the
-/// lanes.
+/// Call it first in a program that measures models. Loads CUDA before any other part of torch, if there is a device.
+/// Installs the tracking allocator before any tensor exists. Gives the calling thread one intra-op thread, as lanes
+/// have.
 void prepare_torch();
 
 /// The commands that build or run models; `pipescope` becomes this program for them.
 int run_pipescope_torch(int argc, const char* const* argv);
 
-// One file each: <name>_command.cpp.
+// Each in <name>_command.cpp.
 void add_devices_command(Program& program);
 void add_models_command(Program& program);
 void add_profile_command(Program& program);

@@ -69,7 +69,7 @@ void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions&
     }
 }
 
-/// A step's data, each part where it is used: with replicas, the samples of this process's one.
+/// A step's data, each part on the device that uses it. With replicas, the samples of this process's replica.
 Batch batch_for(const GPipe& pipeline, const ModelSpec& model, const TrainingOptions& options, std::uint64_t seed) {
     const bool takes_input = pipeline.partitions().front().is_here;
     const bool takes_target = pipeline.partitions().back().is_here;
@@ -91,7 +91,7 @@ Batch batch_for(const GPipe& pipeline, const ModelSpec& model, const TrainingOpt
     return batch;
 }
 
-/// True if training ends after the step that has just run. Processes stop after the same one.
+/// True if training ends after the step that has just run. All processes stop after the same step.
 bool is_to_stop(const TrainingOptions& options) {
     if (!options.processes) {
         return stop_signal() != 0;
@@ -110,8 +110,8 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
     recorder.set_run("pipeline", pipeline_json(*graph));
 }
 
-/// Says in the trace which process this is, and compares its clock with that of rank 0: once before and once after the
-/// steps, so that it also knows the drift.
+/// Records in the trace which process this is, and compares its clock with rank 0's before and after the steps, which
+/// also gives the drift.
 class ProcessRecord {
 public:
     ProcessRecord(const TrainingOptions& options, const std::vector<LaneId>& lanes_here, Recorder& recorder)
@@ -131,7 +131,7 @@ public:
     RankClock clock() const { return RankClock(facts_.clock); }
 
 private:
-    Processes* const processes_;  // null: there is only this one
+    Processes* const processes_;  // null: there is only this process
     Recorder& recorder_;
     const ProcessClock clock_;
     ProcessFacts facts_;
@@ -212,7 +212,7 @@ private:
         }
     }
 
-    /// A save needs whole steps: those that overlap drain before it.
+    /// A save needs complete steps: overlapping steps drain before it.
     void run_staggered() {
         while (is_more(pipeline_.next_step())) {
             std::int32_t done = pipeline_.next_step();
@@ -245,7 +245,7 @@ private:
         }
     }
 
-    /// `drains`: lanes that are done with it wait, since no step follows. Such a step only counts if no other does.
+    /// `drains`: no step follows, so lanes wait after their last task. Such a step counts only if there is no other.
     void end_step(std::int32_t step, double loss, Nanoseconds wall_start, bool drains = false) {
         const Nanoseconds before = steps_.empty() ? Nanoseconds::min() : steps_.back().end;
         StepRecord record;
@@ -329,7 +329,7 @@ void read_peaks(const std::vector<MemorySample>& samples, TrainingResult& result
     }
 }
 
-/// Reason why the recording lacks tasks of the steps, or empty. Another tool may have received the ranges.
+/// Why the recording lacks tasks of the steps; otherwise empty. Another tool may have received the ranges.
 std::string what_is_missing(const TraceReader& reader, const Timeline& timeline, std::span<const StepRecord> steps) {
     if (std::string loss = loss_warning(reader.drops()); !loss.empty()) {
         return loss;
@@ -395,7 +395,7 @@ void check_schedule(const PipelineOptions& pipeline) {
                               .placement = pipeline.placement});
 }
 
-/// The recording to read figures from, also if the trace itself cannot be created.
+/// The recording to read figures from, even if the trace itself cannot be created.
 class RecordedFile {
 public:
     explicit RecordedFile(const TrainingOptions& options) : options_(options) {}
@@ -434,7 +434,7 @@ private:
     bool has_trace_ = true;
 };
 
-/// Refuses what GPipe::train_staggered() does, before anything is profiled or written.
+/// Refuses updates that GPipe::train_staggered() refuses, before anything is profiled or written.
 void check_update_runs(const TrainingOptions& options) {
     if (options.pipeline.update == Update::synchronous) {
         return;
@@ -456,7 +456,7 @@ void check_update_runs(const TrainingOptions& options) {
     }
 }
 
-/// Another process has its own devices.
+/// Checks only the devices of this process's lanes.
 void check_devices_here(const TrainingOptions& options) {
     const std::vector<std::string>& devices = options.pipeline.hardware.devices;
     std::optional<ReplicaRanks> ranks;
@@ -504,7 +504,7 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
     const PipelineOptions& pipeline = options.pipeline;
     pipeline.balance.check_covers(model.layers.size());
     if (!runs_one_partition_a_lane(pipeline.schedule)) {
-        check_schedule(pipeline);  // says how many devices it needs
+        check_schedule(pipeline);  // reports how many devices it needs
     }
     const auto lanes = static_cast<std::size_t>(num_lanes(pipeline));
     if (pipeline.hardware.devices.size() != lanes) {
@@ -543,7 +543,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
         describe(recorder, model, options);
         const LoadMeter meter(usable_core_numbers());
         trained = train(model, options, recorder);
-        load = options.update_parameters ? meter.load() : std::nullopt;  // waiting needs no core
+        load = options.update_parameters ? meter.load() : std::nullopt;  // emulated lanes only wait
         if (load) {
             recorder.set_run("load", to_json(*load));
         }

@@ -20,14 +20,14 @@ class TrainingSaves;
 
 struct TrainingOptions {
     PipelineOptions pipeline;             ///< balance, chunks, batch, checkpoint, devices, optimizer
-    std::int64_t steps = 10;              ///< in all, with those of the run that this one continues
-    std::int64_t warmup = 2;              ///< first steps, excluded from the figures; fewer than steps
+    std::int64_t steps = 10;              ///< including the steps of the run that this one continues
+    std::int64_t warmup = 2;              ///< number of first steps to leave out of the figures; less than `steps`
     std::optional<double> learning_rate;  ///< empty: default_learning_rate()
     std::uint64_t seed = 0;
-    /// False for an emulated model, which learns nothing and whose memory must not be touched: ignores gradients, and
-    /// only holds the bytes of the optimizer's state.
+    /// False for an emulated model, which learns nothing and whose memory must not be touched. Then ignores gradients,
+    /// and only holds the bytes of the optimizer's state.
     bool update_parameters = true;
-    /// The processes that train together; null: this one alone. Each records its own lanes into its own trace.
+    /// The processes that train together; null: only this one. Each records its lanes into its own trace.
     std::shared_ptr<Processes> processes = nullptr;
     std::string device_messages = "host";  ///< GPipeOptions::device_messages
     Driver driver = Driver::scheduled;
@@ -35,7 +35,7 @@ struct TrainingOptions {
     std::filesystem::path trace;     ///< empty: records into a temporary file
     bool force = false;              ///< replace an existing trace
     std::optional<Profile> profile;  ///< stored in the trace
-    /// Called after the last step, if not empty: its profile is stored in the trace instead of `profile`.
+    /// Called after the last step, if not empty: the trace gets this profile instead of `profile`.
     std::function<std::optional<Profile>()> profile_afterwards;
     /// If the trace cannot be created (read-only folder) or completed (full disk), returns the training's result with a
     /// trace_failure instead of throwing.
@@ -48,10 +48,10 @@ struct TrainingOptions {
 struct TrainedStep {
     std::int64_t step = 0;  ///< its number; a resumed run does not begin at 0
     double loss = 0;
-    // Times over all lanes, those of other processes included, since rank 0 began to record.
-    // Staggered steps overlap: as statistics_by_step().
+    // Times over all lanes, including other processes, since rank 0 began to record. Steps with staggered updates
+    // overlap, as in statistics_by_step().
     Nanoseconds start{0};           ///< start of the first forward
-    Nanoseconds end{0};             ///< end of the last backward; with replicas, of the last all_reduce
+    Nanoseconds end{0};             ///< end of the last backward, or with replicas of the last all_reduce
     Nanoseconds wall_step_time{0};  ///< whole step of the training loop
     bool warmup = false;
 
@@ -68,37 +68,37 @@ struct TrainedLane {
     std::optional<Nanoseconds> median_busy() const;
 };
 
-/// Result, read back from the recording: the figures equal those of a comparison or the viewer. If ranges were lost,
-/// step times come from the loop.
+/// The result, read back from the recording, so that its figures equal those of a comparison or the viewer. If ranges
+/// were lost, step times come from the loop.
 struct TrainingResult {
     std::vector<TrainedStep> steps;
-    /// Median over the steps after the warm-up. Empty if the recorder lost ranges, because it would be wrong.
+    /// Median over the steps after the warm-up. Empty if the recorder lost ranges, since the fraction would be wrong.
     std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
-    bool interrupted = false;         ///< asked to stop (stop_signals.h), so steps may be missing
+    bool interrupted = false;         ///< a stop was requested (stop_signals.h), so steps may be missing
     std::optional<MachineLoad> load;  ///< during training; empty for an emulated model, which needs no core
     std::filesystem::path trace;      ///< path of the kept trace; empty: none
-    /// With schedules that split the backward: layers whose weight gradients are not, or not all, computed apart. Empty
-    /// with others.
+    /// For schedules that split the backward: layers whose weight gradients are not, or not all, computed separately.
+    /// Empty for other schedules.
     std::optional<std::vector<UnsplitLayer>> unsplit_layers = {};
-    std::string loss;  ///< a sentence about lost or unheard ranges; empty: none
-    /// Empty if the trace is complete, otherwise a clause with the reason. If the recording broke off, the steps come
+    std::string loss;  ///< a sentence about lost or unreceived ranges; empty: none
+    /// Why the trace is incomplete, as a clause; empty if it is complete. If the recording broke off, the steps come
     /// from the loop, and the lanes are unknown.
     std::string trace_failure;
 };
 
 /// Step times after the warm-up.
 std::vector<Nanoseconds> measured_step_times(const TrainingResult& result);
-/// Median of the bubble fractions of the steps after the warm-up, as `compare` computes it. Empty if there is no such
-/// step, or if the busy times of a lane are not known.
+/// Median of the bubble fractions of the steps after the warm-up, as `compare` computes it. Empty without such a step,
+/// or if a lane's busy times are unknown.
 std::optional<double> median_bubble_fraction(const TrainingResult& result);
 
 /// Throws UsageError unless the options fit the model: the balance covers its layers, each lane of this process has an
 /// existing device, the schedule supports the lanes and micro-batches, the optimizer is known, and 0 <= warmup < steps.
 void check_training(const ModelSpec& model, const TrainingOptions& options);
 
-/// Trains the model on its made-up data with the pipeline, and records every task and every lane's memory. Checks the
-/// options first. If asked to stop (stop_signals.h), finishes the current step. A layer's exception passes unchanged;
-/// the trace then contains everything before it. Precondition: the tracking allocator is installed.
+/// Trains the model with the pipeline on its made-up data, and records every task and every lane's memory. Checks the
+/// options first. If a stop is requested (stop_signals.h), finishes the current step. A layer's exception passes
+/// unchanged; the trace then contains everything before it. Precondition: the tracking allocator is installed.
 TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& options);
 }  // namespace pipescope

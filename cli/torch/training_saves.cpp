@@ -16,10 +16,9 @@ namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 
-/// The warning of a run that is to be resumed, but finds no save: perhaps it is given another folder than it saved
-/// into.
+/// The warning if a run should be resumed but finds no save: it may have been given another folder than before.
 std::string nothing_to_resume(const fs::path& folder) {
-    std::string odd;  // the first of the names that look like one
+    std::string odd;  // the first name that resembles a save
     std::error_code ignored;
     for (fs::directory_iterator entry(folder, ignored); !ignored && entry != fs::directory_iterator();
          entry.increment(ignored)) {
@@ -32,7 +31,7 @@ std::string nothing_to_resume(const fs::path& folder) {
         odd.empty() ? "" : fmt::format(" ({} is none: a saved step is a folder such as step-000100)", odd));
 }
 
-/// Throws unless the save is of the training that is to be run.
+/// Throws unless the save belongs to the training that is about to run.
 void check_same(const SavedTraining& saved, const TrainingState& start) {
     const TrainingState& state = saved.state();
     const auto refuse = [&](const std::string& option, const std::string& was, const std::string& is) {

@@ -13,7 +13,7 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-// Names beyond these are counted: the JSON has all.
+// Further names are only counted: the JSON has all.
 constexpr std::size_t kMostNames = 4;
 
 /// "a, b and 3 more"

@@ -12,6 +12,6 @@ std::string unsplit_json(const std::vector<UnsplitLayer>& layers);
 /// Reads it back.
 std::vector<UnsplitLayer> parse_unsplit(std::string_view json);
 
-/// Two lines at most, which begin with "not split" and "split in part"; empty if there are no such layers.
+/// At most two lines, which begin with "not split" and "split in part"; empty if there are no such layers.
 std::string unsplit_text(const std::vector<UnsplitLayer>& layers);
 }  // namespace pipescope

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What `pipescope view` is asked for. It hands that to the viewer's program, which has the same options. Texts are as
+/// The options of `pipescope view`, which passes them to the viewer's program with the same options. Texts are as
 /// given; empty: not given.
 struct ViewOptions {
     std::vector<std::string> files;
@@ -23,7 +23,7 @@ struct ViewOptions {
     std::string step;
     std::string range;
     std::string theme;
-    std::string notes_of;  ///< the trace whose notes are shown, if FILE is a temporary one; empty: FILE
+    std::string notes_of;  ///< the trace whose notes are shown if FILE is temporary; empty: FILE's
     bool all = false;
     bool critical_path = false;
     bool force = false;
@@ -32,13 +32,13 @@ struct ViewOptions {
     bool writes_file() const { return !render.empty() || !report.empty(); }
 };
 
-/// All options but those of add_look_options(). `options` must outlive the parsing.
+/// All options except those of add_look_options(). `options` must outlive the parsing.
 void add_view_options(CLI::App& command, ViewOptions& options);
 /// --theme and --force.
 void add_look_options(CLI::App& command, ViewOptions& options);
 
-/// Checks what can be checked before a file is read. Throws UsageError for texts that cannot be parsed and options that
-/// do not fit each other, and Error if there is no display for a window.
+/// Checks what can be checked before a file is read. Throws UsageError for texts that cannot be parsed and for options
+/// that do not fit each other, and Error if a window is requested without a display.
 void check_view_options(const ViewOptions& options);
 
 /// The options as arguments of the viewer's program.
@@ -48,9 +48,9 @@ struct PictureSize {
     int width = 1600;
     int height = 900;
 };
-/// These throw UsageError for a text that cannot be parsed.
+/// Throws UsageError if the text cannot be parsed; so do the functions below.
 PictureSize picture_size(const ViewOptions& options);
 std::optional<std::int32_t> shown_step(const ViewOptions& options);
-/// In ns since the start of the step. A negative time lies before it.
+/// In ns since the start of the step. A negative time lies before the step.
 std::optional<TimeRange> shown_range(const ViewOptions& options);
 }  // namespace pipescope
