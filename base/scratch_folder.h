@@ -3,7 +3,7 @@
 #include <filesystem>
 
 namespace pipescope {
-/// The system's folder for temporary files. Throws Error if TMPDIR names something else.
+/// The system's folder for temporary files. Throws Error if TMPDIR does not name a folder.
 std::filesystem::path system_temporary_folder();
 
 /// A new temporary folder of this user, removed on destruction. If a process is killed, its folder stays until another
