@@ -6,8 +6,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Converts wall-clock times to the recording's clock with the clock tuples of a recording: linearly between two
-/// tuples, outside by the difference of the nearest one.
+/// Converts wall-clock times to the recording's clock with the clock tuples of a recording: linear between two tuples,
+/// and with the nearest tuple's difference outside.
 class ClockMap {
 public:
     /// Add tuples in the order in which they were read.

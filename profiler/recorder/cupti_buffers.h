@@ -10,9 +10,10 @@
 namespace pipescope {
 /// A bounded number of buffers that CUPTI fills with records. If all are in use, CUPTI gets a small buffer whose
 /// records are counted and discarded, since older versions of CUPTI crash without a buffer. All buffers are zeroed, as
-/// CUPTI requires; otherwise it would zero them on a program thread. Threading: acquire() and complete() run in CUPTI's
-/// callbacks on any thread, the rest on the drain thread. The lock is held only for a few moves, never during a call of
-/// CUPTI.
+/// CUPTI requires; otherwise it would zero them on a program thread.
+///
+/// Threading: acquire() and complete() run in CUPTI's callbacks on any thread, the rest on the drain thread. The lock
+/// is held only for a few moves, never during a call of CUPTI.
 class CuptiBuffers {
 public:
     CuptiBuffers(decltype(&::cuptiActivityGetNextRecord) next_record, std::size_t buffer_bytes,

@@ -51,7 +51,7 @@ std::atomic<CuptiBuffers*> buffers_in_use{nullptr};
 
 void CUPTIAPI buffer_requested(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
     CuptiBuffers* buffers = buffers_in_use.load(std::memory_order_acquire);
-    *most_records = 0;  // as many as fit
+    *most_records = 0;  // no limit: as many as fit
     *bytes = 0;
     *buffer = buffers == nullptr ? nullptr : buffers->acquire(*bytes);
 }
@@ -88,8 +88,8 @@ std::optional<std::uint32_t> number_of(void* stream) {
     return is_known ? std::optional(number) : std::nullopt;
 }
 
-/// CUPTI may complete a buffer after its capture, so buffers live as long as the process. Precondition: one capture at
-/// a time starts.
+/// CUPTI may complete a buffer after its capture, so buffers live as long as the process. Precondition: captures start
+/// one at a time.
 CuptiBuffers& lasting_buffers(const CuptiFunctions& functions, const DeviceCaptureOptions& options) {
     static auto& all = *new std::vector<std::unique_ptr<CuptiBuffers>>;
     return *all.emplace_back(
@@ -148,7 +148,7 @@ bool CuptiCapture::set_up() {
     // Use the thread ids (gettid) of the ranges.
     note(f.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "cuptiSetThreadIdType",
          "calls and kernels are not joined to threads and tasks");
-    // Set before anything is enabled, so that all records use one clock: that of the ranges, which cannot be set.
+    // Set before anything is enabled, so that all records use one clock: the ranges' clock, which cannot be changed.
     const bool own_clock =
         f.register_timestamp != nullptr && f.register_timestamp(recording_timestamp) == CUPTI_SUCCESS;
     announce_zeros(f);

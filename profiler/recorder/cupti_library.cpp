@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-// Record structures are those of the release of our headers. Releases of the same major version keep their beginnings.
+// The record structures come from our headers' release. Releases of the same major version keep their beginnings.
 constexpr std::uint32_t kOldestVersion = 130000;
 constexpr std::uint32_t kVersionsEnd = 140000;
 constexpr const char* kLibraryName = "libcupti.so.13";
@@ -20,7 +20,7 @@ bool find(void* library, const char* name, Function& function) {
     return function != nullptr;
 }
 
-/// Reason why the driver offers no device, or empty.
+/// Why the driver offers no device; otherwise empty.
 std::string driver_fault() {
     // Stays loaded: unloading an initialised driver is unsafe.
     void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);

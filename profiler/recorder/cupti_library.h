@@ -6,7 +6,7 @@
 #include <string>
 
 namespace pipescope {
-/// The CUPTI functions in use, by their names there. Optional ones are null if the library lacks them.
+/// The CUPTI functions in use, with their names in CUPTI. Optional functions are null if the library lacks them.
 struct CuptiFunctions {
     decltype(&::cuptiGetVersion) get_version = nullptr;
     decltype(&::cuptiSubscribe_v2) subscribe_v2 = nullptr;
@@ -30,10 +30,11 @@ struct CuptiFunctions {
     decltype(&::cuptiGetResultString) result_string = nullptr;
 };
 
-/// The loaded CUPTI library with a subscription, which is exclusive: activity buffers are ours. Threading: any thread.
+/// The loaded CUPTI library with a subscription, which is exclusive: all activity buffers are ours. Threading: any
+/// thread.
 class CuptiLibrary {
 public:
-    /// Loads the driver and, only if it has a device, CUPTI. Gives only `reason` if one of them is missing, too old, or
+    /// Loads the driver and, only if it has a device, CUPTI. Has only `reason` if one of them is missing, too old, or
     /// in use by another tool.
     struct Opened {
         std::unique_ptr<CuptiLibrary> library;

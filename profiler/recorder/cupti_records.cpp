@@ -8,7 +8,7 @@ std::string_view view(const char* text) {
     return text == nullptr ? std::string_view{} : std::string_view(text);
 }
 
-/// In the notation of nvidia-smi.
+/// The UUID in nvidia-smi's notation.
 std::string uuid_text(const CUuuid& uuid) {
     std::string text = "GPU-";
     for (int k = 0; k < 16; ++k) {
@@ -188,7 +188,7 @@ std::int64_t CuptiRecords::time(std::uint64_t timestamp) const {
 }
 
 bool CuptiRecords::is_complete(std::uint64_t start, std::uint64_t end) {
-    // Zero: never measured, for lack of device memory, or still running when CUPTI was flushed.
+    // Zero: not measured for lack of device memory, or still running when CUPTI was flushed.
     const bool complete = start != 0 && end != 0;
     incomplete_ += complete ? 0 : 1;
     return complete;

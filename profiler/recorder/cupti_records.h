@@ -16,8 +16,8 @@ namespace pipescope {
 /// Converts CUPTI's activity records to rows. Source: cupti_activity.h of CUDA 13.0. Threading: the drain thread.
 class CuptiRecords {
 public:
-    /// `wall_clock`: CUPTI's times are CLOCK_REALTIME and need conversion to the recording's clock; otherwise they use
-    /// it already.
+    /// `wall_clock`: true if CUPTI's times are CLOCK_REALTIME and must be converted; otherwise they already use the
+    /// recording's clock.
     CuptiRecords(const CuptiFunctions& functions, std::int64_t origin, bool wall_clock);
 
     /// Adds a clock tuple. Call before the records of that time are written.
@@ -49,7 +49,7 @@ private:
     template <class Activity>
     DeviceSpan span_of(const Activity& activity, std::uint64_t graph_node) const;
     std::int64_t time(std::uint64_t timestamp) const;
-    /// False, and counted, if a record has no times yet.
+    /// False if a record has no times yet; counts such records.
     bool is_complete(std::uint64_t start, std::uint64_t end);
     const std::string& name_of_call(bool driver, std::uint32_t callback);
     const KernelName& name_of_kernel(const char* mangled);

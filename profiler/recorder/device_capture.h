@@ -18,8 +18,8 @@ struct DeviceCaptureOptions {
 struct DeviceCaptureCounts {
     std::int64_t records = 0;      ///< written to the trace
     std::int64_t dropped = 0;      ///< lost for lack of buffers, here or in CUPTI
-    std::int64_t incomplete = 0;   ///< of unfinished work, so omitted
-    std::int64_t unknown = 0;      ///< of kinds unknown to this version, or not requested
+    std::int64_t incomplete = 0;   ///< unfinished work, which is left out
+    std::int64_t unknown = 0;      ///< of kinds that are unknown to this version, or were not requested
     std::size_t most_buffers = 0;  ///< maximum in use at once
     std::string fault{};           ///< fault of CUPTI during the recording, and its effect on the trace; empty: none
 };
@@ -41,7 +41,7 @@ public:
 
     virtual ~DeviceCapture() = default;  // stops and discards unwritten records
 
-    /// Writes the records from CUPTI since the last call. `clocks` must have been read just before.
+    /// Writes CUPTI's records since the last call. `clocks` must have been read just before.
     virtual void write(CuptiRows& rows, const ClockRecord& clocks) = 0;
     /// Stops recording, flushes CUPTI, and writes the rest.
     virtual void finish(CuptiRows& rows, const ClockRecord& clocks) = 0;
@@ -53,7 +53,7 @@ protected:
     DeviceCapture& operator=(const DeviceCapture&) = delete;
 };
 
-/// Tests if devices can be recorded here, for doctor: starts a capture and stops it.
+/// Tests whether devices can be recorded here, for doctor: starts a capture and stops it.
 struct DeviceCaptureProbe {
     bool driver = false;  ///< there is a CUDA driver with a device
     bool available = false;

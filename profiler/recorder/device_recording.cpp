@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// A flush of CUPTI is more expensive than one of our rings.
+/// A flush of CUPTI is more expensive than a flush of our rings.
 constexpr std::int64_t kWritePeriodNs = 200'000'000;
 }  // namespace
 

@@ -1,6 +1,6 @@
-// The functions that NVTX looks up by name after attach_shared_libraries(). They have a file of their own because
-// libpipescope_inject.so has different versions of them, which start a recorder first. A linker that finds those leaves
-// this file in the archive.
+// The functions that NVTX looks up by name after attach_shared_libraries(). libpipescope_inject.so has different
+// versions of them, which start a recorder first. A separate file lets a linker that finds those versions leave this
+// one in the archive.
 
 #include "profiler/recorder/nvtx_handler.h"
 

@@ -2,8 +2,8 @@
 //
 //     NVTX_INJECTION64_PATH=/path/libpipescope_inject.so PIPESCOPE_TRACE=out.sqlite program
 //
-// PIPESCOPE_TRACE names the trace; %p in it becomes the process id, which gives each process of a program its own
-// trace. The default is pipescope-<process id>.sqlite in the current folder. Existing files are not overwritten. With
+// PIPESCOPE_TRACE names the trace. %p in it becomes the process id, so each process of a program gets a separate trace.
+// The default is pipescope-<process id>.sqlite in the current folder. Existing files are not overwritten. With
 // PIPESCOPE_TRACE_FURTHER=1, which `pipescope record` sets, the name is used literally, and a process that finds it
 // taken writes out-<process id>.sqlite, out-<process id>-2.sqlite and so on.
 
@@ -47,7 +47,7 @@ std::string trace_path() {
 
 constexpr int kMostPrograms = 1000;  // programs executed by one process in sequence
 
-// Global, since NVTX calls us without context and nobody owns us.
+// Global, since NVTX calls us without context and we have no owner.
 std::unique_ptr<Recorder> recorder;
 
 /// Registered while the program runs, so it runs before older objects are destroyed.
@@ -55,8 +55,8 @@ void stop_at_exit() {
     recorder.reset();
 }
 
-/// In a program of several processes, the first one to emit a range gets the file; creating the file decides. A process
-/// that executes several programs in sequence (exec) needs further names too.
+/// In a program with several processes, the first process to emit a range gets the file; creating the file decides. A
+/// process that executes several programs in sequence (exec) needs further names too.
 std::unique_ptr<Recorder> make_recorder() {
     const std::filesystem::path path = trace_path();
     const std::string own = path.stem().string() + "-" + std::to_string(getpid());
@@ -103,7 +103,7 @@ extern "C" int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uin
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_handler(get_export_table) : 0;
 }
 
-/// Like the above, for the payload extension, which NVTX attaches separately.
+/// The same for the payload extension, which NVTX attaches separately.
 extern "C" int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_extension(module) : 0;
 }

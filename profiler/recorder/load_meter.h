@@ -8,12 +8,12 @@
 #include <vector>
 
 namespace pipescope {
-/// Measures other load on the machine since construction: the processor time of some cores from /proc/stat, minus that
-/// of this process; time stolen by the host; and pressure stall information. Linux only; gives no result if /proc lacks
+/// Measures other load on the machine since construction: the processor time of some cores from /proc/stat, minus this
+/// process's time; time stolen by the host; and pressure stall information. Linux only; gives no result if /proc lacks
 /// the data.
 class LoadMeter {
 public:
-    /// `cores`: numbers of the system; empty: all. `proc` contains stat, self/stat and pressure/cpu.
+    /// `cores`: the system's numbers; empty: all. `proc` contains stat, self/stat and pressure/cpu.
     explicit LoadMeter(std::vector<int> cores = {}, std::filesystem::path proc = "/proc");
 
     /// The load since construction. Empty for less than a second of the cores' time, because the system counts in steps
@@ -22,7 +22,7 @@ public:
 
 private:
     struct Times {
-        std::int64_t total = 0;  // these four in clock ticks of the system
+        std::int64_t total = 0;  // these four are in the system's clock ticks
         std::int64_t busy = 0;
         std::int64_t stolen = 0;
         std::int64_t own = 0;

@@ -28,7 +28,7 @@ std::string_view cut_text(std::string_view text) {
     }
     std::size_t size = NameRegistry::kLongestText;
     while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0U) == 0x80U) {
-        --size;  // not inside a character
+        --size;  // does not cut inside a character
     }
     return text.substr(0, size);
 }

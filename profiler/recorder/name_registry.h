@@ -16,8 +16,8 @@
 
 namespace pipescope {
 /// Permanent names that a program passes to NVTX once: domains, texts, categories, threads. They may arrive before a
-/// recorder exists and stay valid after it, so they live as long as the process. Threading: any thread. Cost: a lock
-/// and a hash for each name; recorded ranges need neither.
+/// recorder exists and stay valid after it, so they live as long as the process. Cost: a lock and a hash for each name;
+/// recorded ranges need neither. Threading: any thread.
 class NameRegistry {
 public:
     struct Domain {
@@ -62,7 +62,7 @@ public:
     void name_resource(const Resource& resource);
 
     /// For the drain thread: the domains, texts (strings), categories, thread names, destroyed domains or resources
-    /// behind the first `seen` ones. Positions only grow.
+    /// after the first `seen` entries. Positions only grow.
     template <class Entry>
     std::vector<Entry> after(std::size_t seen) const {
         const std::scoped_lock lock(mutex_);

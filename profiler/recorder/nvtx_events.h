@@ -11,12 +11,12 @@
 #include <cstdint>
 
 namespace pipescope {
-/// Data attached to an event. The first one's schema names an event that has no other name.
+/// Data attached to an event. The schema of its first element names an event without another name.
 struct PayloadSpan {
     const nvtxPayloadData_t* data = nullptr;
     std::size_t count = 0;
 };
-/// The number of that name in the registry.
+/// The name's number in the registry.
 std::uint32_t name_of(PayloadSpan payload);
 
 /// A named number, such as a counter's value.
@@ -37,7 +37,7 @@ void emit_end(std::uint64_t range);
 template <class Source>
 void emit_mark(std::uint32_t domain, Source source);
 
-/// Counts a submission of events or counters with times of the program's own clocks, which are ignored.
+/// Counts a submission of events or counters with the program's own clocks, whose times are ignored.
 void count_deferred_submission();
 
 /// Writes our function into the table of an extension.

@@ -110,8 +110,8 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, cons
     return event;
 }
 
-/// Without a recording, this check is the only cost of a range. The rest is in separate functions, or its registers
-/// would be saved before the check.
+/// Without a recording, this check is the only cost of a range. The rest is in separate functions; otherwise their
+/// registers would be saved before the check.
 bool idle() {
     return running_recording.load(std::memory_order_relaxed) == 0;
 }
@@ -260,7 +260,7 @@ Domain create_domain(const Character* name) {
     return to_handle<Domain>(registry().domain(utf8(name)));
 }
 void destroy_domain(Domain domain) {
-    registry().destroy_domain(from_handle(domain));  // its ranges stay in the trace, and so does its name
+    registry().destroy_domain(from_handle(domain));  // keeps its ranges and its name in the trace
 }
 void initialize(const void*) {}
 

@@ -28,7 +28,7 @@ std::uint64_t register_schema(nvtxDomainHandle_t, const nvtxPayloadSchemaAttr_t*
                          has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID) ? attributes->schemaId : 0);
 }
 
-/// An enum needs a number as a schema does, since entries refer to both.
+/// An enum needs a number just as a schema does, since entries refer to both.
 std::uint64_t register_enum(nvtxDomainHandle_t, const nvtxPayloadEnumAttr_t* attributes) {
     if (attributes == nullptr) {
         return 0;

@@ -41,11 +41,11 @@ std::uint32_t from_handle(Handle handle) {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(handle));
 }
 
-/// Limited to the stored length, so that a range named after a large text does not read all of it. Empty for null.
+/// The text up to the stored length, so that a range named after a large text does not read all of it. Empty for null.
 std::string_view utf8(const char* text);
 /// At most slightly longer than the stored length. Empty for null.
 std::string utf8(const wchar_t* wide);
-/// A text that the registry holds, by NVTX's handle. Empty if there is none.
+/// A text that the registry holds, found by NVTX's handle. Empty if there is none.
 std::string registered_text(const void* handle);
 /// The message of a resource. Empty if there is none.
 inline std::string message_of(const nvtxResourceAttributes_t& attributes) {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 namespace pipescope {
-/// Event types, with the numbers of nsys.
+/// Event types, with nsys' numbers.
 enum class RangeType : std::uint8_t { mark = 34, push_pop = 59, start_end = 60 };
 
 /// NVTX's payload types, with the numbers of nvtxPayloadType_t.

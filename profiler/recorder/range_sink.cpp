@@ -32,7 +32,7 @@ RangeSink::RangeSink(TraceWriter& writer, const NameRegistry& names, std::int64_
 void RangeSink::write_event(int type, std::int64_t clock_ns, std::int64_t domain, std::string_view name,
                             std::optional<std::int64_t> category) {
     NvtxRecord record;
-    record.start = std::max<std::int64_t>(0, clock_ns - origin_);  // it may be older than the recording
+    record.start = std::max<std::int64_t>(0, clock_ns - origin_);  // the range may be older than the recording
     record.event_type = type;
     record.text = valid_text(name);
     record.global_tid = global_tid(0);
@@ -43,7 +43,7 @@ void RangeSink::write_event(int type, std::int64_t clock_ns, std::int64_t domain
 
 void RangeSink::write_new_names() {
     for (const NameRegistry::Domain& domain : names_.after<NameRegistry::Domain>(domains_seen_)) {
-        ++domains_seen_;  // a domain's number is its position, from 1
+        ++domains_seen_;  // a domain's number is its position, counted from 1
         if (domain.name == kEngineDomain) {
             engine_domain_ = static_cast<std::uint32_t>(domains_seen_);
         }

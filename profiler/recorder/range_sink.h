@@ -12,9 +12,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Converts recorded ranges to rows of a trace: resolves names, converts times to those since the start of the
-/// recording, and adds a task for each finished range of the engine. Threading: the drain thread. Errors: TraceError of
-/// the writer.
+/// Converts recorded ranges to rows of a trace: resolves names, makes times relative to the start of the recording, and
+/// adds a task for each finished range of the engine. Threading: the drain thread. Errors: TraceError from the writer.
 class RangeSink {
 public:
     /// `origin` is time zero on the recording's clock. `writer` must outlive this object.

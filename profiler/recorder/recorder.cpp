@@ -189,8 +189,8 @@ void Recorder::Impl::drain_thread() {
     }
 }
 
-/// Keeps what the drain thread has thrown. Training continues; stop() reports the error. Stops recording into rings
-/// that are no longer drained.
+/// Keeps the exception of the drain thread; training continues, and stop() reports the error. Stops recording, because
+/// the rings are no longer drained.
 void Recorder::Impl::fail() {
     {
         const std::scoped_lock lock(mutex);
@@ -219,8 +219,8 @@ void Recorder::Impl::write_pass() {
     fetch_new_logs();
     // Steps before heads: once a step has a row, all its ranges are in the file, even if the process is killed here.
     const std::vector<StepRecord> steps = requests.take_steps();
-    // Heads before requests and names: anything requested or named before a range started is then known when the range
-    // is written.
+    // Heads before requests and names: whatever was requested or named before a range started is then known when the
+    // range is written.
     std::vector<std::optional<ThreadLog::Snapshot>> ended;
     std::vector<std::uint64_t> heads;
     for (const Emitter& emitter : emitters) {

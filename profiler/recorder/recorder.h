@@ -19,14 +19,15 @@ struct RecorderOptions {
     /// Per thread. 0: the value of PIPESCOPE_RING_ENTRIES, or kRingEntries.
     std::size_t ring_entries = 0;
     Nanoseconds drain_period{20'000'000};
-    /// Also record CUDA devices, if there are any and CUPTI is available. The trace contains a diagnostic if not.
+    /// Also record CUDA devices, if there are any and CUPTI is available. Otherwise the trace contains a diagnostic.
     bool devices = true;
 };
 
 /// Records all NVTX ranges of the process into a trace during its lifetime, with a ring per thread, one drain thread,
 /// and SQLite. Ranges of domain "pipescope" with a TaskKey in their 64-bit payload also become tasks. A program that
-/// links it needs no environment variable; the recorder sets the one for shared libraries (shared_libraries.h). Create
-/// it before the first range of interest. One may exist at a time.
+/// links it needs no environment variable; the recorder sets the variable for shared libraries (shared_libraries.h).
+/// Create it before the first range of interest. Only one may exist at a time.
+///
 /// Threading: any thread may call the methods. Errors: TraceError if the file cannot be created. Failures during the
 /// recording are stored and thrown by stop().
 class Recorder {
@@ -46,7 +47,7 @@ public:
 
     /// ns since the start of the recording, on the clock of the ranges.
     Nanoseconds now() const;
-    /// That clock (CLOCK_MONOTONIC) at the start of the recording, in ns.
+    /// The ranges' clock (CLOCK_MONOTONIC) at the start of the recording, in ns.
     std::int64_t origin_ns() const;
     /// Waits until all ranges that ended before the call are in the file.
     void flush();

@@ -35,7 +35,7 @@ Shared& shared() {
     return instance;
 }
 
-/// Ring size of the running recording. Set before its number is.
+/// Ring size of the running recording. Set before the recording's number.
 std::atomic<std::size_t> entries_of_rings{0};
 
 /// The thread's log, in a form without construction, so that the hot path needs no check.
@@ -80,7 +80,7 @@ std::string name_of_this_thread() {
     return name.data();
 }
 
-/// Uses as many entries as memory allows. Throws if that is next to none.
+/// Uses as many entries as memory allows. Throws if hardly any fit.
 std::shared_ptr<ThreadLog> make_log(std::size_t ring_entries) {
     constexpr std::size_t kFewest = 64;
     for (;; ring_entries /= 2) {
@@ -109,7 +109,7 @@ ThreadLog* open_log(std::uint64_t recording) noexcept {
             }
             shared().new_logs.push_back(log);
             if (is_main) {
-                shared().main_log = log;  // nobody reads the log of an earlier recording
+                shared().main_log = log;  // nobody reads an earlier recording's log
             }
         }
         current = {recording, log.get(), false};

@@ -9,17 +9,17 @@
 #include <vector>
 
 namespace pipescope {
-/// The number of the running recording, or 0. The NVTX handler checks it first, and without a recording this is nearly
-/// its whole cost. Global, since NVTX's C functions have no context. Read with acquire: a thread that sees the number
-/// must see its recording.
+/// The number of the running recording, or 0. The NVTX handler checks it first; without a recording, this is nearly the
+/// handler's whole cost. Global, since NVTX's C functions have no context. Read with acquire: a thread that sees the
+/// number must see its recording.
 extern constinit std::atomic<std::uint64_t> running_recording;
 
 /// The part of a recording that faces the program's threads. Gives a ThreadLog to each emitting thread, and stores
-/// ranges that may end on another thread. Invariant: one exists at a time, since a process has one NVTX handler.
+/// ranges that may end on another thread. Invariant: only one exists at a time, since a process has one NVTX handler.
 /// Threading: methods on the recorder's threads; the functions below on any thread.
 class Recording {
 public:
-    /// Throws TraceError if another one exists. Recording begins with start().
+    /// Throws TraceError if another Recording exists. Recording begins with start().
     Recording();
     ~Recording();
     Recording(const Recording&) = delete;

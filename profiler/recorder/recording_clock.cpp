@@ -28,7 +28,7 @@ std::int64_t recording_clock_ns() {
 }
 
 ClockRecord read_clocks() {
-    // The tightest of a few tries, because an interrupt between two reads would look like drift.
+    // Takes the tightest of a few tries, because an interrupt between two reads would look like drift.
     ClockRecord best;
     std::int64_t best_width = -1;
     for (int k = 0; k < 5; ++k) {

@@ -11,9 +11,9 @@
 #include <string_view>
 
 namespace pipescope {
-/// Names of what a program registers under numbers with NVTX's extensions: schemas of payloads, counters. Numbers are
-/// unique across domains. Make it static and never destroy it, since NVTX's C functions have no context. Threading: any
-/// thread, under a lock.
+/// Names of things that a program registers under numbers with NVTX's extensions: schemas of payloads, counters.
+/// Numbers are unique across domains. Make it static and never destroy it, since NVTX's C functions have no context.
+/// Threading: any thread, under a lock.
 class RegisteredNames {
 public:
     explicit RegisteredNames(std::string_view unknown) : unknown_(NameRegistry::of_process().text(unknown)) {

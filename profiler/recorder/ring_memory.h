@@ -6,7 +6,7 @@
 
 namespace pipescope {
 /// Memory for a ring. The system provides it page by page as the ring is first filled, so a thread that emits little
-/// costs little, whatever the size of its ring. The heap is unsuitable: it rounds up to huge pages, so each of ten
+/// costs little, even with a large ring. The heap is unsuitable because it rounds up to huge pages: each of ten
 /// thousand threads would take 2 MB at its first range, and the time to clear it.
 class RingMemory {
 public:

@@ -1,9 +1,11 @@
 // Problem: every shared library with ranges has its own NVTX (hidden symbols). It looks for a tool first in
-// NVTX_INJECTION64_PATH, then at a weak symbol that our handler shares only with the program's own objects. Idea: an
-// empty path. dlopen("") opens the program itself, so such an NVTX finds the function exported by the program
+// NVTX_INJECTION64_PATH, then at a weak symbol that our handler shares only with the program's own objects.
+//
+// Idea: an empty path. dlopen("") opens the program itself, so such an NVTX finds the function exported by the program
 // (exported_handler.cpp), and thereby the existing recorder. This needs no second copy of the recorder and no file
 // search. A child process inherits the empty path. Unless it is built with the recorder too, it exports no such
 // function, and its NVTX calls have no tool, as before.
+//
 // Source: nvtx3/nvtxDetail/nvtxInit.h; dlopen(3) for the handle, dl_open_worker of glibc for the empty name.
 
 #include "profiler/recorder/shared_libraries.h"

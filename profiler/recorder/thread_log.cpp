@@ -85,7 +85,7 @@ int ThreadLog::pop(std::uint32_t domain, std::int64_t end) {
     }
     std::uint64_t at = depth;
     while (at > 0 && domain_of(stack_[at - 1]) != domain) {
-        --at;  // ranges of other domains may be open since: each domain nests separately
+        --at;  // ranges of other domains may have opened since: each domain nests separately
     }
     if (at == 0) {
         return -1;

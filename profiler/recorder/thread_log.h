@@ -42,8 +42,8 @@ public:
     /// Ends the innermost open range of the domain. Returns its level, or -1 if none is open.
     int pop(std::uint32_t domain, std::int64_t end);
     void add_mark(const RangeEvent& mark);
-    /// Records the range returned by `take`. `take` is called inside the change, so that whoever stops the recording
-    /// sees the range either in its old place, or here.
+    /// Records the range returned by `take`. Calls `take` inside the change, so that whoever stops the recording sees
+    /// the range either in its old place or here.
     template <class Take>
     void add_ended(Take&& take) {
         const Change change(*this);
@@ -52,9 +52,9 @@ public:
         }
     }
     /// Number of a text passed as characters. Cached per thread, because the registry is shared and locked; `intern`
-    /// resolves texts that are not in the cache.
+    /// resolves texts that are not cached.
     std::uint32_t text_number(std::string_view text, std::uint32_t (*intern)(std::string_view));
-    /// The thread is gone. Ranges that it left open stay open.
+    /// Tells that the thread is gone. Its open ranges stay open.
     void set_ended() { ended_.store(true, std::memory_order_release); }
 
     // For the drain thread.
@@ -75,7 +75,7 @@ public:
         }
     }
 
-    /// The state between two changes of the thread. Without its open ranges if the thread stays inside a change.
+    /// The state between two changes of the thread. Lacks the open ranges if the thread stays inside a change.
     struct Snapshot {
         std::uint64_t head = 0;
         std::uint64_t dropped = 0;
@@ -84,8 +84,8 @@ public:
         std::vector<RangeEvent> open;
         bool is_stuck = false;  ///< stayed inside a change: the number of its open ranges is unknown
     };
-    /// Waits for a change to end, for at most `patience`: a thread never leaves its change if a signal handler that
-    /// interrupted it ends the process.
+    /// Waits at most `patience` for a change to end: a thread never leaves its change if a signal handler interrupts it
+    /// and ends the process.
     Snapshot snapshot(std::chrono::nanoseconds patience = std::chrono::seconds{2}) const;
 
 private:
@@ -131,7 +131,8 @@ private:
     std::uint64_t tail_seen_ = 0;  // a private copy: the shared one is read only if the ring seems full
     std::atomic<std::uint64_t> depth_{0};
     std::atomic<std::uint64_t> too_deep_{0};  // open ranges that did not fit on the stack
-    // The same by domain. They are the innermost of their domain: until they have ended, its next ranges join them.
+    // The same by domain. These are the innermost ranges of their domain: until they end, the domain's next ranges join
+    // them.
     std::unordered_map<std::uint32_t, int> too_deep_by_domain_;
     std::atomic<std::uint64_t> dropped_{0};
     std::atomic<std::int64_t> first_drop_{0};

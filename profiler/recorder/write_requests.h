@@ -9,8 +9,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Data that the program wants written beside its ranges, in the order of the calls. Steps are the exception: their
-/// rows follow their ranges. Threading: any thread.
+/// Data that the program wants written beside its ranges, in the order of the calls. Exception: a step's row follows
+/// the step's ranges. Threading: any thread.
 class WriteRequests {
 public:
     using Request = std::function<void(TraceWriter&, RangeSink&)>;
