@@ -17,12 +17,12 @@ struct AllocationEvent {
     Bytes bytes = 0;
 };
 
-/// Logs what this thread allocates and frees on a device during the log's lifetime, block by block. Blocks are numbered
+/// Logs every block that this thread allocates and frees on a device during the log's lifetime. Blocks are numbered
 /// from 1; older blocks get a number on request. One log per thread at a time.
 ///
-/// On the CPU and the meta device, `bytes` are those requested, and frees by other threads are not seen; autograd does
-/// not use other threads there. On an accelerator, `bytes` are those of the allocator's blocks, which it rounds up, and
-/// the work of autograd's threads for this thread is seen too.
+/// On the CPU and the meta device, `bytes` are the requested bytes, and frees by other threads are not seen; autograd
+/// does not use other threads there. On an accelerator, `bytes` are the allocator's blocks, which it rounds up, and the
+/// work of autograd's threads for this thread is seen too.
 class AllocationLog {
 public:
     /// Throws Error on an accelerator if a torch profiler occupies the slot that the allocator reports to.
@@ -43,7 +43,7 @@ public:
     std::uint64_t serial() const noexcept { return serial_; }
 
 private:
-    std::uint64_t serial_ = 0;  // distinguishes this log's blocks from those of earlier logs
+    std::uint64_t serial_ = 0;  // distinguishes this log's blocks from earlier logs' blocks
     std::int64_t blocks_ = 0;
     std::vector<AllocationEvent> events_;
     std::optional<DeviceListening> listening_;  // on an accelerator only

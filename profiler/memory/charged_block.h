@@ -33,11 +33,11 @@ struct ChargedBlock {
     }
     /// Moves the charge to another owner or category.
     void move_to(int new_owner, MemoryAccount::Place to);
-    /// Credits the block. `listening` is the log of the freeing thread; may be null.
+    /// Credits the block to its owner. `listening`: the log of the freeing thread; may be null.
     void release(AllocationLog* listening);
 };
 
-/// Like tracking_allocator::account(), without its check, for checked owners.
+/// tracking_allocator::account() without its check, for checked owners.
 MemoryAccount& account_of_owner(int owner);
 /// The charge for host allocations of the calling thread.
 Charge host_charge();

@@ -64,7 +64,7 @@ Entries::iterator add(DeviceKey device, std::uintptr_t address, Bytes bytes, con
                                 std::forward_as_tuple(bytes, charge));
 }
 
-/// `charge`: for a block whose allocation was not seen; null: there is none then.
+/// `charge`: used if the block's allocation was not seen; if it is null, returns null then.
 ChargedBlock* find_block(const at::Tensor& tensor, const Charge* charge) {
     const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
     const auto address = reinterpret_cast<std::uintptr_t>(storage->data());

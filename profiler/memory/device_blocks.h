@@ -17,6 +17,7 @@ struct ChargedBlock;
 ///
 /// Invariant: blocks of a device do not overlap. If a new block overlaps an old one, the old one was freed while nobody
 /// listened, and is released then. For blocks whose tensor was seen, a weak reference detects this earlier.
+///
 /// Process-wide, like the allocators. Threading: any thread, even under an allocator's lock: nothing here allocates or
 /// frees on a device.
 namespace device_blocks {
@@ -26,7 +27,7 @@ void freed(c10::Device device, const void* data, AllocationLog* log);
 
 /// The block of the tensor's storage, or null. Valid while the tensor lives.
 ChargedBlock* find(const at::Tensor& tensor);
-/// Like find(). A block whose allocation was not seen is charged now, with the bytes of the storage.
+/// find(), but charges a block whose allocation was not seen, with the bytes of the storage.
 ChargedBlock* find_or_charge(const at::Tensor& tensor, const Charge& charge);
 
 /// Releases the blocks whose tensors were seen and no longer exist.

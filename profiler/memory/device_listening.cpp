@@ -43,7 +43,7 @@ public:
         if (device.is_cpu() || device.is_meta() || data == nullptr) {
             return;
         }
-        tsan_acquire(this);  // on autograd's threads: by their queue
+        tsan_acquire(this);  // on autograd's threads, their queue synchronises
         const Charge charge = charge_ ? *charge_ : charge_of_this_thread();
         if (bytes > 0) {
             device_blocks::taken(device, data, bytes, charge);
@@ -100,7 +100,7 @@ DeviceListening::DeviceListening(const Charge& charge)
     : before_(ThreadLocalDebugInfo::current()), listener_(listen(charge)) {}
 
 DeviceListening::~DeviceListening() {
-    // The thread's state may have changed meanwhile: autograd's threads take that of each backward.
+    // The thread's state may have changed meanwhile: autograd's threads take the state of each backward.
     if (listener_ != nullptr && current_listener() == listener_) {
         ThreadLocalDebugInfo::_forceCurrentDebugInfo(before_);
     }

@@ -72,7 +72,7 @@ LaneMemory::Placed* LaneMemory::placed_on(LaneId lane) {
     return has_any ? &placed_[lane.index()] : nullptr;
 }
 
-/// True also if the lane holds no tensors, so its device is unknown; listening on the host is harmless.
+/// Also true if the lane holds no tensors and its device is unknown; listening on the host is harmless.
 bool LaneMemory::may_be_on_accelerator(LaneId lane) {
     const Placed* const placed = placed_on(lane);
     return placed != nullptr ? placed->on_accelerator() : has_accelerator_;
@@ -173,8 +173,8 @@ bool LaneMemory::record_device(MemorySample& sample, c10::Device device) const {
 }
 
 void LaneMemory::moved(const at::Tensor& tensor, LaneId to) {
-    // A part of the caller's mini-batch that a partition passes on. The caller holds it before, during and after the
-    // lane's use, so no lane is charged for it.
+    // The tensor is part of the caller's mini-batch, passed on by a partition. The caller holds it before, during and
+    // after the lane's use, so no lane is charged for it.
     const ChargedBlock* const block = tracking_allocator::block_of(tensor);
     if (block != nullptr && block->owner.load(std::memory_order_relaxed) == kCaller) {
         return;

@@ -88,8 +88,8 @@ void MemoryAccount::picture(Bytes peak) {
     picture_ = composition();
 }
 
-// An allocation that raised `which` before the exchange is in the returned value; one that is still held is seen by the
-// following load. None is lost.
+// The returned value includes any allocation that raised `which` before the exchange; the following load sees any that
+// is still held. So none is lost.
 Bytes MemoryAccount::restart(Count& which) {
     const Bytes before = which.exchange(allocated(), kRelaxed);
     const Bytes held = allocated();

@@ -14,10 +14,11 @@ Nanoseconds steady_now();
 /// Bytes of one owner, by category.
 ///
 /// Problem: the category of a block is known only after its task: some of a forward's allocations are freed, the rest
-/// is what autograd saved. A walk over a task's blocks at its end would cost as much as the task. Idea: a block records
-/// its task and its `later` category. While the task runs, it counts as transient. At the end of the task, a single
-/// addition moves all remaining transient bytes to the later category. A block that is freed knows from its task's
-/// number where it is counted. Cost: two atomic additions per allocation.
+/// is what autograd saved. A walk over a task's blocks at its end would cost as much as the task.
+///
+/// Idea: a block records its task and its `later` category. While the task runs, it counts as transient. At the end of
+/// the task, a single addition moves all remaining transient bytes to the later category. The number of its task tells
+/// where a freed block is counted. Cost: two atomic additions per allocation.
 ///
 /// Threading: any thread may call any function, without a lock; only a new peak takes one, for its snapshot. Blocks
 /// freed at the instant a task ends may be subtracted from the wrong one of two categories until the next task's end.

@@ -12,8 +12,8 @@
 
 namespace pipescope {
 /// Forwards everything to another observer, if there is one, and records the start of each step's first forward and the
-/// end of its last backward (with split backwards, of the last gradients of weights), or of its last update if updates
-/// are staggered. A trace then knows its steps even if the run is killed later.
+/// end of its last backward. With split backwards it records the end of the last gradients of weights, with staggered
+/// updates the end of the last update. A trace then knows its steps even if the run is killed later.
 class StepTimer : public TaskObserver {
 public:
     /// `next` is borrowed and must outlive this object; may be null.
@@ -30,12 +30,12 @@ public:
         std::optional<Nanoseconds> start;
         std::optional<Nanoseconds> end;
     };
-    /// Bounds of the step's tasks so far, which are then forgotten. Call once no lane runs the step.
+    /// Returns the bounds of the step's tasks so far, and forgets them. Call once no lane runs the step.
     Bounds take(std::int32_t step);
 
 private:
     TaskObserver* const next_;
-    const std::array<TaskKind, 2> last_kinds_;  // of a step's tasks
+    const std::array<TaskKind, 2> last_kinds_;  // the last kinds of tasks in a step
     std::function<Nanoseconds()> now_;
     std::mutex mutex_;
     std::map<std::int32_t, Bounds> bounds_;  // by step; guarded by mutex_

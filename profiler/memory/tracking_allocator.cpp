@@ -112,7 +112,7 @@ bool is_on_host(const at::Tensor& tensor) {
     return tensor.is_cpu() || tensor.is_meta();
 }
 
-/// Like block_of(). An accelerator's block whose allocation was not seen is charged to the owner.
+/// block_of(), but charges an accelerator's block whose allocation was not seen to the owner.
 ChargedBlock* block_charged_to(const at::Tensor& tensor, int owner, MemoryCategory category) {
     if (!tensor.defined() || !tensor.has_storage()) {
         return nullptr;

@@ -10,10 +10,10 @@ class AllocationLog;
 struct ChargedBlock;
 
 /// Wraps torch's CPU allocator so that every byte has an owner: an allocation is charged to the owner set on the
-/// allocating thread, and credited to it wherever it is freed. Process-wide, since torch has one CPU allocator: call
-/// install() once, before any tensor exists. The meta device's allocator is wrapped too, to count what a model would
-/// allocate. Blocks on an accelerator are known only while somebody listens to its allocator (device_listening.h), and
-/// are charged in the same way.
+/// allocating thread, and credited to that owner wherever it is freed. Process-wide, since torch has one CPU allocator:
+/// call install() once, before any tensor exists. The meta device's allocator is wrapped too, to count what a model
+/// would allocate. Blocks on an accelerator are charged the same way, but are known only while somebody listens to its
+/// allocator (device_listening.h).
 ///
 /// Owner 0 is everybody else; lane k is owner k + 1. Units: the bytes requested by torch, without padding and the
 /// header; on an accelerator the bytes of the allocator's blocks. Threading: any thread, except for install().
@@ -28,15 +28,15 @@ inline constexpr int kNumOwners = kMeasuredOwner + 1;
 void install();
 bool installed();
 
-/// Sets the owner of this thread's allocations and returns the previous one. Throws Error unless 0 <= owner <
+/// Sets the owner of this thread's allocations and returns the previous owner. Throws Error unless 0 <= owner <
 /// kNumOwners.
 int set_owner(int owner);
-/// Sets the category of this thread's allocations that survive the end of a task of their owner, and returns the
-/// previous one. Until then they count as transient.
+/// Sets the category of this thread's allocations that survive their owner's task, and returns the previous category.
+/// Until the task ends they count as transient.
 MemoryCategory set_later(MemoryCategory later);
 MemoryCategory later();
 /// Moves the charge of the tensor's storage and sets its category. Has no effect on host storages of other allocators.
-/// A storage on an accelerator whose allocation was not seen is charged now, by its own bytes. Throws Error like
+/// If the allocation of an accelerator's storage was not seen, charges the storage's bytes now. Throws Error as
 /// set_owner().
 void recharge(const at::Tensor& tensor, int owner, MemoryCategory category);
 
@@ -45,7 +45,7 @@ ChargedBlock* block_of(const at::Tensor& tensor);
 /// Logs this thread's host allocations; null: none.
 void set_log(AllocationLog* log);
 
-/// The account of an owner. Throws Error like set_owner().
+/// The account of an owner. Throws Error as set_owner().
 MemoryAccount& account(int owner);
 
 Bytes allocated(int owner);
