@@ -18,9 +18,10 @@ struct ModelEnd {
 };
 
 /// Times the loss at whole mini-batch sizes without running the model at such a size. A mini-batch's output is the
-/// concatenation of its micro-batches', so the micro-batch's output is repeated; the targets are those of a real batch.
+/// concatenation of its micro-batches', so it repeats the micro-batch's output; the targets come from a real batch.
+///
 /// `sizes` empty: 8 and 32 times the micro-batch, provided that input and output stay below a quarter of a GiB each.
-/// Returns the median of a few repeats each, since the first ones may fault in memory that no later one does. Runs on
-/// the calling thread.
+/// Returns the median of a few repeats for each size, since the first repeats may fault in memory that later ones find.
+/// Runs on the calling thread.
 BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, std::uint64_t seed);
 }  // namespace pipescope

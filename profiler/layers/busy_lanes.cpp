@@ -71,7 +71,7 @@ void BusyLanes::leave_pass(std::size_t lane) {
     changed_.notify_all();
 }
 
-/// Keeps what the lane's thread has thrown, with which it ends.
+/// Keeps the exception that ends the lane's thread.
 void BusyLanes::fail(std::size_t lane) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();

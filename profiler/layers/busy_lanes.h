@@ -20,9 +20,9 @@ struct MeasuredSize {
     std::vector<std::size_t> segments;
 };
 
-/// Lanes that run their own copies of the model repeatedly, so that the measured lane gets the caches, memory bandwidth
-/// and clock rate of a lane among busy lanes. All are busy from the start.
-/// Threading: all calls from one thread; the sizes must outlive the object.
+/// Lanes that run their own copies of the model repeatedly. The measured lane thus gets the caches, memory bandwidth
+/// and clock rate of a lane among busy lanes. All are busy from the start. Threading: all calls from one thread; the
+/// sizes must outlive the object.
 class BusyLanes {
 public:
     using Moment = std::chrono::steady_clock::time_point;
@@ -35,10 +35,11 @@ public:
     int count() const noexcept { return static_cast<int>(lanes_.size()); }
     /// Sets the size that the lanes run from their next pass on.
     void set_size(std::size_t index);
-    /// Lets only the first `count` lanes continue; returns when the others have finished their pass. (If passes were
-    /// aborted, long ones would be lost more often than short ones, and the others' mean would be too small.) Until
-    /// then `meanwhile` runs again and again and keeps this thread's core busy: passes beside an idle core would be too
-    /// quick. It returns early once its token is stopped.
+    /// Lets only the first `count` lanes continue; returns when the others have finished their pass. (Aborting passes
+    /// would lose long passes more often than short ones, and the others' mean would be too small.)
+    ///
+    /// Until then, runs `meanwhile` again and again to keep this thread's core busy: passes beside an idle core would
+    /// be too quick. It returns early once its token is stopped.
     void set_busy(int count, const std::function<void(const std::stop_token&)>& meanwhile);
     /// Rethrows a lane's exception.
     void check();
@@ -76,7 +77,7 @@ private:
     bool is_over_ = false;
     std::exception_ptr failure_;
     std::stop_source pass_;     // aborts passes that run at the end; also guarded, as the next
-    std::stop_source drained_;  // stopped once the lanes that are not to go on have stopped
+    std::stop_source drained_;  // stopped once the lanes that should not continue have stopped
     std::vector<Lane> lanes_;
     std::vector<std::jthread> threads_;
 };

@@ -10,14 +10,14 @@ struct Event;
 }
 
 namespace pipescope {
-/// A time on a device: of the host's clock, or the time at which an accelerator's stream reaches this point.
+/// A time on a device: the host's clock, or the time when an accelerator's stream reaches this point.
 struct Instant {
     std::chrono::steady_clock::time_point host;
     std::shared_ptr<const c10::Event> event;  ///< null on the CPU
 };
 
 /// Measures the time of work on a device. On an accelerator the host only launches work, so its clock would time the
-/// launches. There, instants are timed events in the calling thread's current stream, through torch's device-generic
+/// launches. Instants are timed events in the calling thread's current stream there, through torch's device-generic
 /// interface. Threading: immutable; autograd's own threads may call it too.
 class DeviceClock {
 public:

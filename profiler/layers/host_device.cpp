@@ -22,7 +22,7 @@ constexpr std::int64_t kSide = 512;               // 0.27 GFLOP per product
 constexpr std::int64_t kCopiedFloats = 16 << 20;  // 64 MB: beyond the caches
 constexpr std::chrono::milliseconds kTrial{150};
 
-/// Seconds of the fastest call: the machine's speed without load from others on its cores.
+/// Seconds of the fastest call: the machine's speed without other load on its cores.
 template <class Call>
 double quickest(Call call) {
     call();  // warm-up
@@ -64,7 +64,7 @@ DeviceType calibrate(const std::string& dtype) {
 
 DeviceType calibrated_host(const std::string& dtype) {
     const int threads_here = at::get_num_threads();
-    // A thread of its own, so that the setting of one intra-op thread stays there.
+    // A separate thread, so that the setting of one intra-op thread stays there.
     DeviceType device = start_work("the calibration", [&] { return calibrate(dtype); }).get();
     at::set_num_threads(threads_here);
     return device;

@@ -19,9 +19,9 @@ public:
     /// Adds a pass that took `some_ns`; the previous one, with all lanes busy, took `all_ns`.
     void add(double some_ns, double all_ns);
 
-    /// Entry k: the time of a layer with k + 1 busy lanes over its time with one, by medians. Never below 1 nor below
-    /// the previous entry: lanes do not speed each other up, so such a value is noise. Numbers of lanes without a pass
-    /// are interpolated. Empty without a pass with one busy lane.
+    /// Entry k: the time of a layer with k + 1 busy lanes divided by its time with one, by medians. Never below 1 or
+    /// the previous entry: lanes do not speed each other up, so a lower value is noise. Interpolates numbers of lanes
+    /// without a pass. Empty without a pass with one busy lane.
     PerLane slowdown() const;
 
 private:

@@ -44,7 +44,7 @@ Tensors joined(Tensors tensors, const Tensors& more) {
     return tensors;
 }
 
-// Counts only inputs that the layer uses. The gradient of an input that became an output is that output's.
+// Counts only inputs that the layer uses. If an input became an output, its gradient counts as the output's.
 Bytes gradient_bytes(const Tensors& inputs, const Tensors& outputs) {
     Bytes bytes = 0;
     for (const at::Tensor& input : inputs) {

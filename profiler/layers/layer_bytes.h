@@ -39,16 +39,17 @@ struct ModelBytes {
 
 /// Walks a model at one micro-batch size, running each layer on the previous layer's activation.
 ///
-/// Each layer runs three times. The first run creates the parameters' .grad, so that memory is that of every later
-/// step. The second counts operators. The third runs under the tracking allocator alone. To find the tensors that
-/// autograd keeps, input and output are released while the graph lives; a storage that still exists is kept. If several
-/// tensors pass between layers, only those that the layer itself uses can count as kept. If it keeps some but not all,
-/// they count in `saved` instead of the flags, which apply to all of them. Skips are counted separately, since their
-/// lifetime depends on the schedule.
+/// Each layer runs three times. The first run creates the parameters' .grad, so that memory is as in every later step.
+/// The second counts operators. The third runs under the tracking allocator alone.
+///
+/// To find the tensors that autograd keeps, input and output are released while the graph lives; a storage that still
+/// exists is kept. If several tensors pass between layers, only those that the layer itself uses can count as kept. If
+/// it keeps some but not all, they count in `saved` instead of the flags, which apply to all of them. Skips are counted
+/// separately, since their lifetime depends on the schedule.
 ///
 /// Real and meta tensors give the same figures, except for the transients of kernels that need scratch memory. On an
-/// accelerator the device's own allocator counts (MeasuredMemory).
-/// Precondition: the tracking allocator is installed. Threading: charges the calling thread's allocations.
+/// accelerator the device's own allocator counts (MeasuredMemory). Precondition: the tracking allocator is installed.
+/// Threading: charges the calling thread's allocations.
 class LayerWalk {
 public:
     explicit LayerWalk(Activation start);
@@ -66,8 +67,8 @@ public:
 private:
     struct Measured {
         LayerBytes bytes;
-        std::vector<BoundaryStorage> inputs;   // with `kept` as seen by this layer
-        std::vector<BoundaryStorage> outputs;  // likewise
+        std::vector<BoundaryStorage> inputs;   // `kept` as seen by this layer
+        std::vector<BoundaryStorage> outputs;  // `kept` as seen by this layer
     };
     Measured measure(LayerChain& chain, std::size_t layer, const MeasuredMemory& memory);
     static void settle(Measured& below, Measured& above);
@@ -78,9 +79,9 @@ private:
     ModelBytes loss_;
 };
 
-/// Peak memory of the loss and its gradient beyond the output and its gradient. Same precondition as LayerWalk.
+/// Peak memory of the loss and its gradient beyond the output and its gradient. Precondition: as for LayerWalk.
 Bytes loss_transient_of(const LayerChain& chain, const Tensors& output, const Tensors& target);
 
-/// Ends of segments whose activations stay below the limit; a layer above it is its own segment.
+/// Ends of segments whose activations stay below the limit; a layer above the limit is a segment by itself.
 std::vector<std::size_t> segments_below(const std::vector<LayerBytes>& layers, Bytes limit);
 }  // namespace pipescope

@@ -31,7 +31,7 @@ bool contains(const Tensors& tensors, const at::Tensor& tensor) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& each) { return each.is_same(tensor); });
 }
 
-/// Records when backward reached each layer of a segment; empty for a layer without a node of its own.
+/// Records when backward reached each layer of a segment. Empty for a layer without its own node.
 class BackwardClock {
 public:
     BackwardClock(const DeviceClock& clock, std::size_t layers) : clock_(clock), reached_(layers) {}
@@ -67,7 +67,7 @@ private:
     std::vector<std::optional<Instant>> reached_;
 };
 
-/// An output without a gradient is one that the loss ignores, as in the engine.
+/// An output without a gradient is an output that the loss ignores, as in the engine.
 void backward(const Tensors& outputs, const Tensors& gradients) {
     torch::autograd::variable_list roots;
     torch::autograd::variable_list root_gradients;
@@ -218,7 +218,7 @@ SplitTimes LayerChain::run_split(const Activation& start, const std::vector<std:
             before = after;
         }
         for (std::size_t layer = first; layer < end; ++layer) {
-            // Without such work the span is that of reading the clock.
+            // Without such work, the span only times the clock itself.
             times.weights[layer] =
                 notes[layer - first].has_weights_later ? nanoseconds(weight_spans[end - 1 - layer]) : 0;
         }
@@ -251,7 +251,7 @@ void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at,
         const Tensors inputs = running.tensors;
         const Instant start = clock_.now();
         {
-            // As in the engine: a layer may behave differently the second time, and an emulated one takes a different
+            // As in the engine: a layer may behave differently the second time, and an emulated layer takes a different
             // time.
             const CurrentTaskScope recomputing({-1, TaskKind::recompute, 0, 0, -1}, LaneId{0}, false);
             forward(layer, running);

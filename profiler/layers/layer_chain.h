@@ -14,7 +14,7 @@
 namespace pipescope {
 /// Time of each layer in one pass at one micro-batch size, in ns; 0 for a part that did not run.
 struct LayerTimes {
-    std::vector<double> forward;    ///< without gradients, like the forward of a checkpointed micro-batch
+    std::vector<double> forward;    ///< without gradients, as in a checkpointed micro-batch
     std::vector<double> recompute;  ///< with gradients
     std::vector<double> backward;
     double loss = 0;  ///< gathering the output, the loss, and its gradient
@@ -23,7 +23,7 @@ struct LayerTimes {
     double total() const;
 };
 
-/// Times of backwards that are split, in ns.
+/// Times of split backwards, in ns.
 struct SplitTimes {
     std::vector<double> weights;  ///< of each layer's second half: the gradients of its parameters
     double both = 0;              ///< of both halves of all layers
@@ -32,15 +32,16 @@ struct SplitTimes {
 /// The model's layers, run in sequence as a lane runs its partition.
 ///
 /// Problem: a layer that is timed alone costs more than in a partition. Its input is cold, each backward call sets up
-/// autograd again (10 to 20 us), and gradients arrive at leaves that a partition does not have. Idea: never run a layer
-/// alone. A whole segment of layers runs forward as one autograd graph, and the clock is read between layers. Then the
-/// segment runs backward in one call, and a hook on each layer's output reads the clock when backward reaches that
-/// layer. Autograd runs nodes in the reverse order of their creation, so these instants divide the call into layers.
-/// Cost: the activations of a segment are alive at once; segments are as long as memory allows.
+/// autograd again (10 to 20 us), and gradients arrive at leaves that a partition does not have.
 ///
-/// On an accelerator the instants between layers are events in the stream (DeviceClock), so a layer's time is the
-/// device's time for it. If a layer's kernels end before the host has launched the next ones, the layer's time includes
-/// that wait. Threading: one thread at a time, which has its stream to itself.
+/// Idea: never run a layer alone. A whole segment of layers runs forward as one autograd graph, and the clock is read
+/// between layers. Then the segment runs backward in one call, and a hook on each layer's output reads the clock when
+/// backward reaches that layer. Autograd runs nodes in the reverse order of their creation, so these instants divide
+/// the call into layers. Cost: the activations of a segment are alive at once; segments are as long as memory allows.
+///
+/// On an accelerator the instants between layers are events in the stream (DeviceClock), so a layer's time is its time
+/// on the device. If a layer's kernels end before the host has launched the next ones, the layer's time includes that
+/// wait. Threading: one thread at a time, which has its stream to itself.
 class LayerChain {
 public:
     /// Creates the layers in training mode, and moves each to the device before it creates the next.

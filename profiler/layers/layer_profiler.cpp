@@ -48,7 +48,7 @@ int lanes_of(const ProfileOptions& options, c10::Device device) {
     return device.is_cpu() ? std::min(options.co_running_lanes, usable_cores()) : 1;
 }
 
-/// Reason why the model cannot be measured as a whole; empty if none is known.
+/// Why the model cannot be measured as a whole; empty if no reason is known.
 std::string why_layer_by_layer(const ModelSpec& model, const ProfileOptions& options, c10::Device device) {
     const std::optional<Bytes> parameters = parameter_bytes_of(model);
     const std::optional<Bytes> limit =

@@ -14,7 +14,7 @@
 
 namespace pipescope {
 namespace {
-/// Copies each tensor only once, since a skip is often an output as well.
+/// Copies each tensor only once, since a skip is often an output too.
 template <class Copy>
 class Copies {
 public:

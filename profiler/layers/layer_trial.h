@@ -9,14 +9,14 @@
 #include <vector>
 
 namespace pipescope {
-/// A storage between two layers. `kept`: one of these layers keeps it.
+/// A storage between two layers. `kept`: one of the two layers keeps it.
 struct BoundaryStorage {
     const void* identity = nullptr;
     Bytes bytes = 0;
     bool passed_through = false;  ///< an output in an input's storage, counted where it was created
     bool kept = false;
 };
-/// Each storage once, in the order of the tensors; skips undefined tensors.
+/// The storages of the tensors, in order and without repeats. Skips undefined tensors.
 std::vector<BoundaryStorage> storages_of(const Tensors& tensors);
 
 /// A copy of the activation that nothing else holds. Tensors that shared a storage share a new one of the same size.
@@ -31,8 +31,8 @@ Activation requiring_gradients(const Activation& activation);
 Tensors popped_tensors(const Activation& before, const SkipNames& names);
 Tensors stashed_tensors(const Activation& after, const SkipNames& names);
 
-/// The gradients that the chain's loss gives these outputs, computed as in a lane; undefined if there is none, and
-/// empty if the loss requires none. An expanded gradient (of a sum) is made contiguous, since a profile knows only
+/// The gradients that the chain's loss gives these outputs, computed as in a lane. Undefined where there is none; empty
+/// if the loss does not require gradients. Makes an expanded gradient (of a sum) contiguous, since a profile knows only
 /// whole tensors.
 Tensors loss_gradients(const LayerChain& chain, const Tensors& outputs, const Tensors& target);
 
@@ -52,15 +52,15 @@ public:
 
     /// Zeros for each output that requires a gradient, on its device; undefined for the others.
     Tensors output_gradients() const;
-    /// Takes the gradients, so that the graph can free them if the caller holds none. Call once. Returns the gradients
-    /// of open()'s result: the tensors, then the skips by name; a skip that is also a tensor has none of its own.
-    /// Undefined if there is none.
+    /// Takes the gradients, so that the graph can free them if the caller does not hold them. Call once. Returns the
+    /// gradients of open()'s result: the tensors, then the skips by name. A skip that is also a tensor has no separate
+    /// gradient. Undefined where there is none.
     Tensors backward(Tensors gradients);
     /// Goes backward in two halves, see MicroBatchGraph. `marks`: where the layers between open() and close() begin.
-    /// `notes`, if given, tells how their backwards were split.
+    /// `notes`, if given, receives how their backwards were split.
     Tensors backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes* notes = nullptr);
     void backward_weights(std::uint64_t from = 0);
-    /// Between the halves: the gradients kept for the second.
+    /// Between the halves: the gradients kept for the second half.
     const Tensors& weight_gradients() const;
 
 private:

@@ -6,8 +6,8 @@
 
 namespace pipescope {
 /// Bytes held by tensors while a layer is measured. On the CPU and the meta device: this thread's allocations, by the
-/// tracking allocator. On an accelerator: everything that its own allocator counts, in requested bytes if it reports
-/// them, otherwise rounded up. While it lives, the calling thread's allocations are charged to the measurement.
+/// tracking allocator. On an accelerator: everything that its allocator counts, in requested bytes if it reports them,
+/// otherwise rounded up. During its lifetime, the calling thread's allocations are charged to the measurement.
 /// Precondition: the tracking allocator is installed; nothing else in this process uses the accelerator.
 class MeasuredMemory {
 public:

@@ -90,8 +90,8 @@ const std::map<std::string_view, Formula>& formulas() {
 
 struct Traits {
     Formula formula = nullptr;
-    bool is_operator = false;    ///< a registered one, unlike autograd's own nodes
-    bool is_whole = false;       ///< counts as one operator, whatever it calls
+    bool is_operator = false;    ///< a registered operator, unlike autograd's own nodes
+    bool is_whole = false;       ///< counts as one operator, including any that it calls
     bool moves_nothing = false;  ///< creates a view or uninitialised memory
     bool overwrites = false;     ///< does not read its first input, which is its output
     bool has_mask = false;       ///< its last input, output_mask, selects the outputs
@@ -169,7 +169,7 @@ double output_bytes(Values outputs, const c10::List<bool>& mask) {
     return bytes;
 }
 
-// True for a dropout outside training, for example: its input is its output.
+// True if the output is the input, as for a dropout outside training.
 bool only_hands_on(const std::vector<const void*>& inputs, Values outputs) {
     const auto is_input = [&](const c10::IValue& output) {
         return output.isTensor() &&
@@ -223,7 +223,7 @@ void ended(const at::RecordFunction& function, at::ObserverContext*) {
     if (counts && formula == nullptr && !writes_its_input(function.name())) {
         counts = !only_hands_on(frame.input_tensors, outputs);
     }
-    // An operator that throws has no outputs, as if a hook on saved tensors does.
+    // An operator that throws has no outputs, for example if a hook on saved tensors throws.
     const bool has_formula = formula != nullptr && !outputs.empty();
     const double bytes = counts ? frame.input_bytes + output_bytes(outputs, frame.mask) : 0;
     counts = bytes > 0;

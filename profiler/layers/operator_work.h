@@ -6,15 +6,15 @@
 #include <memory>
 
 namespace pipescope {
-/// While it lives, records the device work of this thread's operators: one DeviceWork for each that computes or moves
-/// anything.
+/// During its lifetime, records the device work of this thread's operators: one DeviceWork for each operator that
+/// computes or moves anything.
 ///
-/// Idea: torch calls an observer around every operator, nested ones included, on real and meta tensors alike, in
+/// Idea: torch calls an observer around every operator, including nested ones, on real and meta tensors alike, in
 /// forward and in this thread's backward. Matrix products, convolutions and attention are counted by formula, a
-/// multiply-add as two operations; all others with no operations and the bytes of their input and output tensors. An
-/// operator that only calls others is not counted itself; one with a kernel counts as a whole. Views move nothing.
+/// multiply-add as two operations. All others count as no operations and the bytes of their input and output tensors.
+/// An operator that only calls others does not count itself; one with a kernel counts as a whole. Views move nothing.
 ///
-///     mm (m, k) (k, n)       2 m k n; bmm, addmm, baddbmm, mv, addmv, dot alike
+///     mm (m, k) (k, n)       2 m k n; the same for bmm, addmm, baddbmm, mv, addmv, dot
 ///     convolution            2 |output| |weight| / output channels; transposed: 2 |input| |weight| / input channels
 ///     its backward           the same for each of the gradients of input and weight
 ///     attention              2 b h s t (e + f) for queries s, keys t, features e and f; backward: 2.5 times that

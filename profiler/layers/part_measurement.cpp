@@ -55,7 +55,7 @@ public:
     }
 
 private:
-    /// Own time: without that of the work that takes turns with the rounds.
+    /// Time so far, without the other work that takes turns with the rounds.
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_ - waited_).count(); }
 
     void measure_sizes() {
@@ -76,7 +76,7 @@ private:
         }
     }
 
-    /// As a lane runs its partition, unless that is too large.
+    /// Segments as a lane runs its partition, or shorter if that is too large.
     std::vector<std::size_t> segments() const {
         std::vector<std::size_t> ends = segments_below(bytes_.back().layers, segment_bytes());
         ends.insert(ends.end(), options_.partition_ends.begin(), options_.partition_ends.end());
@@ -119,7 +119,7 @@ private:
         busy.check();
     }
 
-    /// A step computes this loss when no lane has anything else to do. Given as with_busy_lanes().
+    /// A step computes this loss while no lane has other work. Converted by with_busy_lanes().
     void measure_batch_loss(BusyLanes& busy) {
         let_busy(busy, 0);
         loss_batch_ = time_batch_loss(
@@ -131,15 +131,15 @@ private:
         }
     }
 
-    /// A time of a lane alone as one with all lanes busy, as all times of a profile are given. A simulation takes it
-    /// back.
+    /// Converts a time of a lane alone to a time with all lanes busy, which all times of a profile are. A simulation
+    /// converts it back.
     double with_busy_lanes(double ns) const {
         const PerLane slowdown = slowdown_.slowdown();
         return slowdown.empty() ? ns : ns * slowdown.back();
     }
 
-    /// Backwards in two halves, for a quarter of the time that the whole ones took. Leaves them out if layers share a
-    /// graph behind their weights, which cannot be run for each.
+    /// Measures backwards in two halves, for a quarter of the time of the whole ones. Leaves them out if layers share a
+    /// graph behind their weights, which cannot run separately for each layer.
     void measure_halves(BusyLanes& busy) {
         try {
             run_halves(busy);
@@ -274,7 +274,7 @@ private:
                 layer.tape.push_back(tapes_[size][index]);
             }
         }
-        // One number for all sizes: that of the largest, for which the clock's own noise is smallest.
+        // One number for all sizes: the largest size's, where the clock's own noise is smallest.
         layer.forward_cv = times_.back().forward_cv(index);
         layer.backward_cv = times_.back().backward_cv(index);
         return layer;
@@ -288,7 +288,7 @@ private:
     std::vector<ModelBytes> bytes_;  // by size, like the following members
     std::vector<MeasuredSize> sizes_;
     std::vector<SizeTimes> times_;
-    std::vector<PassMoments> largest_;  // of the passes at the largest size
+    std::vector<PassMoments> largest_;  // passes at the largest size
     std::vector<std::vector<LayerTape>> tapes_;
     std::vector<Activation> ends_;
     LaneSlowdown slowdown_;

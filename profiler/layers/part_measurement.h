@@ -20,11 +20,11 @@ struct ModelPart {
 };
 
 struct PartOptions {
-    c10::Device device = c10::Device(c10::kCPU);  ///< of the starts and targets; the layers are moved to it
+    c10::Device device = c10::Device(c10::kCPU);  ///< of starts and targets; the layers are moved to it
     int lanes = 1;                                ///< number of busy lanes, the measured one included
     /// Additional mini-batch sizes at which to measure the loss, ascending; empty: a few that steps are likely to have.
     std::vector<std::int64_t> batches;
-    std::vector<std::int64_t> output_dimensions;  ///< as in ProfileOptions, as the next
+    std::vector<std::int64_t> output_dimensions;  ///< as in ProfileOptions, like the next member
     std::vector<std::size_t> partition_ends;
     double time_limit_s = 30;  ///< exceeded only if one pass over the part takes longer
     double target_error = 0.02;
@@ -46,7 +46,7 @@ struct MeasuredPart {
     double pass_ns = 0;           ///< all its layers once, at the largest size: its weight among parts
     double optimizer_ns = 0;
     double step_cv = 0;            ///< of whole passes over the part, beyond the layers' own noise
-    double lane_cv = 0;            ///< the share of it that differs between lanes
+    double lane_cv = 0;            ///< the share of step_cv that differs between lanes
     std::vector<Activation> ends;  ///< the part's output, by size
 };
 

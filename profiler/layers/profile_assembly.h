@@ -28,7 +28,7 @@ std::int64_t tokens_per_sample(const Tensors& input);
 LayerProfile described_layer(const std::string& name, const Layer& layer);
 
 /// Appends one micro-batch size, without times. Call in ascending order of sizes: values that a profile stores once for
-/// all sizes are those of the largest.
+/// all sizes come from the largest size.
 void append_bytes(LayerProfile& profile, const LayerBytes& bytes);
 
 double input_bytes(const Tensors& input);

@@ -52,7 +52,7 @@ std::vector<std::size_t> standstills(std::span<const double> pass_ns) {
 
 double lane_variation(std::span<const double> passes, std::span<const double> others, int other_lanes) {
     constexpr std::size_t kFewest = 8;
-    constexpr double kErrors = 2;  // standard errors that may be chance
+    constexpr double kErrors = 2;  // this many standard errors may be chance
     double mine = 0, theirs = 0;
     std::size_t known = 0;
     for (std::size_t k = 0; k < passes.size(); ++k) {
@@ -78,7 +78,7 @@ double lane_variation(std::span<const double> passes, std::span<const double> ot
     if (pairs == 0 || lasting <= kErrors * all / std::sqrt(pairs)) {
         return 0;
     }
-    // The difference has the variance of the lane plus that of the others' mean.
+    // The difference has the variance of the lane plus the variance of the others' mean.
     return std::sqrt(lasting / pairs / (1 + 1.0 / other_lanes));
 }
 

@@ -9,9 +9,10 @@ namespace pipescope {
 /// Repeated measurements of the same quantities, one per layer.
 ///
 /// Problem: on a machine whose host takes time away, times are skewed to the right. A run suffers every disturbance, so
-/// a task takes the mean of its layers' sum; a median, or a sum of medians, ignores the disturbances. Idea: use the
-/// mean, the only estimate whose sums are right for any layers of a partition. Its price is a larger error, so rounds
-/// continue until the error is small. The error takes into account that neighbouring rounds are alike.
+/// a task takes the mean of its layers' sum. A median, or a sum of medians, would ignore the disturbances.
+///
+/// Idea: use the mean, the only estimate whose sums are right for any layers of a partition. Its price is a larger
+/// error, so rounds continue until the error is small. The error takes into account that neighbouring rounds are alike.
 class Repeats {
 public:
     void add(const std::vector<double>& values) { rounds_.push_back(values); }
@@ -40,20 +41,21 @@ private:
     std::vector<std::vector<double>> rounds_;
 };
 
-/// Standard error of the mean of consecutive values: from all of them as if independent, or from the means of about ten
-/// blocks of neighbours, whichever is larger. A slow second of the machine makes one block slow, and so counts once.
+/// Standard error of the mean of consecutive values. The larger of two estimates: from all values as if independent,
+/// and from the means of about ten blocks of neighbours, where a slow second of the machine makes only one block slow.
 /// Infinite for fewer than two values.
 double standard_error(std::span<const double> values);
 
 /// Rounds in which the machine was suspended or swapped: longer than a second and than three times the median. Real
-/// runs have none. Ascending.
+/// runs do not have such rounds. Ascending.
 std::vector<std::size_t> standstills(std::span<const double> pass_ns);
 
 /// Variation of a lane's passes that is independent of other lanes and lasts from one pass to the next, as a standard
-/// deviation over the mean. `passes` are one lane's, in order. `others[k]` is the average time of a pass of
-/// `other_lanes` at the same time; NaN if unknown. Noise that the lanes share cancels in the difference of the two;
-/// lasting noise is the covariance of neighbouring differences. 0 if that may be chance, or if there is too little
-/// data.
+/// deviation over the mean.
+///
+/// `passes`: one lane's, in order. `others[k]`: the average time of a pass of `other_lanes` at the same time; NaN if
+/// unknown. In the difference of the two, noise that the lanes share cancels; the covariance of neighbouring
+/// differences is the lasting noise. 0 if that may be chance, or if there is too little data.
 double lane_variation(std::span<const double> passes, std::span<const double> others, int other_lanes);
 
 /// Decides when an estimate is good enough, and when to stop anyway.

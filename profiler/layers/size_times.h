@@ -12,8 +12,8 @@ public:
     void add(const LayerTimes& times);
     void add(const SplitTimes& times);
 
-    /// Error of the estimates so far: that of the layers, or twice that of whole passes, whichever is larger. With a
-    /// goal of 2 % for layers, passes are therefore known to 1 %.
+    /// Error of the estimates so far: the layers' error, or twice the error of whole passes, whichever is larger. With
+    /// a goal of 2 % for layers, passes are therefore known to 1 %.
     double relative_error() const;
 
     /// Discards standstills and the first pass, which still warmed caches and allocators, if there are others. Call
@@ -21,7 +21,7 @@ public:
     /// averaged over `other_lanes`, NaN if unknown; may be empty.
     void finish(std::vector<double> others = {}, int other_lanes = 1);
 
-    /// Scales all times to the mean of the lanes: the measured one and those with the given mean passes, in ns. On a
+    /// Scales all times to the mean of the lanes: the measured lane and those with the given mean passes, in ns. On a
     /// machine whose cores differ in speed for seconds, all lanes together give a better estimate. Call after finish().
     void average_with(const std::vector<double>& other_lanes);
 
@@ -29,7 +29,7 @@ public:
     double recompute_ns(std::size_t layer) const { return scale_ * recompute_.mean(layer); }
     double backward_ns(std::size_t layer) const { return scale_ * backward_.mean(layer); }
     /// The part of backward_ns that its second half takes. Both halves are measured together and scaled to the whole
-    /// backwards of all layers, since they were run at another time.
+    /// backwards of all layers, since they ran at another time.
     double backward_weight_ns(std::size_t layer) const;
     double loss_ns() const { return scale_ * loss_.mean(0); }
     double pass_ns() const { return scale_ * pass_.mean(0); }

@@ -14,10 +14,10 @@ struct Activation {
     std::map<SkipName, at::Tensor> skips;
 };
 
-/// Serves one layer's stashes and pops from an activation. Throws like SkipContext.
+/// Serves one layer's stashes and pops from an activation. Throws as SkipContext.
 class SkipShelf : public SkipContext {
 public:
-    /// Borrows both.
+    /// Borrows both arguments.
     SkipShelf(const SkipNames& names, std::map<SkipName, at::Tensor>& skips) : names_(names), skips_(skips) {}
 
     void stash(std::string_view name, at::Tensor tensor) override;

@@ -17,7 +17,7 @@ namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
 
-/// Translates a log's block numbers to a tape's.
+/// Translates a log's block numbers to a tape's block numbers.
 class TapeBuilder {
 public:
     /// The tape's number of a logged block; new on first use.
@@ -58,7 +58,8 @@ private:
     std::map<std::int64_t, std::int32_t> numbers_;
 };
 
-/// Gives a tensor at two places two tensors of one storage, as behind a cut, so that each place has its own gradient.
+/// If a tensor is in two places, gives them two tensors of one storage, as after a cut, so that each has its own
+/// gradient.
 Activation each_by_itself(Activation activation) {
     std::set<const void*> seen;
     const auto part = [&](at::Tensor& tensor) {
@@ -73,7 +74,7 @@ Activation each_by_itself(Activation activation) {
     return activation;
 }
 
-/// A view holds the whole tensor, so autograd does not add to it in place.
+/// A view that holds the whole tensor, so that autograd does not add to it in place.
 at::Tensor as_part(const at::Tensor& whole) {
     return whole.as_strided(whole.sizes(), whole.strides());
 }
@@ -97,7 +98,7 @@ public:
 private:
     using Numbers = std::vector<std::int32_t>;
     bool is_sound(const LayerTape& tape) const {
-        LayerTape whole;  // that of a split backward is checked within another
+        LayerTape whole;  // that of a split backward is checked within another tape
         if (way_ == BackwardWay::in_halves) {
             whole.halves = {tape};
         }
@@ -174,7 +175,7 @@ private:
         outputs_ = boundary(after);
     }
 
-    /// Inputs and outputs are those of the previous forward; its other allocations are separate blocks.
+    /// Inputs and outputs are the previous forward's; its other allocations are separate blocks.
     void checkpointed_forward() {
         Activation running = fresh_inputs(before_);
         match(boundary(running), inputs_);
@@ -259,9 +260,9 @@ private:
         }
     }
 
-    /// `arrived`: gradients that go to the layer below. One that this half needs too goes there as a part of a whole
-    /// that others hold. The half frees what it needs at its end if others hold it here: we, or another layer of the
-    /// model.
+    /// `arrived`: gradients that go to the layer below. If this half needs one of them too, the layer below gets it as
+    /// a part of a whole that others hold. If others hold a gradient here (we, or another layer of the model), the half
+    /// frees what it needs at its end.
     void backward_weights(TrialGraph& graph, Tensors& arrived) {
         std::set<std::int64_t> kept;
         for (const at::Tensor& gradient : graph.weight_gradients()) {
@@ -284,8 +285,8 @@ private:
     }
 
     /// Uses the gradients from the layers above, since layout and sharing matter: a layer may copy a transposed or
-    /// expanded gradient, and autograd adds nothing in place to a shared one. Undefined gradients stay undefined. First
-    /// the stashed skips', then the outputs'.
+    /// expanded gradient, and autograd does not add in place to a shared one. Undefined gradients stay undefined.
+    /// Order: the stashed skips', then the outputs'.
     Tensors from_above(Tensors gradients) {
         if (gradients_ == nullptr) {
             return gradients;
@@ -293,7 +294,7 @@ private:
         const auto take = [this](at::Tensor& gradient, at::Tensor left) {
             const bool fits = left.defined() && gradient.defined() && left.sizes() == gradient.sizes() &&
                               left.scalar_type() == gradient.scalar_type();
-            if (fits && log_.block_of(left) == 0) {  // of another log, as on an accelerator; only its layout matters
+            if (fits && log_.block_of(left) == 0) {  // from another log, as on an accelerator; only its layout matters
                 left = left.is_view() ? as_part(left.clone()) : left.clone();
             }
             gradient = fits || !left.defined() ? std::move(left) : gradient;
@@ -379,8 +380,8 @@ Tensors outputs_of_model(LayerChain& chain, const Activation& before) {
     return as_leaves(running.tensors);
 }
 
-/// A gathered loss works on contiguous outputs, whatever a micro-batch's outputs are, and a micro-batch's gradients are
-/// views of the gathered one's.
+/// A gathered loss works on contiguous outputs, even if a micro-batch's outputs are not, and a micro-batch's gradients
+/// are views of the gathered gradient.
 Tensors gathered(const Tensors& outputs) {
     const at::NoGradGuard no_grad;
     Tensors whole;
@@ -400,7 +401,7 @@ bool has_layout(const at::Tensor& tensor) {
     return tensor.defined() && !tensor.is_sparse() && tensor.has_storage();
 }
 
-/// True if the layers below can distinguish the gradients from those of a loss of the micro-batch alone.
+/// True if the layers below can distinguish these gradients from the gradients of a loss of the micro-batch alone.
 bool differ(const Activation& gathered, const Activation& alone) {
     const auto differs = [](const at::Tensor& one, const at::Tensor& other) {
         return has_layout(one) && has_layout(other) &&
@@ -457,8 +458,8 @@ std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, cons
     return tapes;
 }
 
-/// The first layer that may follow a checkpointed partition that trains; at most the last layer, whose outputs'
-/// gradients matter. chain.size() if no layer trains.
+/// The first layer that may follow a checkpointed partition that trains. At most the last layer, whose outputs'
+/// gradients matter; chain.size() if no layer trains.
 std::size_t first_behind_a_trained_one(LayerChain& chain) {
     std::size_t layer = 0;
     while (layer < chain.size() && !trains(chain, layer)) {

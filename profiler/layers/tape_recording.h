@@ -11,14 +11,17 @@ namespace pipescope {
 enum class BackwardWay { whole, in_halves };
 
 /// Runs the chain's layer `index` on the previous activation, forward with and without gradients and backward, and
-/// records every block that it allocates and frees. The layer must have run before, so that gradients and caches exist.
-/// Returns an empty tape if the layer does not free all it allocated (because of its own cache, for example), since no
-/// replay of such a tape could be exact. On an accelerator a layer's own blocks have the sizes that the allocator
-/// rounds them up to. Throws Error as AllocationLog does. Precondition: the tracking allocator is installed.
+/// records every block that it allocates and frees. On an accelerator, a layer's own blocks have the allocator's
+/// rounded sizes.
+///
+/// Returns an empty tape if the layer does not free everything it allocated (because of its own cache, for example),
+/// since no replay of such a tape could be exact. Throws Error as AllocationLog. Preconditions: the tracking allocator
+/// is installed; the layer has run before, so that gradients and caches exist.
+///
 /// `way`: in halves, the tape is an entry of LayerTape::halves. `gradients`, if given, is in and out. In: the gradients
-/// that the layers above give this one's outputs and stashed skips (none: zeros of its own). Out: the gradients of its
-/// inputs and popped skips. They pass from layer to layer unchanged, so layouts and shared storages are those of a real
-/// backward.
+/// that the layers above give this layer's outputs and stashed skips (none: zeros of its own). Out: the gradients of
+/// its inputs and popped skips. They pass from layer to layer unchanged, so layouts and shared storages are as in a
+/// real backward.
 LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients = nullptr,
                       BackwardWay way = BackwardWay::whole);
 

@@ -41,7 +41,7 @@ double measure_task_launch(c10::Device device) {
         const auto start = std::chrono::steady_clock::now();
         pipeline.step(input, input, loss);
         const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-        if (step > 0) {                                            // the first is a warm-up
+        if (step > 0) {                                            // the first step is a warm-up
             times.push_back(taken.count() / (2 * kMicroBatches));  // a forward and a backward each
         }
     }
