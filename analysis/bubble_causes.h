@@ -16,13 +16,12 @@ enum class BubbleCause {
     previous_partition,  ///< its next forward waited for the previous partition's output
     next_partition,      ///< its next backward waited for the next partition's gradient
     loss,                ///< the backward phase had not begun
-    slower_lane,    ///< like previous_partition or next_partition, but the other lane never paused, so it is the slower
-                    ///< one
-    copy,           ///< the result existed, but its copy ran or waited for the link; or a message held the lane
-    contention,     ///< the inputs were there, but it started late: the host, the device or the network was busy
-    finished,       ///< it had no more work in this step
-    computes_loss,  ///< it computed a loss, which a bubble fraction does not count as busy
-    sums_gradients,      ///< it ran a sum over replicas, which does not count as busy either
+    slower_lane,     ///< as previous_partition or next_partition, but the other lane was always busy, so it is slower
+    copy,            ///< the result existed, but its copy ran or waited for the link; or a message held the lane
+    contention,      ///< the inputs were there, but it started late: the host, the device or the network was busy
+    finished,        ///< it had no more work in this step
+    computes_loss,   ///< it computed a loss, which a bubble fraction does not count as busy
+    sums_gradients,  ///< it ran a sum over replicas, which does not count as busy either
     updates_parameters,  ///< it ran a staggered update, which does not count as busy either
 };
 inline constexpr int kNumBubbleCauses = 10;

@@ -125,9 +125,8 @@ TraceWarning warning_of_clocks(const RecordedRun& run, const Contradictions& ear
                           "times contain the difference"
                         : "waits across lanes are wrong by that much";
     const std::string remedy =
-        run.of_another_program ? "record sends and receives too, by which clocks are aligned, "
-                                 "or synchronize the clocks of the machines; if "
-                                 "the ranges only launch work of a GPU, record its kernels"
+        run.of_another_program ? "record sends and receives too, by which clocks are aligned, or synchronize the "
+                                 "clocks of the machines; if the ranges only launch work of a GPU, record its kernels"
         : has_one_clock(run)   ? "the file was changed since it was recorded; take the recorded one, or record again"
                                : "synchronize the clocks of the machines and record again";
     std::string text =

@@ -601,8 +601,7 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
         profile.loss_ns = {loss / m};  // for one micro-batch's samples
         made.notes.push_back(
             fmt::format("the last partition takes {} from its last forward to its first backward, beyond what it takes "
-                        "before other "
-                        "backwards; that time counts once a step, as that of the loss",
+                        "before other backwards; that time counts once a step, as that of the loss",
                         loss < 1e9 ? fmt::format("{:.4g} ms", loss / 1e6) : fmt::format("{:.1f} s", loss / 1e9)));
     }
     for (std::int32_t j = 0; j < shape.partitions(); ++j) {
@@ -727,8 +726,7 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
     if (run.only_launches) {
         throw Error(
             "holds ranges that only launch work on a device, and not the kernels of whole steps, so the tasks' costs "
-            "are "
-            "not known; record whole steps with the CUDA calls and kernels");
+            "are not known; record whole steps with the CUDA calls and kernels");
     }
     if (!steps.why_none.empty()) {
         throw Error(steps.why_none);

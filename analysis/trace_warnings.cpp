@@ -33,8 +33,8 @@ std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t los
         }
     }
     return fmt::format(
-        "the recorder lost {} of {}, on {} of {}: idle time and bubble fractions are not "
-        "known and not shown; record again with fewer steps, or with larger rings by PIPESCOPE_RING_ENTRIES",
+        "the recorder lost {} of {}, on {} of {}: idle time and bubble fractions are not known and not shown; record "
+        "again with fewer steps, or with larger rings by PIPESCOPE_RING_ENTRIES",
         lost, counted(all, "range", "ranges"), losing, counted(threads, "thread", "threads"));
 }
 
@@ -254,8 +254,7 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile
     if (profile && run && std::abs(taken(*profile) - taken(*run)) > kNotableLoad) {
         warnings.push_back(fmt::format(
             "other load took {} of the cores' time {} during the run than while the profile was measured: a part of "
-            "the "
-            "step error is that difference",
+            "the step error is that difference",
             percent(std::abs(taken(*run) - taken(*profile))), taken(*run) > taken(*profile) ? "more" : "less"));
     }
     return warnings;

@@ -104,10 +104,9 @@ void add_balance_options(OptionTable& table, BalanceQuestion& question) {
     add_batch_options(table, question.pipeline);
     add_schedule_option(
         table, question.pipeline,
-        "Order of the tasks: gpipe (default), whose best balance is proved; 1f1b, zero-bubble-h1, "
-        "zero-bubble-2p, pipedream or model-parallel, whose balances are compared by simulation; auto, which finds "
-        "balance and order together; or a file "
-        "that ends in .csv, as 'pipescope schedule' writes it");
+        "Order of the tasks: gpipe (default), whose best balance is proved; 1f1b, zero-bubble-h1, zero-bubble-2p, "
+        "pipedream or model-parallel, whose balances are compared by simulation; auto, which finds balance and order "
+        "together; or a file that ends in .csv, as 'pipescope schedule' writes it");
     add_update_option(table, question.pipeline);
     add_hardware_options(table, question.pipeline);
     add_device_type_options(table, question.pipeline, "Type of all devices, such as A100");

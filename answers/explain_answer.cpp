@@ -20,8 +20,8 @@ void add_explain_options(OptionTable& table, ExplainQuestion& question) {
     add_mini_batch_option(table, pipeline);
     add_schedule_option(table, pipeline,
                         "Order of the tasks of one layout: " + runnable_schedule_names(", ") +
-                            ", a file that ends in "
-                            ".csv, or auto; default: 1f1b, or interleaved with several partitions per lane");
+                            ", a file that ends in .csv, or auto; default: 1f1b, or interleaved with several "
+                            "partitions per lane");
     table.add_text("--recompute", pipeline.recompute,
                    "What a backward of one layout computes again: none (default), selective (of a gpt: model) or full",
                    "WHAT", "Pipeline");

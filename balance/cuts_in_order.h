@@ -75,8 +75,8 @@ private:
         std::int64_t bound;
         std::int32_t partition;
         std::int32_t node;
-        bool operator<(const Entry& other) const {  // the queue's top is its largest element: the cheapest, nearest the
-                                                    // end
+        // The queue's top is its largest element: the cheapest, and of these the nearest the end.
+        bool operator<(const Entry& other) const {
             return std::tie(bound, partition, node) > std::tie(other.bound, other.partition, other.node);
         }
     };

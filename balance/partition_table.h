@@ -74,9 +74,9 @@ private:
     }
 
     std::size_t layers_;
-    std::vector<std::size_t> offsets_;  // of each first layer within one speed's part of times_; the last entry is the
-                                        // part's size
-    std::vector<double> speeds_;        // distinct values
+    // Of each first layer within one speed's part of times_; the last entry is the part's size.
+    std::vector<std::size_t> offsets_;
+    std::vector<double> speeds_;  // distinct values
     std::vector<IntervalTimes> times_;
     std::vector<std::int64_t> kept_forwards_;  // empty: as forward
 };

@@ -20,8 +20,7 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     if (!part.is_judged()) {
         remarks.push_back(
             fmt::format("not judged: other programs or the host took {} of the cores' time, more than {}; repeat the "
-                        "demo on a quiet "
-                        "machine",
+                        "demo on a quiet machine",
                         format_percent(taken_share(*part.load)), format_percent(kMostTaken)));
     }
     if (part.in_turns) {
@@ -32,8 +31,7 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     if (part.beforehand) {
         remarks.emplace_back(
             "before the training: predicted from the profile that the balance was cut with; the machine's speed may "
-            "have "
-            "changed since, which adds to the error");
+            "have changed since, which adds to the error");
     }
     if (part.uncertainty) {
         remarks.push_back(

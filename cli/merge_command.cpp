@@ -145,8 +145,7 @@ ExitCode merge_command(const MergeFlags& flags) {
     if (merged.tasks == 0) {
         merged.warnings.emplace_back(
             "the files hold no task of a pipeline, so the trace holds their ranges only; --task-rules finds tasks "
-            "among "
-            "ranges (docs/task-rules.md)");
+            "among ranges (docs/task-rules.md)");
     }
     std::ranges::move(one_rank_warnings(flags.output), std::back_inserter(merged.warnings));
     print_warnings(merged.warnings);

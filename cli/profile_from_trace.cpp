@@ -88,8 +88,7 @@ std::string trace_profile_text(const TraceProfile& made, const TraceProfileFlags
         flags.traces.front(), counted(size, "sample", "samples"),
         profile.samples[last] == size
             ? ""
-            : fmt::format("; the table shows {}, the nearest size of the profile, whose times "
-                          "are scaled to the run",
+            : fmt::format("; the table shows {}, the nearest size of the profile, whose times are scaled to the run",
                           profile.samples[last]));
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"backward of weights"}, {"output"}});
     const auto at = [&](const PerSize& values) {

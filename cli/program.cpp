@@ -305,8 +305,7 @@ int run_main(int (*program)(int argc, const char* const* argv), int argc, const 
         return program(argc, argv);
     } catch (const std::bad_alloc&) {
         say("pipescope: there is no memory, not even for a message about it; raise the limit (ulimit -v, or that of "
-            "the "
-            "container; LibTorch alone takes half a gigabyte of addresses), or free memory\n");
+            "the container; LibTorch alone takes half a gigabyte of addresses), or free memory\n");
     } catch (const std::exception& error) {
         say("pipescope: ");
         say(error.what());

@@ -107,9 +107,11 @@ void add_view_command(Program& program) {
     const auto flags = std::make_shared<ViewFlags>();
     CLI::App* command = program.add_command(
         "view", "Open the viewer, or write a picture or an interactive page of a trace",
-        "Examples:\n  pipescope view out.sqlite\n  pipescope view one.sqlite other.sqlite\n"
-        "  pipescope view after.sqlite --baseline before.sqlite\n  pipescope view "
-        "out.sqlite --render out.png --size 1600x900\n"
+        "Examples:\n"
+        "  pipescope view out.sqlite\n"
+        "  pipescope view one.sqlite other.sqlite\n"
+        "  pipescope view after.sqlite --baseline before.sqlite\n"
+        "  pipescope view out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
         "  pipescope view out.sqlite --report report.html\n"
         "--render and --report need no display.");

@@ -11,6 +11,7 @@
 namespace pipescope {
 /// A type of device to rent, with its published figures. Rates are dense peaks; a program reaches the peak times an
 /// efficiency.
+///
 /// The efficiencies are assumed, not published: 0.5 to 0.6 of the compute peak and 0.75 to 0.8 of the bandwidths, as in
 /// other roofline estimates (torch's RuntimeEstimator: 75 % of the compute peak).
 struct DeviceType {
@@ -52,6 +53,7 @@ double peak_rate(const DeviceType& device, const std::string& dtype);
 /// Work of `batch` products of an m x k with a k x n matrix. A product is cut into tiles, of which each multiprocessor
 /// runs one at a time, so the last turn may be partly filled. Takes the fastest of the usual tile sizes and cuts along
 /// k.
+///
 /// The flops are scaled to a product that takes as long at compute_efficiency, so that estimated_ns() applies.
 DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k,
                        double batch = 1);

@@ -22,6 +22,7 @@ std::vector<ZooEntry> zoo();
 /// "mlp"), "emulated:profile.json", a shared library ("./libmine.so:width=64") or a TorchScript file
 /// ("net.pt:input=3x32x32"). The name in the spec is the given text, so a profile records how to create its model
 /// again.
+///
 /// Throws UsageError that lists the names or options, ProfileError for an unusable profile, and UserModelError
 /// (models/user_model.h) for a file that provides no model.
 ModelSpec make_model(const std::string& model);

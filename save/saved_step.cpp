@@ -170,9 +170,8 @@ std::string way_out(const fs::path& step) {
         }
     }
     return "; no other save in " + folder.string() +
-           " is whole; copy the file again from where the save was made, or "
-           "move " +
-           step.string() + " away to start from the beginning";
+           " is whole; copy the file again from where the save was made, or move " + step.string() +
+           " away to start from the beginning";
 }
 
 /// Runs `work` and adds way_out() to its errors.

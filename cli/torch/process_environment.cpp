@@ -50,8 +50,7 @@ public:
         if (!host && text("MASTER_PORT")) {
             throw UsageError(
                 "the variable MASTER_PORT is set and MASTER_ADDR is not; the processes meet at both; set both, or "
-                "unset "
-                "it");
+                "unset it");
         }
         return host ? std::optional(fmt::format("{}:{}", *host, number("MASTER_PORT", 1).value_or(29500)))
                     : std::nullopt;

@@ -41,8 +41,8 @@ struct ProfileOptions {
     /// returns true, regardless of time limit and target; the time that it takes does not count. May be empty. Lets
     /// profile and training alternate on a machine whose speed changes. Not with one layer at a time.
     std::function<bool()> between_rounds;
-    std::function<void(const std::string& sentence)> announce;  ///< reports automatic choices, on the same thread; may
-                                                                ///< be empty
+    /// Reports automatic choices, on the calling thread; may be empty.
+    std::function<void(const std::string& sentence)> announce;
 };
 
 /// Measures every layer of the model in steady state: `.grad` exists, one intra-op thread, layer 0's input needs no

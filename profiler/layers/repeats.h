@@ -62,9 +62,9 @@ double lane_variation(std::span<const double> passes, std::span<const double> ot
 struct RepeatGoal {
     double target_error = 0.02;  ///< an error below this is good enough
     double time_limit_s = 30;    ///< stops if a round like the last would end later
-    std::size_t fewest = 20;     ///< minimum of rounds, so that bursts of noise are included, until long_enough_s have
-                                 ///< passed
-    double long_enough_s = 5;    ///< after this time, kFewestRounds are enough
+    /// Minimum of rounds, so that bursts of noise are included, until long_enough_s have passed.
+    std::size_t fewest = 20;
+    double long_enough_s = 5;  ///< after this time, kFewestRounds are enough
     std::size_t most = 1000;
 };
 inline constexpr std::size_t kFewestRounds = 5;

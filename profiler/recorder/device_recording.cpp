@@ -51,14 +51,14 @@ void DeviceRecording::finish() {
     if (counts.dropped > 0) {
         writer_.add_diagnostic(
             {"warning", "cupti",
-             fmt::format("{} lost for lack of buffers; kernels, copies "
-                         "and calls are missing, and device times of tasks are too small",
+             fmt::format("{} lost for lack of buffers; kernels, copies and calls are missing, and device times of "
+                         "tasks are too small",
                          counted(counts.dropped, "record of CUDA devices was", "records of CUDA devices were"))});
     }
     if (counts.incomplete > 0) {
         writer_.add_diagnostic({"warning", "cupti",
-                                fmt::format("{} without times and without a row: device times "
-                                            "and gaps of their tasks are too small",
+                                fmt::format("{} without times and without a row: device times and gaps of their tasks "
+                                            "are too small",
                                             counted(counts.incomplete, "kernel or copy is", "kernels or copies are"))});
     }
     if (counts.unknown > 0) {
@@ -87,8 +87,8 @@ void DeviceRecording::write_tasks() {
     if (work.early > 0) {
         writer_.add_diagnostic(
             {"warning", "cupti",
-             fmt::format("{} before launch, by up to {} ns: the clocks "
-                         "of host and device disagree by that much at least",
+             fmt::format("{} before launch, by up to {} ns: the clocks of host and device disagree by that much at "
+                         "least",
                          counted(work.early, "kernel or copy begins", "kernels or copies begin"), work.most_early_ns)});
     }
 }

@@ -129,8 +129,7 @@ void find_missing_times(std::vector<RankPart>& parts, std::vector<std::string>& 
         if (bases.size() != 1 || __builtin_add_overflow(*bases.begin(), part.trace.first_time.count(), &epoch)) {
             throw TraceFormatError(
                 fmt::format("{} does not say when it was recorded; files of several ranks are placed by "
-                            "\"baseTimeNanoseconds\", and "
-                            "those of the other ranks {}; give it alone",
+                            "\"baseTimeNanoseconds\", and those of the other ranks {}; give it alone",
                             quoted(part.path), bases.empty() ? "lack it too" : "differ"));
         }
         part.trace.utc_epoch_ns = epoch;
