@@ -27,65 +27,69 @@ machines in `examples/clusters/`.
 
 - One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](../device-catalogue.md), a round number that was
   chosen before any row was compared.
-- One constant of the GH200: {:.2f} GB that a process holds besides its tensors, from one row of Sailor's that is in no table
-  below (OPT-350/N1/plan_config_N1_D1_M4_G32).
+- One constant of the GH200: {:.2f} GB that a process holds besides its tensors. It comes from one row of Sailor's that no
+  table below contains (OPT-350/N1/plan_config_N1_D1_M4_G32).
 
 **What is assumed**
 
-- Layers of GPT models are estimated by operator ([device-catalogue.md](../device-catalogue.md)), and pipelines simulated, as by
-  [`simulate gpt:.. --cluster`](../cli/simulate.md#on-a-cluster). Rings sum gradients at a lane's end. Each device has its share of
-  its node's ports, at 0.8 of their rate.
-- Lanes of Megatron-LM wait for their sends, those of DeepSpeed handle one message after the other, and those of zero bubble continue
-  to compute. The last two were chosen after a comparison, and so was the end of zero bubble's step: the sum of the tied embeddings'
-  gradients, and the update. With lanes that wait for sends and without that end, ZB-1p is 0.9 % off in the mean, ZB-2p 4.0 %.
-- Rows were entered by hand. Configurations of the weak scaling are those of its script. The steps of both scaling tables agree
-  with the rates and utilizations that are published beside them, to 0.5 %, as `published_test` checks.
+- As in [`simulate gpt:.. --cluster`](../cli/simulate.md#on-a-cluster), layers of GPT models are estimated by operator
+  ([device-catalogue.md](../device-catalogue.md)), and pipelines are simulated. Rings sum gradients at a lane's end. Each
+  device has its share of its node's ports, at 0.8 of their rate.
+- Lanes of Megatron-LM wait for their sends, lanes of DeepSpeed handle one message after the other, and lanes of zero bubble
+  continue to compute. The rules for DeepSpeed and zero bubble were chosen after a comparison. So was the end of zero
+  bubble's step: the sum of the tied embeddings' gradients, and the update. With lanes that wait for sends and without that
+  end, ZB-1p is 0.9 % off in the mean, ZB-2p 4.0 %.
+- Rows were entered by hand. Configurations of the weak scaling are from its script. The steps of both scaling tables agree
+  to 0.5 % with the rates and utilizations published beside them, as `published_test` checks.
 - Error is predicted / measured - 1.
 
 **What is left out**
 
 - Sailor's rows of one lane, which have no pipeline; one of them gives the constant above.
 - Zero bubble's columns 1F1B-I and ZB-V: the times of stages are published for one partition per lane.
-- vTrain's file of one node, whose times are linear in the number of layers to 1e-5, so that they are no measurements.
+- vTrain's file of one node: its times are linear in the number of layers to 1e-5, so they are not measurements.
 - Mixtures of experts on devices or in formats for which the catalogue has no rate.
 
 **What is not explained**
 
-- Rows of vTrain with two or four tensor-parallel devices that come out 10 to 38 % too short. Others of the same layout come out
-  within 2 %: of 39.1 B, p8 d16 t4 took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6. Of the worst rows of several lanes, p16 d16 t2
-  with b2, b3 and b6 took 8.9, 9.8 and 6.4 s more than predicted: 0.14, 0.21 and 0.21 s for each micro-batch and lane that the step
-  passes, although the last has twice the work and twice the bytes of the one before. So neither a rate nor a bandwidth explains them,
-  and 175 B on p32 d8 t2 comes out within 6 %. Their memory is far from full. The source gives no other facts of these runs.
+- Some rows of vTrain with two or four tensor-parallel devices come out 10 to 38 % too short, and other rows of the same
+  layout within 2 %: p8 d16 t4 of 39.1 B took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6. Among the worst rows of
+  several lanes, p16 d16 t2 with b2, b3 and b6 took 8.9, 9.8 and 6.4 s more than predicted. This is 0.14, 0.21 and 0.21 s for
+  each micro-batch and lane that the step passes, although b6 has twice the work and twice the bytes of b3. So neither a rate
+  nor a bandwidth explains these rows, and 175 B on p32 d8 t2 comes out within 6 %. Memory is far from full. The source gives
+  no other facts about these runs.
 - Three rows of vTrain of 3.6 B on one lane: p1 d16 t4 b2, p1 d8 t8 b2 and p1 d8 t8 b64 took 1.5, 1.5 and 2.1 times as long as
   predicted, and 1.3 to 2 times as long as the rows with the next sizes of micro-batches, whose errors are 2 to 13 %.
-- Steps of the largest models with selective recompute come out up to 9 % too long. Their memory of parameters contains the embedding,
-  which the source leaves out: 2.2 GiB of 530 B, 2.7 GiB of 1 T.
+- Steps of the largest models with selective recompute come out up to 9 % too long. Their predicted memory of parameters
+  includes the embedding, which the source leaves out: 2.2 GiB for 530 B, 2.7 GiB for 1 T.
 - Sailor's row with one micro-batch measures 0.076 s more than its layers, copies and update take. Its program
-  (megatron/training.py) waits for the device before and after each step, and takes the mean of seven steps on rank 0, after three that do
-  not count. Nothing that it does once a step takes so long: summing gradients without replicas took 0.011 s by its own
-  clock. The model OPT shows none of it: its row with one micro-batch on one lane took 0.002 s more than a micro-batch of its row
-  with 32. A time that each step adds would make five of the other rows worse.
-- The memory of Sailor's row with four lanes and micro-batches of four is a fifth less than predicted. By the layers' own bytes the
-  second lane keeps 26.4 GB of activations: three micro-batches of nine blocks, 244 MB a sample each. With parameters and what a process holds
-  besides, a run of that layout takes 33 GB or more, but 28.5 GB were measured. The third lane, which keeps two
-  micro-batches, would take 27.1 GB. Sailor's script (process_results.py) takes the highest of the last lines of all ranks' logs, and skips
-  ranks whose last line is cut off. Whether that happened is not known.
-- Sailor's program reads nvidia-smi, so its figures hold what the allocator reserves; the prediction is what tensors take. With the simulated
-  reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
-- The row with one micro-batch and the row with four lanes are why Sailor's means are 5.7 % (time) and 4.9 % (memory): the other nine
-  are 2.2 % and 2.5 % off. No cause is known that would also hold for other rows, so nothing was set for them.
-- Sailor's engine (deepspeed/pipe_engine.py) sends a quarter of an activation from each of the four tensor-parallel ranks, gathers it
-  after the link, and reads its size on the host for each message, so that the host cannot launch ahead. PipeScope's model sends whole
-  activations and has no waits for the host. With quarters and their gathering, and still no waits, the mean is 8.3 %, and all rows but
-  one are too short. What the waits take is not published, so the figures above contain both errors.
-- The update of Sailor's profile is that of the model that was profiled, with two blocks (profile_all.py), so it is scaled by parameters.
-  Until it was, the mean was 5.2 %.
-- For mixtures of experts on H100 nothing was set or chosen, and they have the largest errors of all sets. Fully sharded data
-  parallelism comes out a third too slow with gradients summed in 4 bytes, and 5 % too slow with 2; the source does not say which.
-  The row of 4096 tokens on four tensor-parallel devices runs at little more than half of the rate of the same layout with 16384
-  tokens. It has a quarter of the work in the same number of kernels. A host that launches them too slowly would explain it. The
-  source does not say so, and PipeScope does not simulate it. With long sequences, the predictions lack the experts' forward that
-  these runs repeat, whose share shrinks as attention grows.
+  (megatron/training.py) waits for the device before and after each step, and takes the mean of seven steps on rank 0, after
+  three that do not count. None of its work once a step takes so long: summing gradients without replicas took 0.011 s by its
+  own clock. The model OPT has no such difference: its row with one micro-batch on one lane took 0.002 s more than a
+  micro-batch of its row with 32. A constant time per step would make five of the other rows worse.
+- The memory of Sailor's row with four lanes and micro-batches of four is a fifth less than predicted. By the layers' own
+  bytes the second lane keeps 26.4 GB of activations: three micro-batches of nine blocks, 244 MB per block and sample. With
+  parameters and the process's other memory, a run of that layout takes 33 GB or more, but 28.5 GB were measured. The third
+  lane, which keeps two micro-batches, would take 27.1 GB. Sailor's script (process_results.py) takes the highest of the last
+  lines of all ranks' logs, and skips ranks whose last line is cut off. It is not known whether that happened.
+- Sailor's program reads nvidia-smi, so its figures include what the allocator reserves; the prediction counts tensors. With
+  simulated reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
+- Because of the row with one micro-batch and the row with four lanes, Sailor's means are 5.7 % (time) and 4.9 % (memory);
+  the other nine rows are 2.2 % and 2.5 % off. No known cause would also apply to other rows, so nothing was set for these
+  two.
+- Sailor's engine (deepspeed/pipe_engine.py) sends a quarter of an activation from each of the four tensor-parallel ranks,
+  gathers it after the link, and reads its size on the host for each message, so the host cannot launch ahead. PipeScope's
+  model sends whole activations and has no waits for the host. With quarters and their gathering, but without the waits, the
+  mean is 8.3 %, and all rows but one are too short. The length of the waits is not published, so the figures above contain
+  both errors.
+- Sailor's profile has the update of the profiled model, which has two blocks (profile_all.py), so the update is scaled by
+  parameters. Without this scaling, the mean was 5.2 %.
+- For mixtures of experts on H100 nothing was set or chosen, and this set has the largest errors. Fully sharded data
+  parallelism comes out a third too slow with gradients summed in 4 bytes, and 5 % too slow with 2; the source does not say
+  which. The row of 4096 tokens on four tensor-parallel devices runs at little more than half of the rate of the same layout
+  with 16384 tokens. It has a quarter of the work in the same number of kernels. A host that launches kernels too slowly
+  would explain this, but the source does not say so, and PipeScope does not simulate it. With long sequences, these runs
+  repeat the experts' forward. The predictions lack it, but its share shrinks as attention grows.
 )";
 
 constexpr const char* kBubblesHead = R"(

@@ -167,7 +167,7 @@ PublishedSet mixtures_of_experts(const fs::path& folder) {
         "Mixtures of experts on H100: time of a step",
         "s",
         "Mixtral 8x7B: Megatron-LM, megatron/core/transformer/moe/README.md, 468 TFLOP/s per GPU with the mapping of "
-        "the same page, whose operations are those of all pairs of tokens. Qwen3-235B-A22B: "
+        "the same page, whose operations count all pairs of tokens. Qwen3-235B-A22B: "
         "yanring/Megatron-MoE-ModelZoo, best_practice/qwen3/readme.md, forced balance; its TFLOP/s count causal "
         "pairs, as its steps show. Sums of gradients in buckets of 40 M parameters, copies between partitions "
         "overlapped, both as in these programs. The dispatcher DeepEP sends a token once to each node, which is "
@@ -261,9 +261,9 @@ double tail_ns(const Cluster& cluster, const CsvRow& row) {
 std::vector<PublishedSet> zero_bubble_speed_ups(const fs::path& folder) {
     const Cluster cluster = cluster_of(folder, "dgx-a100");
     const std::string source =
-        "Zero Bubble Pipeline Parallelism (arXiv 2401.10241), tables 4 and 9: throughput over that of 1F1B. Stages "
+        "Zero Bubble Pipeline Parallelism (arXiv 2401.10241), tables 4 and 9: throughput relative to 1F1B. Stages "
         "take the published "
-        "times, and copies overlap. The longest span of a lane counts, as in the paper, and what follows it: tied "
+        "times, and copies overlap. The longest span of a lane counts, as in the paper, and the work after it: tied "
         "embeddings "
         "and optimizer. ";
     PublishedSet one{"ZB-1p over 1F1B", "", source + "Simulated with zero-bubble-h1.", {}};
