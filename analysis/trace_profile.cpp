@@ -347,7 +347,7 @@ bool idle(const std::vector<Slice>& lane, Nanoseconds from, Nanoseconds to) {
     return std::ranges::none_of(lane, [&](const Slice& slice) { return slice.start < to && slice.end > from; });
 }
 
-/// Messages whose receiving lane waited for them: others may have been fetched late. All of them if none was.
+/// Messages for which the receiving lane waited; others may have been fetched late. If there are none, all messages.
 MessageTimes times_of_messages(const RunShape& shape) {
     MessageTimes awaited;
     MessageTimes all;
@@ -394,8 +394,8 @@ std::size_t set_link(const MessageTimes& messages, Link& link) {
                            [](std::size_t sum, const auto& size) { return sum + size.second.size(); });
 }
 
-/// Time from the end of a task to the start of that of the next partition, whose lane waited, without messages. Clocks
-/// of two ranks may differ; in the mean of both directions their difference cancels out. Negative if ranges hold waits.
+/// Without messages: the time from the end of a task to the start of the next partition's task, if its lane waited. The
+/// mean of both directions cancels out a difference of the ranks' clocks. Negative if ranges contain waits.
 double hand_off_ns(const RunShape& shape) {
     std::map<TaskKind, std::vector<double>> times;
     for (const RunStep& step : shape.steps()) {
@@ -434,7 +434,7 @@ std::vector<LaneProgram> programs_of(const RunShape& shape) {
     return programs;
 }
 
-/// Share of the tasks that are at the same place of their lane in both orders.
+/// Share of the tasks that have the same place on their lane in both orders.
 double agreement(const std::vector<LaneProgram>& programs, const TaskGraph& graph) {
     std::size_t equal = 0;
     std::size_t tasks = 0;
@@ -459,7 +459,7 @@ struct LikelySchedule {
     double agreement = -1;
 };
 
-/// The schedule whose lanes run the tasks in the recorded order, or the most alike.
+/// The synchronous schedule whose lanes run the tasks in the recorded order, or the most similar one.
 LikelySchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
     const std::vector<LaneProgram> programs = programs_of(shape);
     LikelySchedule best;

@@ -33,7 +33,7 @@ std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const 
         }
     };
     const PipelineOptions& moved = move.simulation.options;
-    if (pipeline.options.schedule.file() && !moved.schedule.file()) {  // which says these
+    if (pipeline.options.schedule.file() && !moved.schedule.file()) {  // only the file has these
         pin("chunks", std::to_string(moved.chunks));
         pin("checkpoint", to_string(moved.checkpoint));
     }

@@ -74,7 +74,7 @@ private:
     }
 
     std::size_t layers_;
-    // Of each first layer within one speed's part of times_; the last entry is the part's size.
+    // Where each first layer begins within one speed's part of times_; the last entry is the part's size.
     std::vector<std::size_t> offsets_;
     std::vector<double> speeds_;  // distinct values
     std::vector<IntervalTimes> times_;

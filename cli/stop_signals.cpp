@@ -27,7 +27,7 @@ std::array<struct sigaction, kSignals.size()> before;
 
 constexpr std::array kKillingSignals = {SIGINT, SIGTERM, SIGHUP};
 
-/// The files of one RemovedWhenKilled. Accessible in a signal handler. An empty name is no file.
+/// The files of one RemovedWhenKilled. Accessible in a signal handler. An empty name stands for no file.
 struct RemovableFiles {
     std::array<std::array<char, PATH_MAX>, 4> names{};
     bool is_taken = false;

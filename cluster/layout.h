@@ -124,8 +124,8 @@ void check_dispatch(const LanguageModel& model, const Layout& layout);
 /// ranks' keys and values, and recompute. All experts get equally many tokens. The output layer's times include the
 /// loss. Bytes are one rank's.
 ///
-/// Context parallelism is ring attention: each rank's tokens attend to their own keys and values, then to those of the
-/// other ranks, while the next ones arrive. Each rank has tokens from the beginning and the end of a sample, so causal
+/// Context parallelism is ring attention: each rank's tokens attend to their own keys and values, then to the other
+/// ranks', while the next ones arrive. Each rank has tokens from the beginning and the end of a sample, so causal
 /// attention takes equally long on all ranks. The backward passes keys and values around the ring again, and their
 /// gradients one turn later. Source: NVIDIA, Transformer Engine 2.8, attention with context parallelism, communication
 /// p2p.
@@ -232,7 +232,7 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& option
                            const PipelineParts& parts, const Layout& layout,
                            const SimulationDetail& detail = {.noise = false});
 
-// As above, with all lanes on one group of nodes.
+// The same for a pipeline with all lanes on one group of nodes.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,

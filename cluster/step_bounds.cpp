@@ -168,9 +168,9 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     const double lanes = layout.pipeline;
     const auto m = static_cast<double>(layout.micro_batches());
     if (parts.size() == 1 && has_even_cuts(model, layout)) {
-        // The first lane of 1F1B holds a micro-batch for each lane, or all of them. Interleaved, it warms up with 2 (p
-        // - 1) partitions and, for a group, with all of its own except one, and holds one more. With p micro-batches
-        // per group, that makes p - 1 more (arXiv 2205.05198, section 4.2.3).
+        // The first lane of 1F1B holds a micro-batch for each lane, or all of them. Interleaved, it warms up with 2 p -
+        // 2 partitions and, for a group, with all but one of its own, and holds one more. With p micro-batches per
+        // group, that makes p - 1 more (arXiv 2205.05198, section 4.2.3).
         const double group = m / static_cast<double>(interleaved_groups(layout.pipeline, layout.micro_batches()));
         const double partitions = layout.interleave;
         const double held =

@@ -84,6 +84,7 @@ double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, const RankG
 /// A token goes once to each node that holds some of its experts. The device that receives it there forwards it once to
 /// each other device of the node that needs it. Both phases overlap, and the slower counts. Otherwise as
 /// all_to_all_ns().
+///
 /// Source: DeepEP (deepseek-ai/DeepEP), its kernels for training.
 double node_dispatch_ns(const Cluster& cluster, const NodeGroup& group, const RankGroup& ranks, double bytes,
                         double experts, double top_k);

@@ -112,7 +112,7 @@ struct Genotype {
 };
 
 const Genotype& normal_cell() {
-    // The output states follow the TensorFlow implementation: the parameter count then equals that of GPipe's Table 1.
+    // The output states follow the TensorFlow implementation: the parameter count then equals GPipe's Table 1.
     static const Genotype genotype{{{{1, &conv_1x1},
                                      {1, &max_pool_3x3},
                                      {1, &identity},

@@ -68,7 +68,7 @@ struct TrainedLane {
     std::optional<Nanoseconds> median_busy() const;
 };
 
-/// The result, read back from the recording, so that its figures equal those of a comparison or the viewer. If ranges
+/// The result, read back from the recording, so that its figures equal a comparison's or the viewer's. If ranges
 /// were lost, step times come from the loop.
 struct TrainingResult {
     std::vector<TrainedStep> steps;

@@ -32,7 +32,7 @@ struct ViewOptions {
     bool writes_file() const { return !render.empty() || !report.empty(); }
 };
 
-/// All options except those of add_look_options(). `options` must outlive the parsing.
+/// Adds all options that add_look_options() does not add. `options` must outlive the parsing.
 void add_view_options(CLI::App& command, ViewOptions& options);
 /// --theme and --force.
 void add_look_options(CLI::App& command, ViewOptions& options);

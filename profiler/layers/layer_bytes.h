@@ -32,7 +32,7 @@ struct LayerBytes {
 struct ModelBytes {
     std::vector<LayerBytes> layers;
     Bytes loss_transient = 0;  ///< extra peak of the loss beyond the gathered output and its gradient
-    /// The same if every output requires a gradient; empty if each already does.
+    /// loss_transient if every output requires a gradient; empty if each already does.
     std::optional<Bytes> all_gradients_loss_transient;
     Operators loss_work;
 };

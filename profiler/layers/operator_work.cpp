@@ -109,7 +109,7 @@ Traits traits_of(const c10::OperatorName& name) {
     traits.is_operator = true;
     const auto formula = formulas().find(name.name);
     traits.formula = formula == formulas().end() ? nullptr : formula->second;
-    // An operator composed of others has no kernel of its own.
+    // An operator composed of others does not have its own kernel.
     traits.is_whole = traits.formula != nullptr || op->hasKernelForDispatchKey(c10::DispatchKey::CPU);
     const std::string_view bare = std::string_view(name.name).substr(name.name.rfind(':') + 1);
     traits.moves_nothing = bare.starts_with("empty") || bare.starts_with("new_empty") || bare.starts_with("resize") ||

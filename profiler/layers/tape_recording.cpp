@@ -98,7 +98,7 @@ public:
 private:
     using Numbers = std::vector<std::int32_t>;
     bool is_sound(const LayerTape& tape) const {
-        LayerTape whole;  // that of a split backward is checked within another tape
+        LayerTape whole;  // a split backward's tape is checked within another tape
         if (way_ == BackwardWay::in_halves) {
             whole.halves = {tape};
         }

@@ -19,7 +19,7 @@ enum class BackwardWay { whole, in_halves };
 /// is installed; the layer has run before, so that gradients and caches exist.
 ///
 /// `way`: in halves, the tape is an entry of LayerTape::halves. `gradients`, if given, is in and out. In: the gradients
-/// that the layers above give this layer's outputs and stashed skips (none: zeros of its own). Out: the gradients of
+/// that the layers above give this layer's outputs and stashed skips (none: it makes zeros). Out: the gradients of
 /// its inputs and popped skips. They pass from layer to layer unchanged, so layouts and shared storages are as in a
 /// real backward.
 LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients = nullptr,

@@ -411,7 +411,7 @@ private:
         });
     }
 
-    /// Decides for all tasks of the rank whether their times are those of the host or of the device.
+    /// Decides whether the tasks of the rank have the host's or the device's times.
     void read_device_times() {
         if (std::ranges::none_of(numbered_, is_computing)) {
             return;

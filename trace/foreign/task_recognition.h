@@ -28,7 +28,7 @@ struct RankTasks {
     std::map<TaskKey, MessageEnd> arrived;                              ///< by the copy that the message belongs to
     std::map<std::int32_t, std::pair<Nanoseconds, Nanoseconds>> steps;  ///< as the program's training loop sees them
     std::set<std::int32_t> lost_steps;  ///< left out, since the device times of some tasks are missing
-    bool has_device_times = false;      ///< the tasks' times are those of a device
+    bool has_device_times = false;      ///< the tasks have a device's times
     bool has_device_work = false;       ///< launches or annotations of a device are in the file
     bool only_launches = false;         ///< the ranges only launch work, whose times are unknown: these are the host's
 };

@@ -12,8 +12,8 @@ namespace pipescope {
 /// True if all files are traces from one run's processes. False for a single file. Reads only the heads of the files.
 bool are_of_one_run(const std::vector<std::filesystem::path>& files);
 /// Groups files by run, in the order of each run's first file. A file that shares its run with no other is alone. JSON
-/// files of another program's ranks form one run if all of them qualify; otherwise those of one folder do, if all in
-/// the folder qualify.
+/// files of another program's ranks form one run if all of them qualify; otherwise the files of a folder do, if all
+/// of them qualify.
 std::vector<std::vector<std::filesystem::path>> grouped_by_run(const std::vector<std::filesystem::path>& files);
 /// The files without the viewer's notes, which end in .notes.json; all files if there are only notes.
 std::vector<std::filesystem::path> without_notes(std::vector<std::filesystem::path> files);

@@ -30,7 +30,7 @@ struct SqlResult {
     bool more = false;  ///< the query has more rows than requested
 };
 
-/// A table that exists only for a query, beside those of the file.
+/// A table that exists only for a query, beside the file's tables.
 struct SqlTable {
     std::string name;
     std::vector<std::string> columns;  ///< "lane INTEGER"

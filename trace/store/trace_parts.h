@@ -26,7 +26,7 @@ std::vector<std::filesystem::path> database_parts(const std::filesystem::path& t
 /// Throws TraceError if one of database_parts() exists: without its trace, it holds the last rows of a killed run. A
 /// new trace of that name would destroy it.
 void require_no_database_parts(const std::filesystem::path& trace);
-/// Removes those of database_parts() that exist.
+/// Removes the database_parts() that exist.
 void remove_database_parts(const std::filesystem::path& trace);
 /// True if one of database_parts() exists.
 bool has_database_parts(const std::filesystem::path& trace);
