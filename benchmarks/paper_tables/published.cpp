@@ -48,7 +48,7 @@ PublishedTable unet_speed() {
 PublishedTable resnet_speed() {
     return {"Documentation 0.0.2: speed of ResNet-101",
             "samples/s",
-            "The documentation does not give the settings of its rows; they are taken from torchgpipe's later benchmark.",
+            "The documentation does not give its rows' settings; they are taken from torchgpipe's later benchmark.",
             {{"naive-1", kResNet, 118, 1, {370}, never, 100.506},
              {"pipeline-1", kResNet, 220, 2, {370}, except_last, 73.925},
              {"pipeline-2", kResNet, 25000, 1667, {135, 235}, except_last, 135.691},
