@@ -17,7 +17,7 @@ namespace pipescope {
 /// pipeline_rows.h set it.
 struct AskedPipeline {
     PipelineOptions options;             ///< as given; the others have their defaults
-    std::optional<std::int64_t> chunks;  ///< empty if a schedule's file determines it
+    std::optional<std::int64_t> chunks;  ///< a schedule's file has its own number
     bool schedule_given = false;         ///< otherwise the default
     bool needs_chunks = false;           ///< the question has --chunks
     bool runs = false;                   ///< the engine runs it, which names fewer schedules

@@ -82,7 +82,7 @@ double active_block_weights(const LanguageModel& model, BlockKind kind);
 /// Weights that a device holds.
 struct RankWeights {
     double usual = 0;
-    double experts = 0;  ///< of experts; other devices with the same usual weights may hold others
+    double experts = 0;  ///< of experts, which a different set of devices holds
 
     double all() const { return usual + experts; }
     RankWeights& operator+=(const RankWeights& other) {

@@ -54,8 +54,8 @@ Cluster load_cluster(const std::filesystem::path& path, const std::vector<Device
 // once and equally, since every replica runs the same schedule.
 
 /// Consecutive groups of `ranks` devices, `stride` apart, that cover `devices` devices. Nodes and racks are filled in
-/// order. A group straddles nodes unless it fits into one node and the node's devices are a multiple of the group's
-/// block of ranks x stride.
+/// order. A group straddles nodes if its block of ranks x stride devices does not divide a node's, unless all devices
+/// lie in one node.
 struct RankGroup {
     int ranks = 1;
     int stride = 1;
