@@ -47,7 +47,6 @@ struct RecordedKinds {
     bool copies = false;
     bool losses = false;
 
-    /// Adds the kind of a measured task.
     void add(TaskKind kind) {
         copies = copies || is_copy(kind);
         losses = losses || kind == TaskKind::loss;

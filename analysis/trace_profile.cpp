@@ -30,7 +30,6 @@ double median_of(std::vector<double> values) {
     return values.empty() ? 0 : median(std::move(values));
 }
 
-/// The tasks and copies of one step.
 struct RunStep {
     std::int32_t number = 0;
     std::map<TaskName, Slice> tasks;  // compute tasks; the first run of a repeated task

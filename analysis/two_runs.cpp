@@ -21,7 +21,6 @@
 
 namespace pipescope {
 namespace {
-/// A run with its tasks, as read.
 struct ReadRun {
     LoadedRun loaded;
     ComparedRun compared;

@@ -271,7 +271,6 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
 }
 
 namespace {
-/// The pipeline's bubble by cause.
 BubbleSums bubble_sums_of(const LayoutStep& step) {
     const Simulation& simulation = step.simulation;
     const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},

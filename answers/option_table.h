@@ -95,7 +95,6 @@ public:
         return add(
             names, value, [](const std::string& text) { return text; }, help, type, group);
     }
-    /// A list of texts.
     OptionRow& add_list(const std::string& names, std::vector<std::string>& value, const std::string& help,
                         const std::string& type, const std::string& group = "");
     OptionRow& add_flag(const std::string& name, bool& value, const std::string& help, const std::string& group = "");
@@ -109,7 +108,6 @@ public:
     bool is_given(std::string_view name) const;
     /// Sets OptionRow::use of all rows from `first` on.
     void use_from(std::size_t first, OptionUse use);
-    /// Makes these options required.
     void require(std::initializer_list<std::string_view> names);
     /// Takes values by name. Throws UsageError for the first value that is wrong or missing, in the table's order.
     void take(const std::vector<OptionValue>& values);

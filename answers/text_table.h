@@ -20,7 +20,6 @@ public:
     void add_row(std::vector<std::string> cells);
     /// Lines without trailing blanks, each with a newline.
     std::string str() const;
-    /// The table in Markdown.
     std::string markdown() const;
 
 private:

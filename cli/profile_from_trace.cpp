@@ -176,7 +176,6 @@ TraceProfile measured_profile(const TraceProfileFlags& flags) {
 }
 
 namespace {
-/// A recorded run with its trace.
 class CalibrationTrace {
 public:
     /// Throws TraceFormatError unless the trace is suitable for calibration.

@@ -103,7 +103,6 @@ Balance even_cuts(std::size_t layers, int partitions) {
 }
 
 namespace {
-/// Work of the busiest lane.
 double busiest_lane(const Balance& balance, const std::vector<double>& times, const PipelineOptions& options) {
     std::vector<double> sums(balance.num_partitions());  // no more lanes than partitions
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {

@@ -200,7 +200,6 @@ double weights_with(const LanguageModel& model, BlockKind kind, std::int64_t exp
     return whole.usual + (kind == BlockKind::experts ? static_cast<double>(experts) * expert_weights(model) : 0);
 }
 
-/// The sum over all blocks.
 template <class Of>
 double sum_of_blocks(const LanguageModel& model, Of of) {
     const auto dense = static_cast<double>(model.experts > 0 ? model.dense_layers : model.layers);

@@ -66,7 +66,6 @@ RankWeights weights_of(const LayerProfile& layer, const Layout& layout) {
             experts / layout.gradient_bytes * layout.zero_parts(2, layout.expert_copies())};
 }
 
-/// The parameters of each lane.
 std::vector<RankWeights> parameters_by_lane(const Profile& profile, const PipelineOptions& options,
                                             const Layout& layout) {
     std::vector<RankWeights> parameters(static_cast<std::size_t>(layout.pipeline));
@@ -98,7 +97,6 @@ double updated_gather_ns(const RankWeights& parameters, const Cluster& cluster, 
     return gathers ? gather_weights_ns(parameters, cluster, group, layout, element) : 0;
 }
 
-/// Work after a language model's pipeline.
 struct AfterPipeline {
     double tied_ns = 0;
     double gather_ns = 0;
@@ -213,7 +211,6 @@ struct CutModel {
     }
 };
 
-/// The recompute modes whose costs differ.
 std::vector<Recompute> recompute_modes(const LanguageModel& model) {
     return model.attention == Attention::standard
                ? std::vector{Recompute::none, Recompute::selective, Recompute::full}

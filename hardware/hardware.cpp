@@ -107,7 +107,7 @@ const Link* pair_link(const Hardware& hardware, LaneId a, LaneId b) {
     return nullptr;
 }
 
-/// Calls each(values) for every per-lane list.
+/// Calls each(option, values) for every list by lane.
 template <class Given, class Each>
 void for_each_list(Given& hardware, Each each) {
     each("devices", hardware.devices);

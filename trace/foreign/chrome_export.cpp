@@ -131,7 +131,7 @@ public:
         return found == by_lane_.end() ? first() : found->second;
     }
     int first() const { return names_.front().first; }
-    /// Number and name of each.
+    /// The process numbers, with their names.
     const std::vector<std::pair<int, std::string>>& names() const { return names_; }
 
 private:

@@ -82,7 +82,6 @@ void rethrow(const nlohmann::detail::exception& error) {
     }
 }
 
-/// The id of a process or thread.
 ChromeId id_of(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
     constexpr double kMostExact = 9007199254740992;  // 2^53
     const bool is_whole = type == ChromeArgument::Type::real && std::trunc(real) == real && std::abs(real) < kMostExact;

@@ -29,7 +29,6 @@ namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 
-/// The file of one rank.
 struct RankPart {
     fs::path path;
     OpenedTrace trace;
