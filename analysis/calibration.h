@@ -25,7 +25,7 @@ struct CalibrationRun {
 /// has a whole step and a profile. `run` and `trace` must outlive the result.
 CalibrationRun calibration_run(const RecordedRun& run, const OpenedTrace& trace);
 
-/// Why a run, whose profile is `of_run`, tells nothing about `earlier`: model, layers or dtype differ. Worded to follow
+/// Why a run, whose profile is `of_run`, says nothing about `earlier`: model, layers or dtype differ. Worded to follow
 /// the run's name. Empty if both are of the same model.
 std::string why_not_of_one_model(const Profile& earlier, const Profile& of_run);
 

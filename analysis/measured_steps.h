@@ -90,7 +90,7 @@ public:
     explicit StepCheck(const RecordedRun& run) : run_(run) {}
 
     void add(const TaskKey& key, LaneId lane);
-    /// Adds a message. Messages distinguish the steps of another program, which does not tell their samples.
+    /// Adds a message. Messages distinguish the steps of another program, which does not record their samples.
     void add_message(const TaskKey& copy, Bytes bytes);
     /// Notes that the lane has a task of this step that overlaps another one with the same key.
     void add_repeated(std::int32_t step) { repeated_.insert(step); }

@@ -104,7 +104,7 @@ public:
     const std::vector<LaneId>& placement() const { return placement_; }
     LaneId lane_of(std::int32_t partition) const { return pipescope::lane_of(placement_, PartitionId{partition}); }
 
-    /// The mode whose micro-batches are recomputed, or the nearest mode; the flag tells whether it fits exactly.
+    /// The mode whose micro-batches are recomputed, or the nearest mode; the flag says whether it fits exactly.
     std::pair<Checkpoint, bool> checkpoint() const {
         std::set<std::int32_t> recomputed;
         for (const auto& [name, slice] : steps_.front().tasks) {

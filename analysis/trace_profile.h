@@ -25,7 +25,7 @@ struct TraceProfile {
     /// If no named schedule has the lanes' order: the recorded order, if it can be simulated. options.schedule is then
     /// the most similar named schedule, which also works for other numbers of micro-batches.
     std::optional<Schedule> recorded_order;
-    std::vector<std::string> notes;  ///< sentences: what the trace does not tell, and what is used instead
+    std::vector<std::string> notes;  ///< sentences: what the trace does not say, and what is used instead
 };
 
 /// Measures a profile from the tasks of `steps`, which are whole and of one size (whole_steps()).

@@ -188,7 +188,7 @@ void flatten_into(const std::string& name, const nlohmann::json& value, Properti
     }
 }
 
-/// Tells whether two schedules are the same (FNV-1a), since their cells are too many to show.
+/// Shows whether two schedules are the same (FNV-1a), since their cells are too many to print.
 std::string digest_of(const std::string& text) {
     std::uint64_t hash = 14695981039346656037U;
     for (const char each : text) {

@@ -28,8 +28,8 @@ TaskShape task_shape(const Timeline& timeline);
 
 /// True if a step has a loss. A program without a loss records zeros, or nothing, which is read as NaN.
 bool knows_losses(const RecordedRun& run);
-/// Why the steps of two runs do not hold the same work: another model or batch. Empty if they do, as far as the files
-/// tell.
+/// Why the steps of two runs do not hold the same work: another model or batch. Empty if they do, as far
+/// as the files show.
 std::string why_work_differs(const RecordedRun& before, const RecordedRun& after);
 
 /// One of the two runs.

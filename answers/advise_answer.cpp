@@ -116,7 +116,7 @@ AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& fi
 }
 
 namespace {
-/// What `compare` tells about the run. `base` has the noise. Without measured tasks, only the run's warnings.
+/// Compares the run as `compare` does. `base` has the noise. Without measured tasks, has only the run's warnings.
 RunComparison compared_with(LoadedRun& loaded, const Simulation& base) {
     std::optional<Simulation> simulation = simulate_run(loaded.run, false);
     if (!simulation || loaded.trace.measured.slices.empty()) {

@@ -31,7 +31,7 @@ struct AskedPipeline {
     // Only for the simulator.
     std::optional<int> most_in_flight;
     std::optional<BackwardOrder> backward_order;
-    std::string recompute;  ///< as given; on a cluster it tells what is recomputed, otherwise when
+    std::string recompute;  ///< as given; on a cluster it says what is recomputed, otherwise when
 
     GivenOptions given() const { return {optimizer.has_value(), cores.has_value(), !device_types.empty()}; }
 };

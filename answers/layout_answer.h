@@ -25,7 +25,7 @@ void add_replica_options(OptionTable& table, Layout& layout);
 /// What to place on a cluster: a model "gpt:..", or a profile's file. Python passes a profile that it has read.
 struct ModelOrProfile {
     std::string name;                  ///< the model, or the profile's file
-    const Profile* profile = nullptr;  ///< null: `name` tells which
+    const Profile* profile = nullptr;  ///< null: `name` says which
 
     bool is_model() const;
     /// The profile in the dtype of the options. Precondition: `name` is not a model. Throws as load_profile().

@@ -495,7 +495,7 @@ Json of_steps(const TraceComparison& compared, const Value& value) {
     return compared.lacks_steps() ? Json(nullptr) : or_null(std::optional(value));
 }
 
-/// Empty if the trace does not tell how many samples a step has.
+/// Empty if the trace does not say how many samples a step has.
 std::optional<double> samples_per_second(const TraceComparison& compared, Nanoseconds step) {
     return compared.batch && step.count() > 0 ? std::optional(static_cast<double>(*compared.batch) / ns_of(step) * 1e9)
                                               : std::nullopt;

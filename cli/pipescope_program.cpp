@@ -57,7 +57,7 @@ void add_installed_texts(Program& program) {
                        [&program] { std::cout << man_page(all_definitions(program), PIPESCOPE_VERSION); });
 }
 
-/// Tells where a former command is now.
+/// Says where a former command is now.
 void add_experiment(Program& program, const std::string& name) {
     program.add_hidden(name, [name] {
         throw UsageError(

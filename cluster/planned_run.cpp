@@ -71,7 +71,7 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
         candidate.checkpoints = best_checkpoints(failures);
     }
     const double awake = training / candidate.checkpoints.effective;
-    // A run of one step tells nothing about the training's length.
+    // A run of one step says nothing about the training's length.
     const double in_repair = request.tokens > 0 ? std::min(request.repair_hours, awake) : request.repair_hours;
     for (std::size_t k = 0; k < rented.size(); ++k) {
         RentedNodes& each = rented[k];

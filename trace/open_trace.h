@@ -33,7 +33,7 @@ struct OpenOptions {
 /// damaged file (JSON: with line and column), or a file from a newer version; TraceError if reading fails.
 OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& options = {});
 
-/// Tells that the trace has neither tasks nor ranges to show on a timeline: a clause with the remedy. Empty if it has
+/// A clause, with the remedy, if the trace has neither tasks nor ranges to show on a timeline. Empty if it has
 /// some, or is a profile.
 std::string missing_content(const OpenedTrace& trace);
 }  // namespace pipescope

@@ -54,7 +54,7 @@ public:
     /// Number of a text passed as characters. Cached per thread, because the registry is shared and locked; `intern`
     /// resolves texts that are not cached.
     std::uint32_t text_number(std::string_view text, std::uint32_t (*intern)(std::string_view));
-    /// Tells that the thread is gone. Its open ranges stay open.
+    /// Notes that the thread is gone. Its open ranges stay open.
     void set_ended() { ended_.store(true, std::memory_order_release); }
 
     // For the drain thread.

@@ -19,16 +19,16 @@ OpenedTrace import_chrome(const std::filesystem::path& path, const ReadProgress&
 /// Reads the file up to there. Errors: as open_trace().
 nlohmann::json event_of_chrome(const std::filesystem::path& path, std::size_t index);
 
-/// What a JSON file tells about the rank that recorded it.
+/// What a JSON file says about the rank that recorded it.
 struct RankOfFile {
     bool is_trace = true;               ///< or a profile; false for other JSON, such as a configuration beside traces
     std::optional<RecordingRank> rank;  ///< as PyTorch's profiler names it
     bool holds_anything = true;         ///< it names a rank, has a range, or is a profile
 };
-/// Begins the sentence, in an import's diagnostic, that tells why the file's rank is unknown.
+/// Begins the sentence, in an import's diagnostic, that explains why the file's rank is unknown.
 inline constexpr std::string_view kRankUnknown = "\"distributedInfo\"";
 /// Reads only the head of the file: up to the first event, or to the first range if the file names no rank. Reads an
-/// object to its end if no field before the events tells who wrote the file. Errors: as open_trace().
+/// object to its end if no field before the events shows who wrote the file. Errors: as open_trace().
 RankOfFile rank_of_file(const std::filesystem::path& path);
 
 /// The format name of PipeScope's export, under "otherData".

@@ -68,7 +68,7 @@ std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks)
 /// Leaves out ranks that repeat the tasks of an earlier rank, as with data parallelism, and ranks_of_unknown_steps().
 /// Returns a sentence for each such rank, and for steps that lack device times.
 ///
-/// `given`: what the files tell about their ranks, including ranks without tasks. Sets the entry kMissingRanksKey if
+/// `given`: what the files say about their ranks, including ranks without tasks. Sets the entry kMissingRanksKey if
 /// tasks get their input from ranks that are not given, or whose tasks are left out.
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
                                       OpenedTrace& trace);

@@ -21,7 +21,7 @@ RankClock::RankClock(const std::vector<ClockReading>& readings) {
         first_ = readings.front();
         last_ = readings.back();
     }
-    // Two readings closer than their possible error, or out of order, tell nothing about a drift.
+    // Two readings closer than their possible error, or out of order, say nothing about a drift.
     const Nanoseconds difference = std::chrono::abs(last_.offset - first_.offset) + first_.bound + last_.bound;
     if (last_.at - first_.at <= 2 * difference) {
         first_ = last_ = first_.bound <= last_.bound ? first_ : last_;

@@ -61,7 +61,7 @@ AlignedClocks align_clocks(std::vector<RankClock> clocks, std::span<const ClockM
 
 struct WallClocks {
     AlignedClocks aligned;
-    std::vector<bool> checked;  ///< by clock; false: no messages tell its error, so its bound is unknown
+    std::vector<bool> checked;  ///< by clock; false: no messages show its error, so its bound is unknown
 };
 
 /// Aligns clocks for which only the hosts' wall clocks are known. A clock's time plus its offset is the time of clock

@@ -1,6 +1,6 @@
 // Merging makes three passes over the ranks' files. The first opens them (Part). The second finds the copies with an
 // end in two files, and aligns the clocks (find_copies). The third copies every row of every table (RowMerger). The
-// name of a column tells what its numbers mean, so tables added later are merged too.
+// name of a column shows what its numbers mean, so tables added later are merged too.
 
 #include "trace/merge/merge_traces.h"
 

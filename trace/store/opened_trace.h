@@ -106,8 +106,8 @@ struct RecognisedRange {
 struct RecordingRank {
     int rank = 0;
     int size = 1;                    ///< ranks of the whole run
-    int pipeline_position = 0;       ///< among the ranks of its pipeline; the rank itself if the file does not tell
-    std::vector<int> pipeline = {};  ///< the ranks of its pipeline; empty if the file does not tell
+    int pipeline_position = 0;       ///< among the ranks of its pipeline; the rank itself if the file does not say
+    std::vector<int> pipeline = {};  ///< the ranks of its pipeline; empty if the file does not say
 
     friend bool operator==(const RecordingRank&, const RecordingRank&) = default;
 };

@@ -41,6 +41,6 @@ std::size_t arrange(RangeTrack& track);
 /// the number of removed ranges, which end before they start.
 std::size_t arrange(std::vector<RangeTrack>& tracks);
 /// Arranges the tracks of a trace, whose texts are in `names`. Moves annotations from streams to separate tracks. A
-/// diagnostic tells how many ranges were left out.
+/// diagnostic says how many ranges were left out.
 void arrange_tracks(OpenedTrace& trace, const NameTable& names);
 }  // namespace pipescope

@@ -20,7 +20,7 @@ public:
     explicit DamagedValue(std::string_view what) : std::runtime_error(printable(what)) {}
 };
 
-/// True if SQLite's extended result code tells that it could not lock the file, or share its log with other processes,
+/// True if SQLite's extended result code says that it could not lock the file, or share its log with other processes,
 /// as on some network disks.
 bool is_locking_trouble(int extended_code);
 /// Ends a message to a reader of the file: the rule and the remedy.
