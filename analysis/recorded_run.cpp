@@ -7,6 +7,7 @@
 #include "schedule/schedules.h"
 #include "simulator/clock/pipeline_graph.h"
 #include "simulator/clock/task_costs.h"
+#include "simulator/search/automatic_schedule.h"
 #include "trace/store/pipeline_json.h"
 #include "trace/store/process_json.h"
 
@@ -331,7 +332,7 @@ std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
         return std::nullopt;
     }
     try {
-        Simulation simulation = simulate(*run.profile, options_as_recorded(run), {.noise = noise});
+        Simulation simulation = find_and_simulate(*run.profile, options_as_recorded(run), {.noise = noise});
         simulation.lower_bound = run.lower_bound;
         add_lower_bound(*run.profile, simulation);
         if (run.on_cluster) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/quantities.h"
 #include "schedule/schedules.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/search/balanced_pipeline.h"
 
 #include <fmt/format.h>
@@ -58,7 +59,7 @@ BalanceAnswer balance_answer(const BalanceQuestion& question, Profile profile) {
                    : find_placed_balance(pipeline.profile, pipeline.options, lanes, question.algorithm);
     chosen.balance = found.balance;
     chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
-    Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
+    Simulation simulation = find_and_simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
     return {std::move(found), std::move(simulation), std::move(pipeline)};
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "schedule/placement.h"
 #include "schedule/schedule_table.h"
+#include "simulator/search/automatic_schedule.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -73,8 +74,8 @@ SimulateAnswer simulate_answer(const SimulateQuestion& question, Profile profile
     if (all) {
         answer.comparison = compare_schedules(answer.pipeline.profile, answer.pipeline.options);
     } else {
-        answer.simulation = simulate(answer.pipeline.profile, answer.pipeline.options,
-                                     {.noise = true, .memory = true, .reserved = true});
+        answer.simulation = find_and_simulate(answer.pipeline.profile, answer.pipeline.options,
+                                              {.noise = true, .memory = true, .reserved = true});
         add_lower_bound(answer.pipeline.profile, *answer.simulation);
     }
     return answer;

@@ -283,7 +283,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         one.device = step.device;
         one.memory = step.memory;
         one.profile = joined(cut.profiles, options, step.device);
-        one.simulation = simulate(one.profile, options, with);
+        one.simulation = find_and_simulate(one.profile, options, with);
         finish(one);
         return one;
     };

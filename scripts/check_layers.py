@@ -21,8 +21,9 @@ FOLDERS = {
     "profiler/profile": ["base", "schedule"],
     "hardware": ["base", "profiler/profile"],
     "balance": ["base", "schedule", "profiler/profile"],
-    # What is directly in simulator/ is the simulation, its options and its figures, which the rooms ask for.
-    "simulator": [*BELOW_SIMULATOR, "simulator/clock", "simulator/memory", "simulator/search"],
+    # What is directly in simulator/ is the simulation, its options and its figures, which the rooms ask for. A simulation
+    # searches nothing.
+    "simulator": [*BELOW_SIMULATOR, "simulator/clock", "simulator/memory"],
     "simulator/clock": [*BELOW_SIMULATOR, "simulator"],
     "simulator/memory": [*BELOW_SIMULATOR, "simulator", "simulator/clock"],
     "simulator/search": [*BELOW_SIMULATOR, "simulator", "simulator/clock", "simulator/memory"],

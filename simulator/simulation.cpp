@@ -10,7 +10,6 @@
 #include "simulator/memory/gradient_buckets.h"
 #include "simulator/memory/memory_model.h"
 #include "simulator/noise_band.h"
-#include "simulator/search/automatic_schedule.h"
 #include "simulator/steady_state.h"
 
 #include <algorithm>
@@ -481,25 +480,19 @@ void add_noise(const Profile& profile, Simulation& simulation) {
     simulation.noise = simulate(profile, simulation.options, {.noise = true, .memory = false}).noise;
 }
 
-void add_lower_bound(const Profile& profile, Simulation& simulation) {
-    const PipelineOptions& options = simulation.options;
-    if (!simulation.lower_bound && is_synchronous(options.schedule)) {
-        simulation.lower_bound = least_step(profile, simulation.feasible ? options : without_limits(options));
-    }
-}
-
-Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
+void check_simulated(const Profile& profile, const PipelineOptions& options) {
     check_profile(profile);
     check_options(options, profile.layers.size());
     check_master_weights(options, profile.dtype);
     check_memory_known(profile, options.hardware);
+}
+
+Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
+    check_simulated(profile, options);
     if (options.schedule == Schedule::automatic) {
-        const AutomaticSchedule found = automatic_schedule(profile, options);
-        PipelineOptions as_found = options;
-        as_found.schedule = found.schedule;
-        Simulation simulation = simulate(profile, as_found, detail);
-        simulation.lower_bound = found.lower_bound;
-        return simulation;
+        throw UsageError(
+            "the schedule is auto, whose order depends on costs; simulate() takes a schedule that has an order; find "
+            "it first, with find_and_simulate()");
     }
     const bool is_staggered = options.update == Update::staggered;
     const bool drains = is_synchronous(options.schedule) && !is_staggered;

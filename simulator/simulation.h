@@ -136,15 +136,14 @@ struct SimulationDetail {
 /// down (contention.h). A schedule that never drains (pipedream) is shown for one period of its steady state
 /// (steady_state.h): the timeline then holds parts of several steps, and the noise band is that of the period. The same
 /// holds for staggered updates, where steps overlap; updates then belong to the step.
+/// Searches nothing: the schedule must have an order. For schedule auto, find_and_simulate() (search/) finds it first.
 /// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
+
+/// Throws as simulate() does, for what it refuses before it runs anything. Accepts schedule auto.
+void check_simulated(const Profile& profile, const PipelineOptions& options);
 
 /// Adds noise to a simulation of `profile` that was made without it, if the profile has noise. Costs 100 to 1000 runs
 /// of the clock. Throws as simulate() does. Threading: any thread.
 void add_noise(const Profile& profile, Simulation& simulation);
-
-/// Sets lower_bound by least_step() of the simulation's options, without memory limits if it does not keep them. Keeps
-/// an existing bound. A schedule that never drains has none. Precondition: memory was simulated if the options have
-/// limits. Throws as simulate() does. Threading: any thread.
-void add_lower_bound(const Profile& profile, Simulation& simulation);
 }  // namespace pipescope

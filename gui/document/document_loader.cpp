@@ -9,6 +9,7 @@
 #include "gui/style/file_name.h"
 #include "gui/style/number_format.h"
 #include "profiler/profile/profile_file.h"
+#include "simulator/search/automatic_schedule.h"
 #include "trace/open_trace.h"
 
 #include <QFileInfo>

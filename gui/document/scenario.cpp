@@ -12,6 +12,7 @@
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/plan/planner.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/search/balanced_pipeline.h"
 #include "simulator/search/cut_problems.h"
 
@@ -243,13 +244,13 @@ void addKept(SimulatedScenario& simulated, const RecordedLayout& layout) {
     }
 }
 
-/// Throws what simulate() does.
+/// Throws as simulate() does.
 SimulatedScenario simulatedWithoutNoise(const Profile& profile, const Scenario& scenario,
                                         const std::optional<RecordedLayout>& layout) {
     SimulatedScenario simulated;
     simulated.scenario = scenario;
     checkSize(scenario.options);
-    simulated.simulation = simulate(profile, scenario.options, {.noise = false});
+    simulated.simulation = find_and_simulate(profile, scenario.options, {.noise = false});
     add_lower_bound(profile, simulated.simulation);
     Simulation& simulation = simulated.simulation;
     simulated.timeline = storeOf(simulation);
@@ -327,7 +328,7 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario) {
     try {
         checkSize(scenario.options);
-        return simulate(profile, scenario.options, {.noise = true, .memory = false}).noise;
+        return find_and_simulate(profile, scenario.options, {.noise = true, .memory = false}).noise;
     } catch (const std::exception&) {
         return std::nullopt;  // it cannot run; its simulation gives the reason
     }

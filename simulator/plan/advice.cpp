@@ -6,6 +6,7 @@
 #include "schedule/placement.h"
 #include "schedule/schedules.h"
 #include "simulator/plan/planner.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/search/balanced_pipeline.h"
 
 #include <algorithm>
@@ -133,7 +134,7 @@ class Adviser {
 public:
     Adviser(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled)
         : profile_(profile), options_(options), cancelled_(cancelled), lanes_(num_lanes(options)) {
-        advice_.base = simulate(profile, options, {.noise = false, .memory = true});
+        advice_.base = find_and_simulate(profile, options, {.noise = false, .memory = true});
         keep_figures_only(advice_.base);
     }
 
@@ -399,7 +400,7 @@ private:
             return std::nullopt;
         }
         try {
-            Simulation simulation = simulate(profile_, changed, {.noise = false, .memory = true});
+            Simulation simulation = find_and_simulate(profile_, changed, {.noise = false, .memory = true});
             keep_figures_only(simulation);
             return simulation;
         } catch (const UsageError&) {

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "schedule/schedules.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/search/balanced_pipeline.h"
 #include "simulator/search/search_tables.h"
 

@@ -7,7 +7,6 @@
 #include "simulator/memory/memory_fit.h"
 #include "simulator/memory/step_memories.h"
 #include "simulator/search/schedule_search.h"
-#include "simulator/simulation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -487,5 +486,25 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
         searches.try_all_orders();
     }
     return {*best.schedule(), best.keeps_limits() ? bound : bound_of(profile, without_limits(options), task_costs)};
+}
+
+Simulation find_and_simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
+    if (options.schedule != Schedule::automatic) {
+        return simulate(profile, options, detail);
+    }
+    check_simulated(profile, options);
+    const AutomaticSchedule found = automatic_schedule(profile, options);
+    PipelineOptions as_found = options;
+    as_found.schedule = found.schedule;
+    Simulation simulation = simulate(profile, as_found, detail);
+    simulation.lower_bound = found.lower_bound;
+    return simulation;
+}
+
+void add_lower_bound(const Profile& profile, Simulation& simulation) {
+    const PipelineOptions& options = simulation.options;
+    if (!simulation.lower_bound && is_synchronous(options.schedule)) {
+        simulation.lower_bound = least_step(profile, simulation.feasible ? options : without_limits(options));
+    }
 }
 }  // namespace pipescope

@@ -6,6 +6,7 @@
 #include "schedule/schedules.h"
 #include "schedule/timeline.h"
 #include "simulator/pipeline_options.h"
+#include "simulator/simulation.h"
 
 #include <vector>
 
@@ -37,4 +38,14 @@ std::vector<Schedule> schedules_for(const Profile& profile, const PipelineOption
 /// simulation only. Deterministic. Cost: for 8 partitions and 32 micro-batches about 1 ms for each search, and 1 ms for
 /// each simulation. Throws as simulate() does.
 AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options);
+
+/// Like simulate(), for options whose schedule may be auto: finds the order first, and says its lower bound. The
+/// simulation's options have the schedule found.
+Simulation find_and_simulate(const Profile& profile, const PipelineOptions& options,
+                             const SimulationDetail& detail = {});
+
+/// Sets lower_bound by least_step() of the simulation's options, without memory limits if it does not keep them. Keeps
+/// an existing bound. A schedule that never drains has none. Precondition: memory was simulated if the options have
+/// limits. Throws as simulate() does. Threading: any thread.
+void add_lower_bound(const Profile& profile, Simulation& simulation);
 }  // namespace pipescope

@@ -8,6 +8,7 @@
 #include "schedule/schedules.h"
 #include "simulator/clock/task_costs.h"
 #include "simulator/memory/memory_fit.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/search/cut_problems.h"
 #include "simulator/search/search_tables.h"
 
@@ -100,7 +101,7 @@ public:
         PipelineOptions options = options_;
         options.balance = balance;
         SearchedBalance searched;
-        searched.simulation = simulate(profile_, options, {.noise = false, .memory = true});
+        searched.simulation = find_and_simulate(profile_, options, {.noise = false, .memory = true});
         tasks_left_ -= static_cast<std::int64_t>(searched.simulation.timeline.slices.size());
         searched.found = unproved_balance(searched.simulation, FoundBalance{}.algorithm);
         return searched;

@@ -5,6 +5,7 @@
 #include "base/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/memory/memory_fit.h"
+#include "simulator/search/automatic_schedule.h"
 
 #include <algorithm>
 #include <optional>
@@ -36,7 +37,7 @@ public:
         if (!tried_.insert(cut).second) {
             return false;
         }
-        Simulation simulation = simulate(profile_, options, {.noise = false, .memory = true});
+        Simulation simulation = find_and_simulate(profile_, options, {.noise = false, .memory = true});
         const bool is_better = !best_ || score(simulation) < score(*best_);
         if (is_better) {
             best_ = std::move(simulation);

@@ -195,7 +195,7 @@ TEST(StaggeredSteps, ArePredictedWithNoise) {
 TEST(StaggeredSteps, HaveAnAutomaticOrderThatIsNeverSlowerThanANamedOne) {
     const Profile profile = profile_with_updates(4);
     const PipelineOptions options = staggered(4, 12, Schedule::automatic);
-    const Simulation found = simulate(profile, options, {.noise = false});
+    const Simulation found = find_and_simulate(profile, options, {.noise = false});
     ASSERT_TRUE(found.lower_bound);
     EXPECT_EQ(found.lower_bound->count(), work_of_a_lane(12));
     EXPECT_EQ(found.step_time, *found.lower_bound);
@@ -209,7 +209,7 @@ TEST(StaggeredSteps, HaveAnAutomaticOrderThatIsNeverSlowerThanANamedOne) {
         layer.backward_weight_ns = {1990};
     }
     const std::int64_t bound = 32 * (2970 + 2940 + 1990) + kUpdate;
-    const Simulation best = simulate(uneven, staggered(8, 32, Schedule::automatic), {.noise = false});
+    const Simulation best = find_and_simulate(uneven, staggered(8, 32, Schedule::automatic), {.noise = false});
     EXPECT_EQ(best.lower_bound->count(), bound);
     EXPECT_LE(best.step_time.count(), bound * 1001 / 1000);
     for (const Schedule::Name named : {Schedule::one_f_one_b, Schedule::zero_bubble_h1, Schedule::zero_bubble_2p}) {
@@ -219,7 +219,7 @@ TEST(StaggeredSteps, HaveAnAutomaticOrderThatIsNeverSlowerThanANamedOne) {
         for (const SimulatedLane& lane : other.lanes) {
             limited.hardware.memory_limits.push_back(lane.peak_bytes);
         }
-        const Simulation within = simulate(uneven, limited, {.noise = false});
+        const Simulation within = find_and_simulate(uneven, limited, {.noise = false});
         EXPECT_TRUE(within.feasible);
         EXPECT_LE(within.step_time, other.step_time) << to_string(Schedule(named));
     }

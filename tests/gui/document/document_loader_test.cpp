@@ -16,6 +16,7 @@
 #include "gui/tables/selection_facts.h"
 #include "gui/tables/task_details.h"
 #include "profiler/profile/profile_file.h"
+#include "simulator/search/automatic_schedule.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
 #include "trace/foreign/chrome_export.h"
@@ -467,7 +468,7 @@ TEST(DocumentLoader, ShowsBoundAndHalvesOfASimulatedOrder) {
     PipelineOptions options = sampleOptions(run);
     options.schedule = Schedule::automatic;
     options.checkpoint = Checkpoint::never;
-    const Simulation found = simulate(profile, options);
+    const Simulation found = find_and_simulate(profile, options);
     ASSERT_TRUE(found.options.schedule.file());
     const auto path = temporaryPath("found.sqlite");
     write_simulation(path, profile, found);

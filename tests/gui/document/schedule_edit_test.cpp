@@ -1,6 +1,7 @@
 #include "gui/document/schedule_edit.h"
 
 #include "base/error.h"
+#include "simulator/search/automatic_schedule.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
 
@@ -28,7 +29,7 @@ protected:
         options_.schedule = Schedule::one_f_one_b;
     }
 
-    Simulation simulated() { return simulate(profile_, options_); }
+    Simulation simulated() { return find_and_simulate(profile_, options_); }
     /// Of the present options with another schedule.
     Simulation simulated(const Schedule& schedule) {
         options_.schedule = schedule;

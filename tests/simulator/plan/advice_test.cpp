@@ -4,6 +4,7 @@
 #include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
 #include "simulator/plan/planner.h"
+#include "simulator/search/automatic_schedule.h"
 #include "tests/simulator/profiles.h"
 #include "tests/simulator/random_pipelines.h"
 
@@ -323,7 +324,7 @@ TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
         ++found;
         EXPECT_EQ(move->changes, (std::vector<OptionText>{{"schedule", "auto"}}));
         EXPECT_FALSE(move->hypothetical);
-        EXPECT_EQ(move->simulation.step_time, simulate(profile, automatic).step_time);
+        EXPECT_EQ(move->simulation.step_time, find_and_simulate(profile, automatic).step_time);
         for (const char* name : {"1f1b", "zero-bubble-h1", "zero-bubble-2p"}) {
             const Simulation& named = titled(advice, "Schedule: " + std::string(name) + " instead of gpipe").simulation;
             const bool needs_less = highest_peak(move->simulation) < highest_peak(named);
@@ -341,7 +342,7 @@ TEST(Advice, SearchesAnOrderForEachChangeOfAuto) {
     Profile profile = profile_with_memory(8);
     profile.layers[1].forward_ns[0] *= 3;
     const Advice advice = advise(profile, options);
-    EXPECT_EQ(advice.base.step_time, simulate(profile, options).step_time);
+    EXPECT_EQ(advice.base.step_time, find_and_simulate(profile, options).step_time);
     std::set<MoveKind> kinds;
     for (const Move& move : advice.moves) {
         kinds.insert(move.kind);
@@ -353,7 +354,7 @@ TEST(Advice, SearchesAnOrderForEachChangeOfAuto) {
         } else if (asked.balance == options.balance) {
             EXPECT_GE(move.simulation.step_time, advice.base.step_time) << move.title;
         }
-        EXPECT_EQ(move.simulation.step_time, simulate(profile, asked).step_time) << move.title;
+        EXPECT_EQ(move.simulation.step_time, find_and_simulate(profile, asked).step_time) << move.title;
     }
     EXPECT_THAT(kinds, IsSupersetOf({MoveKind::checkpoint, MoveKind::micro_batches, MoveKind::balance,
                                      MoveKind::schedule, MoveKind::lanes}));
@@ -392,7 +393,7 @@ TEST(Advice, LeavesOutAnOrderThatIsNoBetterThanTheFiles) {
     automatic.schedule = Schedule::automatic;
     Profile profile = profile_with_memory(4);
     profile.layers[0].backward_ns[0] *= 3;
-    const Simulation found = simulate(profile, automatic);
+    const Simulation found = find_and_simulate(profile, automatic);
     PipelineOptions options = automatic;
     options.schedule = found.options.schedule;
     if (found.options.schedule.file()) {

@@ -9,6 +9,7 @@
 #include "simulator/simulation.h"
 #include "tests/balance/every_balance.h"
 #include "tests/simulator/random_pipelines.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ TEST(AutomaticSchedule, IsNeverSlowerThanANamedOneNorQuickerThanItsBound) {
         }
         PipelineOptions automatic = options;
         automatic.schedule = Schedule::automatic;
-        const Simulation found = simulate(profile, automatic, {.noise = false, .memory = true});
+        const Simulation found = find_and_simulate(profile, automatic, {.noise = false, .memory = true});
         ASSERT_TRUE(found.lower_bound) << "round " << round;
         for (const Schedule& named : all_schedules()) {
             const auto other = simulated_if_accepted(profile, options, named);
@@ -158,6 +159,19 @@ TEST(AutomaticSchedule, WithItsCutsIsNeverSlowerThanANamedOneWithTheBestCuts) {
     }
 }
 
+TEST(AutomaticSchedule, IsFoundBeforeItIsSimulated) {
+    PipelineOptions options;
+    options.balance = Balance({1, 1});
+    options.chunks = options.batch = 2;
+    options.schedule = Schedule::automatic;
+    const Profile profile = uniform_profile(2);
+    EXPECT_THAT(thrown<UsageError>([&] { simulate(profile, options); }), testing::HasSubstr("find_and_simulate()"));
+    const Simulation found = find_and_simulate(profile, options, {.noise = false});
+    EXPECT_EQ(simulate(profile, found.options, {.noise = false}).step_time, found.step_time);
+    options.batch = 0;
+    EXPECT_THAT(thrown<UsageError>([&] { find_and_simulate(profile, options); }), testing::HasSubstr("batch"));
+}
+
 TEST(AutomaticSchedule, KeepsALimitOfMicroBatchesInFlight) {
     PipelineOptions options;
     options.balance = Balance({4, 4});
@@ -168,7 +182,7 @@ TEST(AutomaticSchedule, KeepsALimitOfMicroBatchesInFlight) {
     const Profile profile = uniform_profile(8);
     const Nanoseconds named = simulate(profile, options).step_time;
     options.schedule = Schedule::automatic;
-    EXPECT_LE(simulate(profile, options).step_time, named);
+    EXPECT_LE(find_and_simulate(profile, options).step_time, named);
 }
 
 // Each lane works 12 x 4 layers x 3000 ns, whatever the sizes of its eight micro-batches; the second one starts after a
@@ -182,7 +196,7 @@ TEST(AutomaticSchedule, CountsTheWorkOfUnequalMicroBatches) {
     options.batch = 12;
     options.checkpoint = Checkpoint::never;
     options.schedule = Schedule::automatic;
-    EXPECT_EQ(simulate(profile, options).lower_bound->count(), 4 * 1000 + 12 * 4 * 3000);
+    EXPECT_EQ(find_and_simulate(profile, options).lower_bound->count(), 4 * 1000 + 12 * 4 * 3000);
 }
 
 TEST(AutomaticSchedule, KeepsAMemoryLimitThatANamedOneKeeps) {
@@ -199,7 +213,7 @@ TEST(AutomaticSchedule, KeepsAMemoryLimitThatANamedOneKeeps) {
         }
         options.hardware.memory_limit = least + static_cast<Bytes>(random() % 200);
         options.schedule = Schedule::automatic;
-        const Simulation found = simulate(profile, options, {.noise = false, .memory = true});
+        const Simulation found = find_and_simulate(profile, options, {.noise = false, .memory = true});
         EXPECT_TRUE(found.feasible) << "round " << round;
         for (const Schedule& named : all_schedules()) {
             const auto other = simulated_if_accepted(profile, options, named);
@@ -218,7 +232,7 @@ TEST(AutomaticSchedule, IsATableThatSimulatesAlike) {
         const Profile profile = random_profile(random, 8, round % 2 == 0);
         PipelineOptions options = random_placement(random, profile);
         options.schedule = Schedule::automatic;
-        const Simulation found = simulate(profile, options, {.noise = false, .memory = true});
+        const Simulation found = find_and_simulate(profile, options, {.noise = false, .memory = true});
         const Simulation again = simulate(profile, found.options, {.noise = false, .memory = true});
         EXPECT_NE(found.options.schedule, Schedule(Schedule::automatic));
         EXPECT_EQ(again.step_time, found.step_time);
@@ -397,16 +411,16 @@ TEST(AutomaticSchedule, IsProvedTheBestInTheMemoryOf1F1B) {
     const Bytes memory = peak_of(simulate(profile, options)) * 101 / 100;
     options.schedule = Schedule::automatic;
     const std::int64_t without = 7 * 29'700 + 32 * 79'000;
-    EXPECT_EQ(simulate(profile, options).lower_bound->count(), without);
+    EXPECT_EQ(find_and_simulate(profile, options).lower_bound->count(), without);
     options.hardware.memory_limit = memory;
-    const Simulation found = simulate(profile, options);
+    const Simulation found = find_and_simulate(profile, options);
     EXPECT_TRUE(found.feasible);
     EXPECT_EQ(found.lower_bound->count(), 7 * 29'700 + 32 * 59'100 + 24 * 19'900 + 7 * 29'400 + 19'900);
     EXPECT_EQ(found.step_time, *found.lower_bound);
     options.hardware.memory_limit = 2 * memory;
-    EXPECT_EQ(simulate(profile, options).lower_bound->count(), without);
+    EXPECT_EQ(find_and_simulate(profile, options).lower_bound->count(), without);
     options.hardware.memory_limit = 1 << 20;  // no order fits, and the one found may be quicker than any that would
-    const Simulation over = simulate(profile, options);
+    const Simulation over = find_and_simulate(profile, options);
     EXPECT_FALSE(over.feasible);
     EXPECT_EQ(over.lower_bound->count(), without);
 }
@@ -510,7 +524,7 @@ TEST(AutomaticSchedule, IsTheBestOfAllOrdersOfSmallPipelinesUnderAMemoryLimit) {
         options.chunks = options.batch = round % 6 == 1 ? 3 : 2;
         options.checkpoint = Checkpoint::never;
         options.schedule = Schedule::automatic;
-        Bytes limit = peak_of(simulate(profile, options)) - 1;
+        Bytes limit = peak_of(find_and_simulate(profile, options)) - 1;
         for (std::optional<Nanoseconds> best; limit > 0; limit -= 1 + limit / 6) {
             options.hardware.memory_limit = limit;
             best = best_of_all(profile, options, lanes);
@@ -518,7 +532,7 @@ TEST(AutomaticSchedule, IsTheBestOfAllOrdersOfSmallPipelinesUnderAMemoryLimit) {
                 break;
             }
             options.schedule = Schedule::automatic;
-            const Simulation found = simulate(profile, options);
+            const Simulation found = find_and_simulate(profile, options);
             EXPECT_TRUE(found.feasible) << "round " << round;
             EXPECT_LE(found.step_time, *best) << "round " << round;
             EXPECT_LE(*found.lower_bound, *best) << "round " << round;
@@ -547,7 +561,7 @@ TEST(AutomaticSchedule, IsNoSlowerThanAGreedyOrderInTheSameMemory) {
                 const Simulation other = simulate(profile, options);
                 options.hardware.memory_limit = peak_of(other);
                 options.schedule = Schedule::automatic;
-                const Simulation found = simulate(profile, options);
+                const Simulation found = find_and_simulate(profile, options);
                 EXPECT_TRUE(found.feasible);
                 EXPECT_LE(static_cast<double>(found.step_time.count()),
                           1.05 * static_cast<double>(other.step_time.count()))
@@ -573,7 +587,7 @@ TEST(AutomaticSchedule, ReachesTheBoundAtTheMemoryOf1F1B) {
     // The paper counts activations only; split backwards also keep each output's gradient until W.
     options.hardware.memory_limit = peak_of(simulate(profile, options)) * 102 / 100;
     options.schedule = Schedule::automatic;
-    const Simulation found = simulate(profile, options);
+    const Simulation found = find_and_simulate(profile, options);
     EXPECT_TRUE(found.feasible);
     EXPECT_LE(static_cast<double>(found.step_time.count()), 1.01 * static_cast<double>(found.lower_bound->count()));
     EXPECT_EQ(found.lower_bound->count(), 7 * 1000 + 32 * 3000);
