@@ -453,7 +453,7 @@ double agreement(const std::vector<LaneProgram>& programs, const TaskGraph& grap
 }
 
 struct LikelySchedule {
-    Schedule schedule = Schedule::gpipe;
+    Schedule schedule;
     BackwardOrder backward_order = BackwardOrder::last_first;
     double agreement = -1;
 };
@@ -464,7 +464,7 @@ LikelySchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
     LikelySchedule best;
     for (const Schedule& schedule : all_schedules()) {
         for (const BackwardOrder order : {BackwardOrder::last_first, BackwardOrder::first_first}) {
-            if (!is_synchronous(schedule) || (order == BackwardOrder::first_first && schedule != Schedule::gpipe)) {
+            if (!is_synchronous(schedule) || (order == BackwardOrder::first_first && !takes_backward_order(schedule))) {
                 continue;
             }
             PipelineShape wanted;

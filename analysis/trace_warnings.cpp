@@ -156,7 +156,7 @@ std::string why_no_times_across_lanes(std::span<const TraceWarning> warnings) {
 
 bool first_lane_tells_step(const PipelineOptions& options) {
     return is_synchronous(options.schedule) && !splits_backward(options.schedule) && !options.schedule.file() &&
-           options.schedule.name() != Schedule::automatic && options.update == Update::synchronous &&
+           options.update == Update::synchronous &&
            options.balance.num_partitions() == static_cast<std::size_t>(num_lanes(options)) &&
            (options.placement.empty() || options.placement.front() == LaneId{0});
 }

@@ -152,7 +152,7 @@ PipelineOptions simulated_pipeline_options(const AskedPipeline& asked) {
             fmt::format("{} is {} with schedule {}, a file that gives the order of all tasks; leave it out",
                         option_name("in-flight"), options.most_in_flight, to_string(options.schedule)));
     }
-    if (asked.backward_order && options.schedule != Schedule::gpipe) {
+    if (asked.backward_order && !takes_backward_order(options.schedule)) {
         throw UsageError(
             fmt::format("{} is {} with schedule {}, which fixes the order of its backwards; leave it out, or use gpipe",
                         option_name("backward"), to_string(*asked.backward_order), to_string(options.schedule)));

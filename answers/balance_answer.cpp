@@ -40,6 +40,12 @@ int partitions_of(const BalanceQuestion& question, const PipelineOptions& option
     return *question.partitions;
 }
 
+/// The named schedules, but the default one, whose partitions have a lane each.
+std::vector<Schedule> schedules_compared() {
+    std::vector<Schedule> all = all_schedules();
+    std::erase_if(all, [](const Schedule& each) { return each == Schedule() || !runs_one_partition_a_lane(each); });
+    return all;
+}
 }  // namespace
 
 BalanceAnswer balance_answer(const BalanceQuestion& question, Profile profile) {
@@ -105,9 +111,10 @@ void add_balance_options(OptionTable& table, BalanceQuestion& question) {
     add_batch_options(table, question.pipeline);
     add_schedule_option(
         table, question.pipeline,
-        "Order of the tasks: gpipe (default), whose best balance is proved; 1f1b, zero-bubble-h1, zero-bubble-2p, "
-        "pipedream or model-parallel, whose balances are compared by simulation; auto, which finds balance and order "
-        "together; or a file that ends in .csv, as 'pipescope schedule' writes it");
+        "Order of the tasks: " + to_string(Schedule()) + " (default), whose best balance is proved; " +
+            schedule_names(schedules_compared()) +
+            ", whose balances are compared by simulation; auto, which finds balance and order together; or a file that "
+            "ends in .csv, as 'pipescope schedule' writes it");
     add_update_option(table, question.pipeline);
     add_hardware_options(table, question.pipeline);
     add_device_type_options(table, question.pipeline, "Type of all devices, such as A100");

@@ -46,11 +46,12 @@ PipelineOptions checked_options(const SimulateQuestion& question) {
 
 std::string order_csv(const Simulation& simulation) {
     const Schedule& found = simulation.options.schedule;
-    if (found == Schedule::gpipe && simulation.micro_batches > 1) {
+    if (!needs_loss_inside(found) && simulation.micro_batches > 1) {
         throw UsageError(
-            "the order found is gpipe, which computes one loss of the whole mini-batch; a file computes that of each "
-            "micro-batch and takes another time; leave out " +
-            option_name("schedule-output") + ", and use " + option_name("schedule") + " gpipe");
+            "the order found is " + to_string(found) +
+            ", which computes one loss of the whole mini-batch; a file computes that of each micro-batch and takes "
+            "another time; leave out " +
+            option_name("schedule-output") + ", and use " + option_name("schedule") + " " + to_string(found));
     }
     if (found.file() != nullptr) {
         return to_csv(found.file()->table);

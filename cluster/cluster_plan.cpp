@@ -99,7 +99,7 @@ std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& requ
     std::vector<Schedule> named = request.schedules;
     std::erase(named, Schedule(Schedule::automatic));  // see add_automatic()
     if (named.empty()) {
-        named = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};  // automatic starts from their best layouts
+        named = {usual_schedule(1), usual_schedule(2)};  // it starts from their best layouts
     }
     for (const Schedule& each : named) {
         const bool one_each = runs_one_partition_a_lane(each);
@@ -108,8 +108,7 @@ std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& requ
         if (!fits || !can_run(each, layout.pipeline, micro_batches)) {
             continue;
         }
-        const bool usual = each == Schedule::one_f_one_b || each == Schedule::interleaved_1f1b;
-        schedules.push_back(usual ? std::nullopt : std::optional(each));
+        schedules.push_back(each == usual_schedule(layout.interleave) ? std::nullopt : std::optional(each));
     }
     return schedules;
 }

@@ -26,9 +26,8 @@ struct ClusterPlanRequest {
     std::vector<NumberRange> devices = {};  ///< numbers to try; empty: from 1 up to each group's
     double tokens = 0;                      ///< of the whole run; 0: a run of one step
     ClusterGoal goal = ClusterGoal::step;
-    /// Schedules for one partition per lane are tried that way, others with several; auto only for the eight best
-    /// layouts.
-    std::vector<Schedule> schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::automatic};
+    /// Those that run one partition a lane are tried so, others with several; auto for the eight best layouts only.
+    std::vector<Schedule> schedules = {usual_schedule(1), usual_schedule(2), Schedule::automatic};
     double checkpoint_seconds = 60;
     double restart_seconds = 900;
     double repair_hours = 24;       ///< to repair a failed node

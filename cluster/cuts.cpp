@@ -250,33 +250,23 @@ CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& option
     : profiles_(profiles),
       options_(options),
       samples_(samples),
-      micro_batches_(static_cast<double>(micro_batch_sizes(options).size())),
+      micro_batches_(static_cast<std::int64_t>(micro_batch_sizes(options).size())),
       boundary_(boundary),
       limits_(memory_limits_of(options.hardware, static_cast<int>(profiles.of_lane.size()))) {
     for (const Profile& each : profiles.profiles) {
         sums_.emplace_back(each, options, samples);
     }
-    const auto lanes = static_cast<double>(profiles.of_lane.size());
-    const auto partitions = static_cast<double>(options.balance.num_partitions());
-    const double all = micro_batches_ * partitions / lanes;
-    const double group = micro_batches_ / static_cast<double>(interleaved_groups(
-                                              static_cast<int>(profiles.of_lane.size()),
-                                              static_cast<std::int64_t>(micro_batch_sizes(options).size())));
-    for (std::size_t lane = 0; lane < profiles.of_lane.size(); ++lane) {
-        const double behind = lanes - static_cast<double>(lane);
-        const bool is_plain = options.schedule == Schedule::one_f_one_b;
-        most_held_.push_back(is_plain ? std::min(all, behind)
-                             : options.schedule == Schedule::interleaved_1f1b  // arXiv 2104.04473, section 2.2
-                                 ? std::min(all, 2 * (behind - 1) + (partitions / lanes - 1) * group + 1)
-                                 : all);
-        least_held_.push_back(is_plain ? most_held_.back() : 1);
+    const auto lanes = static_cast<int>(profiles.of_lane.size());
+    for (int lane = 0; lane < lanes; ++lane) {
+        held_.push_back(held_micro_batches(options.schedule, LaneId{lane}, lanes, options.balance.num_partitions(),
+                                           micro_batches_));
     }
 }
 
 /// The least that a lane must hold at some time. If it has several partitions, the least for one of them.
 double CutMemory::least_bytes(std::size_t lane, std::size_t first, std::size_t end) const {
     const PartSums& sums = sums_[profiles_.of_lane[lane]];
-    return sums.constants[end] - sums.constants[first] + least_held_[lane] * (sums.kept[end] - sums.kept[first]);
+    return sums.constants[end] - sums.constants[first] + held_[lane].least * (sums.kept[end] - sums.kept[first]);
 }
 
 bool CutMemory::surely_exceeds() const {
@@ -295,7 +285,7 @@ bool CutMemory::surely_fits() const {
     if (limits_.empty()) {
         return true;
     }
-    if (splits_backward(options_.schedule) || options_.schedule == Schedule::automatic) {
+    if (splits_backward(options_.schedule)) {
         return false;  // graphs stay for the second half
     }
     std::vector<double> constants(lanes);
@@ -312,19 +302,19 @@ bool CutMemory::surely_fits() const {
         work[lane] = std::max(work[lane], static_cast<double>(here.work.largest(first, end)));
     }
     const SizedProfile last = at_size(profiles_.profiles.back(), samples_);
-    const bool is_plain = options_.schedule == Schedule::one_f_one_b;
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const double held = most_held_[lane];
-        const double before = most_held_[lane > 0 ? lane - 1 : lanes - 1];
-        // Tensors wait here only for micro-batches that this lane or the one before holds. These are inputs (with 1f1b,
-        // for micro-batches that this lane does not hold yet), gradients of outputs, and what is sent, one at a time if
-        // the lane waits.
-        const double inputs = is_plain ? std::max(0.0, before - held) : before;
+        const double held = held_[lane].most;
+        const double before = held_[lane > 0 ? lane - 1 : lanes - 1].most;
+        const bool is_known = held_[lane].is_known;
+        // Tensors wait here only for micro-batches that this lane or the one before holds. These are inputs (if their
+        // number is known, of micro-batches that this lane does not hold yet), gradients of outputs, and what is sent,
+        // one at a time if the lane waits.
+        const double inputs = is_known ? std::max(0.0, before - held) : before;
         const double sent = options_.hardware.link.sends == Sends::overlapped ? held + before : 2;
         double bytes = constants[lane] + held * kept[lane] + work[lane] + (inputs + held + sent + 2) * boundary_;
-        bytes += lane == 0 ? micro_batches_ * static_cast<double>(last.input) : 0;
+        bytes += lane == 0 ? static_cast<double>(micro_batches_) * static_cast<double>(last.input) : 0;
         if (lane_of(options_, options_.balance.num_partitions() - 1) == lane) {
-            bytes += (is_plain ? 2 : 3) * held * static_cast<double>(last.output.back());
+            bytes += (is_known ? 2 : 3) * held * static_cast<double>(last.output.back());
         }
         if (bytes > static_cast<double>(limits_[lane])) {
             return false;
@@ -336,9 +326,9 @@ bool CutMemory::surely_fits() const {
 std::optional<double> CutMemory::least_pipeline_ns() const {
     const std::size_t partitions = options_.balance.num_partitions();
     const std::size_t layers = options_.balance.num_layers();
-    std::vector<std::vector<double>> before;  // by part: prefix sums of the layers' times
-    std::vector<double> ways{0};  // by first layer: least time for the first way there and the last way back
-    const bool splits = splits_backward(options_.schedule) || options_.schedule == Schedule::automatic;
+    std::vector<std::vector<double>> before;  // by part: times of all layers before
+    std::vector<double> ways{0};  // what the first micro-batch takes before at least, and the last one after
+    const bool splits = splits_backward(options_.schedule);
     const bool has_ways = partitions == profiles_.of_lane.size();
     for (const std::vector<double>& times : times_by_part(profiles_, samples_)) {
         std::vector<double>& sums = before.emplace_back(std::vector<double>{0});

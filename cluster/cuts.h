@@ -92,11 +92,10 @@ private:
     const PartProfiles& profiles_;
     const PipelineOptions& options_;
     std::int64_t samples_;
-    double micro_batches_;
+    std::int64_t micro_batches_;
     double boundary_;
-    std::vector<Bytes> limits_;       // by lane; empty: none
-    std::vector<PartSums> sums_;      // by part
-    std::vector<double> most_held_;   // by lane: most micro-batches at a time, each on one of its partitions
-    std::vector<double> least_held_;  // by lane: least micro-batches at some time
+    std::vector<Bytes> limits_;           // by lane; empty: none
+    std::vector<PartSums> sums_;          // by part
+    std::vector<HeldMicroBatches> held_;  // by lane
 };
 }  // namespace pipescope

@@ -25,8 +25,12 @@ void check_count(const char* name, std::int64_t count) {
 }
 }  // namespace
 
+Schedule usual_schedule(int interleave) {
+    return interleave > 1 ? Schedule::interleaved_1f1b : Schedule::one_f_one_b;
+}
+
 Schedule schedule_of(const Layout& layout) {
-    return layout.schedule.value_or(layout.interleave > 1 ? Schedule::interleaved_1f1b : Schedule::one_f_one_b);
+    return layout.schedule.value_or(usual_schedule(layout.interleave));
 }
 
 std::vector<LaneId> placement_in(const Layout& layout) {
@@ -229,7 +233,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
                "use larger micro-batches, or more replicas");
     }
     if (layout.interleave == 1 && layout.pipeline > 1 && !runs_one_partition_a_lane(schedule_of(layout)) &&
-        schedule_of(layout) != Schedule::automatic && schedule_of(layout).file() == nullptr) {
+        schedule_of(layout).file() == nullptr) {
         refuse(option_name("interleave") + " is 1 with schedule " + to_string(schedule_of(layout)),
                "that schedule runs several partitions a lane", "use " + option_name("interleave") + " 2");
     }

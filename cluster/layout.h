@@ -73,6 +73,8 @@ struct Layout {
 
 /// The layout's schedule, or the usual one: interleaved with several partitions per lane, otherwise 1f1b.
 Schedule schedule_of(const Layout& layout);
+/// The schedule of a layout with that many partitions per lane, unless it names another.
+Schedule usual_schedule(int interleave);
 /// Lane of each partition; empty if each lane has one.
 std::vector<LaneId> placement_in(const Layout& layout);
 

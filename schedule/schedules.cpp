@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace pipescope {
 namespace {
@@ -17,56 +18,105 @@ enum class Places { any, one_each, in_turn, v };
 /// How many micro-batches a named schedule can run.
 enum class Counts { any, equal_groups, two_a_lane };
 
-struct NamedSchedule {
+/// How many micro-batches a lane of a named schedule holds.
+enum class Held { unknown, as_1f1b, as_interleaved };
+
+/// What is true of a named schedule. Everything else that knows schedules asks for this.
+struct ScheduleTraits {
     Schedule::Name schedule;
     std::string_view name;
-    Places places;
-    Counts counts;
-    bool splits;  ///< the backward
-    bool runs;    ///< in the engine
-    LanePrograms (*programs)(const PipelineShape&);
+    LanePrograms (*programs)(const PipelineShape&);  ///< null if the order depends on costs
+    Places places = Places::one_each;
+    Counts counts = Counts::any;
+    Held held = Held::unknown;
+    LossScope loss = LossScope::micro_batch;  ///< mini_batch: backwards may run in either order
+    bool splits = false;                      ///< the backward
+    bool drains = true;                       ///< a step ends before the next one begins, so weights have one version
+    bool overlaps = true;                     ///< lanes work at the same time
+    bool runs = true;                         ///< in the engine
 };
 
-// In the order of Schedule::Name.
+// In the order of Schedule::Name, which is that of lists and tables.
 constexpr std::array kNamed{
-    NamedSchedule{Schedule::gpipe, "gpipe", Places::any, Counts::any, false, true, gpipe_programs},
-    NamedSchedule{Schedule::one_f_one_b, "1f1b", Places::one_each, Counts::any, false, true, one_f_one_b_programs},
-    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Places::in_turn, Counts::equal_groups, false, true,
-                  interleaved_programs},
-    NamedSchedule{Schedule::looped_bfs, "looped-bfs", Places::in_turn, Counts::any, false, true, looped_bfs_programs},
-    NamedSchedule{Schedule::zero_bubble_h1, "zero-bubble-h1", Places::one_each, Counts::any, true, true,
-                  zero_bubble_h1_programs},
-    NamedSchedule{Schedule::zero_bubble_2p, "zero-bubble-2p", Places::one_each, Counts::any, true, true,
-                  zero_bubble_2p_programs},
-    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Places::in_turn, Counts::equal_groups,
-                  true, true, interleaved_zero_bubble_programs},
-    NamedSchedule{Schedule::zero_bubble_v, "zero-bubble-v", Places::v, Counts::any, true, true, zero_bubble_v_programs},
-    NamedSchedule{Schedule::dualpipe_v, "dualpipe-v", Places::v, Counts::two_a_lane, true, true, dualpipe_v_programs},
-    NamedSchedule{Schedule::v_half, "v-half", Places::v, Counts::any, true, true, v_half_programs},
-    NamedSchedule{Schedule::v_min, "v-min", Places::v, Counts::any, true, true, v_min_programs},
-    NamedSchedule{Schedule::pipedream, "pipedream", Places::one_each, Counts::any, false, false, one_f_one_b_programs},
-    NamedSchedule{Schedule::model_parallel, "model-parallel", Places::any, Counts::any, false, true,
-                  model_parallel_programs},
-    NamedSchedule{Schedule::automatic, "auto", Places::any, Counts::any, true, false, nullptr},
+    ScheduleTraits{.schedule = Schedule::gpipe,
+                   .name = "gpipe",
+                   .programs = gpipe_programs,
+                   .places = Places::any,
+                   .loss = LossScope::mini_batch},
+    ScheduleTraits{
+        .schedule = Schedule::one_f_one_b, .name = "1f1b", .programs = one_f_one_b_programs, .held = Held::as_1f1b},
+    ScheduleTraits{.schedule = Schedule::interleaved_1f1b,
+                   .name = "interleaved",
+                   .programs = interleaved_programs,
+                   .places = Places::in_turn,
+                   .counts = Counts::equal_groups,
+                   .held = Held::as_interleaved},
+    ScheduleTraits{.schedule = Schedule::looped_bfs,
+                   .name = "looped-bfs",
+                   .programs = looped_bfs_programs,
+                   .places = Places::in_turn},
+    ScheduleTraits{.schedule = Schedule::zero_bubble_h1,
+                   .name = "zero-bubble-h1",
+                   .programs = zero_bubble_h1_programs,
+                   .splits = true},
+    ScheduleTraits{.schedule = Schedule::zero_bubble_2p,
+                   .name = "zero-bubble-2p",
+                   .programs = zero_bubble_2p_programs,
+                   .splits = true},
+    ScheduleTraits{.schedule = Schedule::interleaved_zero_bubble,
+                   .name = "interleaved-zero-bubble",
+                   .programs = interleaved_zero_bubble_programs,
+                   .places = Places::in_turn,
+                   .counts = Counts::equal_groups,
+                   .splits = true},
+    ScheduleTraits{.schedule = Schedule::zero_bubble_v,
+                   .name = "zero-bubble-v",
+                   .programs = zero_bubble_v_programs,
+                   .places = Places::v,
+                   .splits = true},
+    ScheduleTraits{.schedule = Schedule::dualpipe_v,
+                   .name = "dualpipe-v",
+                   .programs = dualpipe_v_programs,
+                   .places = Places::v,
+                   .counts = Counts::two_a_lane,
+                   .splits = true},
+    ScheduleTraits{.schedule = Schedule::v_half,
+                   .name = "v-half",
+                   .programs = v_half_programs,
+                   .places = Places::v,
+                   .splits = true},
+    ScheduleTraits{
+        .schedule = Schedule::v_min, .name = "v-min", .programs = v_min_programs, .places = Places::v, .splits = true},
+    ScheduleTraits{.schedule = Schedule::pipedream,
+                   .name = "pipedream",
+                   .programs = one_f_one_b_programs,
+                   .drains = false,
+                   .runs = false},
+    ScheduleTraits{.schedule = Schedule::model_parallel,
+                   .name = "model-parallel",
+                   .programs = model_parallel_programs,
+                   .places = Places::any,
+                   .overlaps = false},
+    ScheduleTraits{.schedule = Schedule::automatic,
+                   .name = "auto",
+                   .programs = nullptr,
+                   .places = Places::any,
+                   .splits = true,
+                   .runs = false},
 };
-
-const NamedSchedule& facts_of(Schedule::Name name) {
-    return kNamed.at(static_cast<std::size_t>(name));
-}
-
-std::string names_where(bool runs, std::string_view before_last) {
-    std::vector<std::string> names;
-    for (const NamedSchedule& each : kNamed) {
-        if (each.runs == runs && each.programs != nullptr) {
-            names.emplace_back(each.name);
+static_assert(
+    [] {
+        for (std::size_t k = 0; k < kNamed.size(); ++k) {
+            if (static_cast<std::size_t>(kNamed[k].schedule) != k) {
+                return false;
+            }
         }
-    }
-    std::string text;
-    for (std::size_t k = 0; k < names.size(); ++k) {
-        text += k == 0 ? "" : k + 1 == names.size() ? before_last : ", ";
-        text += names[k];
-    }
-    return text;
+        return kNamed.back().schedule == Schedule::automatic;
+    }(),
+    "each Schedule::Name has one row, at its place");
+
+const ScheduleTraits& traits_of(Schedule::Name name) {
+    return kNamed.at(static_cast<std::size_t>(name));
 }
 
 void check_one_partition_a_lane(const PipelineShape& shape, std::string_view schedule) {
@@ -127,18 +177,18 @@ bool can_count(Counts counts, int lanes, std::int64_t micro_batches) {
     return false;
 }
 
-void check_count(const NamedSchedule& facts, int lanes, std::int64_t micro_batches) {
-    if (can_count(facts.counts, lanes, micro_batches)) {
+void check_count(const ScheduleTraits& traits, int lanes, std::int64_t micro_batches) {
+    if (can_count(traits.counts, lanes, micro_batches)) {
         return;
     }
-    const std::string subject = "the " + std::string(facts.name) + " schedule needs ";
-    if (facts.counts == Counts::equal_groups) {
+    const std::string subject = "the " + std::string(traits.name) + " schedule needs ";
+    if (traits.counts == Counts::equal_groups) {
         std::int64_t less = micro_batches;
         std::int64_t more = micro_batches;
-        while (!can_count(facts.counts, lanes, less)) {
+        while (!can_count(traits.counts, lanes, less)) {
             --less;
         }
-        while (!can_count(facts.counts, lanes, more)) {
+        while (!can_count(traits.counts, lanes, more)) {
             ++more;
         }
         throw UsageError(subject + "equal groups of micro-batches, as many as " + std::to_string(lanes) +
@@ -197,12 +247,12 @@ Schedule Schedule::from_csv(const std::string& name, std::string_view csv) {
 }
 
 std::string to_string(const Schedule& schedule) {
-    return schedule.file() ? schedule.file()->name : std::string(facts_of(schedule.name()).name);
+    return schedule.file() ? schedule.file()->name : std::string(traits_of(schedule.name()).name);
 }
 
 std::vector<Schedule> all_schedules() {
     std::vector<Schedule> all;
-    for (const NamedSchedule& each : kNamed) {
+    for (const ScheduleTraits& each : kNamed) {
         if (each.programs != nullptr) {
             all.emplace_back(each.schedule);
         }
@@ -216,12 +266,23 @@ std::vector<Schedule> runnable_schedules() {
     return all;
 }
 
+std::string schedule_names(std::span<const Schedule> schedules, std::string_view before_last) {
+    std::string text;
+    for (std::size_t k = 0; k < schedules.size(); ++k) {
+        text += k == 0 ? "" : k + 1 == schedules.size() ? before_last : ", ";
+        text += to_string(schedules[k]);
+    }
+    return text;
+}
+
 std::string runnable_schedule_names(std::string_view before_last) {
-    return names_where(true, before_last);
+    return schedule_names(runnable_schedules(), before_last);
 }
 
 std::string compared_schedule_names() {
-    return names_where(false, ", ");
+    std::vector<Schedule> others = all_schedules();
+    std::erase_if(others, [](const Schedule& each) { return !is_for_comparison_only(each); });
+    return schedule_names(others, ", ");
 }
 
 Schedule parse_schedule(std::string_view name) {
@@ -233,19 +294,27 @@ Schedule parse_schedule(std::string_view name) {
 }
 
 bool needs_loss_inside(const Schedule& schedule) {
-    return schedule != Schedule::gpipe;
+    return schedule.file() || traits_of(schedule.name()).loss == LossScope::micro_batch;
+}
+
+bool takes_backward_order(const Schedule& schedule) {
+    return !needs_loss_inside(schedule);
 }
 
 bool splits_backward(const Schedule& schedule) {
-    return schedule.file() ? splits_backward(schedule.file()->table) : facts_of(schedule.name()).splits;
+    return schedule.file() ? splits_backward(schedule.file()->table) : traits_of(schedule.name()).splits;
 }
 
 bool is_synchronous(const Schedule& schedule) {
-    return schedule != Schedule::pipedream;
+    return schedule.file() || traits_of(schedule.name()).drains;
 }
 
 bool is_for_comparison_only(const Schedule& schedule) {
-    return !schedule.file() && !facts_of(schedule.name()).runs;
+    return !schedule.file() && !traits_of(schedule.name()).runs;
+}
+
+bool runs_one_lane_at_a_time(const Schedule& schedule) {
+    return !schedule.file() && !traits_of(schedule.name()).overlaps;
 }
 
 bool runs_one_partition_a_lane(const Schedule& schedule) {
@@ -253,7 +322,7 @@ bool runs_one_partition_a_lane(const Schedule& schedule) {
         const std::vector<LaneId>& placement = schedule.file()->shape.placement;
         return placement == placement_in_turn(placement.size(), placement.size());
     }
-    const Places places = facts_of(schedule.name()).places;
+    const Places places = traits_of(schedule.name()).places;
     return places == Places::any || places == Places::one_each;
 }
 
@@ -264,7 +333,8 @@ std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partition
     if (schedule.file()) {
         return schedule.file()->shape.placement;
     }
-    return facts_of(schedule.name()).places == Places::v ? placement_in_v(lanes) : placement_in_turn(partitions, lanes);
+    return traits_of(schedule.name()).places == Places::v ? placement_in_v(lanes)
+                                                          : placement_in_turn(partitions, lanes);
 }
 
 std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes) {
@@ -283,7 +353,7 @@ bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches) {
         return file->shape.num_lanes() == lanes && file->shape.num_micro_batches == micro_batches;
     }
     const bool is_alone = lanes == 1 && !runs_one_partition_a_lane(schedule);
-    return !is_alone && can_count(facts_of(schedule.name()).counts, lanes, micro_batches);
+    return !is_alone && can_count(traits_of(schedule.name()).counts, lanes, micro_batches);
 }
 
 std::string needs_of(const Schedule& schedule) {
@@ -296,12 +366,29 @@ std::string needs_of(const Schedule& schedule) {
         return "";
     }
     const std::string lanes = "2 lanes or more, 2 layers for each";
-    switch (facts_of(schedule.name()).counts) {
+    switch (traits_of(schedule.name()).counts) {
         case Counts::any: return lanes;
         case Counts::equal_groups: return lanes + ", and micro-batches in equal groups, as many as the lanes fill";
         case Counts::two_a_lane: return lanes + ", and twice as many micro-batches as lanes or more";
     }
     return lanes;
+}
+
+HeldMicroBatches held_micro_batches(const Schedule& schedule, LaneId lane, int lanes, std::size_t partitions,
+                                    std::int64_t micro_batches) {
+    const double per_lane = static_cast<double>(partitions) / lanes;
+    const double all = static_cast<double>(micro_batches) * per_lane;
+    const auto behind = static_cast<double>(lanes - lane.value());  // lanes from this one to the last
+    switch (schedule.file() ? Held::unknown : traits_of(schedule.name()).held) {
+        case Held::unknown: break;
+        case Held::as_1f1b: return {std::min(all, behind), std::min(all, behind), true};
+        case Held::as_interleaved: {  // arXiv 2104.04473, section 2.2
+            const double group =
+                static_cast<double>(micro_batches) / static_cast<double>(interleaved_groups(lanes, micro_batches));
+            return {.most = std::min(all, 2 * (behind - 1) + (per_lane - 1) * group + 1)};
+        }
+    }
+    return {.most = all};
 }
 
 void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
@@ -310,14 +397,14 @@ void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
         check_file(*schedule.file(), shape);
         return;
     }
-    const NamedSchedule& facts = facts_of(schedule.name());
-    switch (facts.places) {
+    const ScheduleTraits& traits = traits_of(schedule.name());
+    switch (traits.places) {
         case Places::any: break;
-        case Places::one_each: check_one_partition_a_lane(shape, facts.name); break;
-        case Places::in_turn: check_in_turn(shape, facts.name); break;
-        case Places::v: check_v(shape, facts.name); break;
+        case Places::one_each: check_one_partition_a_lane(shape, traits.name); break;
+        case Places::in_turn: check_in_turn(shape, traits.name); break;
+        case Places::v: check_v(shape, traits.name); break;
     }
-    check_count(facts, shape.num_lanes(), shape.num_micro_batches);
+    check_count(traits, shape.num_lanes(), shape.num_micro_batches);
 }
 
 void add_all_reduces(const PipelineShape& shape, LanePrograms& programs) {
@@ -335,7 +422,7 @@ TaskGraph make_schedule(const Schedule& schedule, PipelineShape shape) {
     if (schedule == Schedule::automatic) {
         throw Error("schedule auto has no order before it is found for a pipeline's costs; find it first");
     }
-    LanePrograms programs = facts_of(schedule.name()).programs(shape);
+    LanePrograms programs = traits_of(schedule.name()).programs(shape);
     add_all_reduces(shape, programs);
     return TaskGraph(shape, programs);
 }

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ namespace pipescope {
 /// Ownership and threading: an immutable value that shares its table; copy it freely, read it from any thread.
 class Schedule {
 public:
+    /// Each has one row of traits in schedules.cpp, which says how it is written and what is true of it.
     enum class Name {
         gpipe,             ///< fill-drain: every forward, then every backward, last micro-batch first
         one_f_one_b,       ///< alternates forward and backward, first micro-batch first: same bubble, fewer live
@@ -65,8 +67,7 @@ private:
     std::shared_ptr<const File> file_;
 };
 
-/// Names as on the command line: gpipe, 1f1b, interleaved, looped-bfs, zero-bubble-h1, zero-bubble-2p,
-/// interleaved-zero-bubble, zero-bubble-v, dualpipe-v, v-half, v-min, pipedream, model-parallel. A file's is its own.
+/// The name as on the command line. A file's is its own.
 std::string to_string(const Schedule& schedule);
 /// "auto" is automatic. Throws UsageError that lists the names.
 Schedule parse_schedule(std::string_view name);
@@ -74,21 +75,28 @@ Schedule parse_schedule(std::string_view name);
 std::vector<Schedule> all_schedules();
 /// Those that the engine runs too.
 std::vector<Schedule> runnable_schedules();
-/// Their names for messages and help: "gpipe, 1f1b or interleaved", or with other words before the last one.
+/// Names for messages and help: "gpipe, 1f1b or interleaved", or with other words before the last one.
+std::string schedule_names(std::span<const Schedule> schedules, std::string_view before_last = " or ");
+/// Of those that the engine runs.
 std::string runnable_schedule_names(std::string_view before_last = " or ");
-/// The names of the others, for help.
+/// Of the others.
 std::string compared_schedule_names();
 
 /// True if the schedule computes the loss of each micro-batch within the step. Such a schedule cannot be split into a
 /// forward that returns and a later backward.
 bool needs_loss_inside(const Schedule& schedule);
-/// True if the backward is split into gradients of inputs (backward) and of weights (backward_weight).
+/// True if the backwards may run in either order (BackwardOrder): the loss of the whole mini-batch comes before them.
+bool takes_backward_order(const Schedule& schedule);
+/// True if the backward is split into gradients of inputs (backward) and of weights (backward_weight), or may be
+/// (auto).
 bool splits_backward(const Schedule& schedule);
 /// True if the update equals that on one device: the step drains, and there is one version of the weights. False for
 /// pipedream, whose gradients mix weights of different ages.
 bool is_synchronous(const Schedule& schedule);
 /// True if only the simulator can run the schedule.
 bool is_for_comparison_only(const Schedule& schedule);
+/// True if a lane works only while all others wait, so that a pipeline gains memory and no time.
+bool runs_one_lane_at_a_time(const Schedule& schedule);
 
 /// True if partition j runs on lane j. Otherwise the schedule has a placement of its own, and as a rule several
 /// partitions per lane.
@@ -107,6 +115,16 @@ std::int64_t interleaved_groups(int lanes, std::int64_t micro_batches);
 bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches);
 /// The requirements of can_run() and of the usual placement, worded to follow "it needs". Empty if there are none.
 std::string needs_of(const Schedule& schedule);
+
+/// Micro-batches that a lane holds at a time, from forward to backward, each counted once for each of its partitions.
+struct HeldMicroBatches {
+    double least = 1;       ///< at some time
+    double most = 0;        ///< at any time
+    bool is_known = false;  ///< the schedule fixes their number: least and most are equal
+};
+/// Bounds for any costs. Of most schedules only that a lane holds no more than there are.
+HeldMicroBatches held_micro_batches(const Schedule& schedule, LaneId lane, int lanes, std::size_t partitions,
+                                    std::int64_t micro_batches);
 
 /// Throws UsageError if the shape is invalid or does not fit the schedule. Interleaved and its kin need partition j on
 /// lane j mod lanes, two or more partitions per lane; interleaved also needs a number of micro-batches that its groups

@@ -34,7 +34,7 @@ std::vector<OptionText> option_texts(const PipelineOptions& options) {
     add("schedule", to_string(options.schedule));
     add_if(options.update != Update::synchronous, "update", [&] { return to_string(options.update); });
     add_if(!options.placement.empty(), "placement", [&] { return placement_text(options.placement); });
-    add_if(options.schedule == Schedule::gpipe && options.backward_order != BackwardOrder::last_first, "backward",
+    add_if(takes_backward_order(options.schedule) && options.backward_order != BackwardOrder::last_first, "backward",
            [&] { return to_string(options.backward_order); });
     add_if(options.recompute_start != RecomputeStart::early, "recompute",
            [&] { return to_string(options.recompute_start); });

@@ -139,7 +139,7 @@ void print_memories() {
                                                        {"v-min", "about p / 3 = 2.7"}};
     fmt::print("{}", kMemoryHead);
     for (const Schedule& schedule : all_schedules()) {
-        if (!is_synchronous(schedule) || schedule == Schedule::model_parallel) {
+        if (!is_synchronous(schedule) || runs_one_lane_at_a_time(schedule)) {
             continue;
         }
         const Simulation simulation = simulated_row(uniform, schedule);

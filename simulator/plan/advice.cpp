@@ -267,9 +267,9 @@ private:
 
     void change_schedule() {
         for (const Schedule& schedule : runnable_schedules()) {
-            // On one lane only the order of forwards and backwards can differ.
-            const bool needs_lanes = schedule != Schedule::gpipe && schedule != Schedule::one_f_one_b;
-            if (schedule == options_.schedule || schedule == Schedule::model_parallel || (lanes_ == 1 && needs_lanes)) {
+            // On one lane only the order of forwards and whole backwards can differ.
+            const bool needs_lanes = !runs_one_partition_a_lane(schedule) || splits_backward(schedule);
+            if (schedule == options_.schedule || runs_one_lane_at_a_time(schedule) || (lanes_ == 1 && needs_lanes)) {
                 continue;
             }
             const PipelineOptions changed = with_schedule(schedule);
@@ -312,7 +312,7 @@ private:
     PipelineOptions with_schedule(const Schedule& schedule) const {
         PipelineOptions changed = options_;
         changed.schedule = schedule;
-        changed.backward_order = schedule == Schedule::gpipe ? options_.backward_order : BackwardOrder::last_first;
+        changed.backward_order = takes_backward_order(schedule) ? options_.backward_order : BackwardOrder::last_first;
         return changed;
     }
     std::string schedule_title(const Schedule& schedule) const {

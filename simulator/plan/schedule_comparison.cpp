@@ -153,8 +153,13 @@ ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptio
     check_memory_known(profile, checked.hardware);
     const auto lanes = static_cast<int>(options.balance.num_partitions());
     Comparing comparing(profile, options);
-    comparing.add_pipeline("model-parallel", Schedule::model_parallel, Checkpoint::never,
-                           "one lane at a time, checkpoint never");
+    const std::vector<Schedule> schedules = all_schedules();
+    for (const Schedule& schedule : schedules) {
+        if (runs_one_lane_at_a_time(schedule)) {
+            comparing.add_pipeline(to_string(schedule), schedule, Checkpoint::never,
+                                   "one lane at a time, checkpoint never");
+        }
+    }
     if (lanes > 1) {
         comparing.add_replicas(lanes);
     }
@@ -163,19 +168,24 @@ ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptio
             comparing.add_replicas(replicas);
         }
     }
+    const Schedule usual;
     for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
-        comparing.add_pipeline("gpipe, " + to_string(mode), Schedule::gpipe, mode);
+        comparing.add_pipeline(to_string(usual) + ", " + to_string(mode), usual, mode);
     }
-    comparing.add_pipeline("1f1b", Schedule::one_f_one_b, options.checkpoint);
-    for (const Schedule& schedule : all_schedules()) {
+    for (const Schedule& schedule : schedules) {
         if (!runs_one_partition_a_lane(schedule)) {
             comparing.add_two_a_lane(schedule);
-        } else if (splits_backward(schedule)) {
+        } else if (schedule != usual && is_synchronous(schedule) && !runs_one_lane_at_a_time(schedule)) {
             comparing.add_pipeline(to_string(schedule), schedule, options.checkpoint);
         }
     }
-    comparing.add_pipeline("pipedream", Schedule::pipedream, options.checkpoint,
-                           "asynchronous: gradients of weights of different age, several versions of them held");
+    for (const Schedule& schedule : schedules) {
+        if (!is_synchronous(schedule)) {
+            comparing.add_pipeline(
+                to_string(schedule), schedule, options.checkpoint,
+                "asynchronous: gradients of weights of different age, several versions of them held");
+        }
+    }
     return comparing.take();
 }
 }  // namespace pipescope

@@ -13,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -390,14 +391,16 @@ std::vector<Bytes> least_held(const Profile& profile, const PipelineOptions& opt
     PipelineShape shape = shape_for_search(options, costs);
     shape.skips = costs.routes();
     std::vector<Bytes> least(static_cast<std::size_t>(shape.num_partitions), std::numeric_limits<Bytes>::max());
-    for (const auto& [schedule, loss] : {std::pair{Schedule::gpipe, LossScope::mini_batch},
-                                         {Schedule::one_f_one_b, LossScope::micro_batch},
-                                         {Schedule::zero_bubble_h1, LossScope::micro_batch}}) {
+    std::set<std::pair<bool, bool>> families;  // memory depends on nothing else of a schedule that drains
+    for (const Schedule& schedule : all_schedules()) {
+        const bool inside = needs_loss_inside(schedule);
+        if (!is_synchronous(schedule) || !families.emplace(inside, splits_backward(schedule)).second) {
+            continue;
+        }
         PipelineOptions with = options;
         with.schedule = schedule;
-        shape.loss = loss;
-        const TaskGraph graph(shape,
-                              loss == LossScope::mini_batch ? gpipe_programs(shape) : model_parallel_programs(shape));
+        shape.loss = inside ? LossScope::micro_batch : LossScope::mini_batch;
+        const TaskGraph graph(shape, inside ? model_parallel_programs(shape) : gpipe_programs(shape));
         StepMemories memories(profile, with, costs, graph);
         for (int j = 0; j < shape.num_partitions; ++j) {
             Bytes& held = least[static_cast<std::size_t>(j)];
@@ -441,7 +444,7 @@ bool accepts(const PipelineOptions& options, const Schedule& schedule, const Pip
 /// With backward and backward_weight apart.
 TaskCosts split_costs(const Profile& profile, const PipelineOptions& options) {
     PipelineOptions split = options;
-    split.schedule = Schedule::zero_bubble_h1;
+    split.schedule = Schedule::automatic;
     return TaskCosts(profile, split);
 }
 }  // namespace

@@ -1,5 +1,6 @@
 // `pipescope schedule` with valid and invalid command lines.
 
+#include "schedule/schedules.h"
 #include "tests/cli/user.h"
 
 #include <gmock/gmock.h>
@@ -28,20 +29,16 @@ protected:
 TEST_F(ScheduleCommand, WritesWhatItChecks) {
     EXPECT_EQ(user.succeeds("schedule 1f1b -n 2 -m 3").out,
               "0F0,0F1,,0B0,0F2,0B1,,0B2\r\n,1F0,1B0,1F1,1B1,1F2,1B2,\r\n");
-    for (const std::string name :
-         {"gpipe", "1f1b", "interleaved", "looped-bfs", "zero-bubble-h1", "zero-bubble-2p", "interleaved-zero-bubble",
-          "zero-bubble-v", "dualpipe-v", "v-half", "v-min", "model-parallel"}) {
-        const bool splits = name.find("zero") != std::string::npos || name.front() == 'v' || name == "dualpipe-v";
-        const bool has_two =
-            name.find("interleaved") == 0 || name.ends_with("-v") || name.front() == 'v' || name == "looped-bfs";
+    for (const Schedule& schedule : all_schedules()) {
+        const std::string name = to_string(schedule);
         EXPECT_THAT(user.succeeds("schedule " + name + " -n 4 -m 8 -o s.csv --force").out, HasSubstr("wrote s.csv"));
         EXPECT_THAT(user.succeeds("schedule s.csv --check").out,
                     AllOf(HasSubstr("4 lanes"), HasSubstr("8 micro-batches"), HasSubstr("no deadlock")))
             << name;
         const auto written = user.succeeds("schedule " + name + " -n 4 -m 8 --json").json();
         EXPECT_EQ(user.succeeds("schedule s.csv --json").json(), written) << name;
-        EXPECT_EQ(written.at("partitions"), has_two ? 8 : 4) << name;
-        EXPECT_EQ(written.at("splits_backward"), splits) << name;
+        EXPECT_EQ(written.at("partitions"), usual_partitions(schedule, 4)) << name;
+        EXPECT_EQ(written.at("splits_backward"), splits_backward(schedule)) << name;
     }
 }
 

@@ -1,5 +1,6 @@
 // Models over several processes: they train as one process does, and fail as one.
 
+#include "schedule/schedules.h"
 #include "tests/models/process_group.h"
 
 #include <gmock/gmock.h>
@@ -115,11 +116,9 @@ TEST(Processes, TrainAsOneProcessDoesBitForBit) {
     configurations.push_back("mlp:layers=8,width=32|2,2,2,2||zero-bubble-h1|except_last|3|10");
     configurations.push_back("unet:B=1,C=4,size=64|20,12,12,21||zero-bubble-h1|never|4|8");
     configurations.push_back("resnet101:width=4,size=64,classes=10|100,90,90,90||1f1b|except_last|2|4");
-    for (const char* schedule : {"looped-bfs", "zero-bubble-2p", "interleaved-zero-bubble", "zero-bubble-v",
-                                 "dualpipe-v", "v-half", "v-min"}) {
-        const bool has_own_lanes = std::string(schedule) == "zero-bubble-2p";
-        configurations.push_back(std::string("mlp:layers=8,width=32|") +
-                                 (has_own_lanes ? "2,2,2,2" : "1,1,1,1,1,1,1,1@cpu,cpu,cpu,cpu") + "||" + schedule +
+    for (const Schedule& schedule : runnable_schedules()) {
+        const char* balance = runs_one_partition_a_lane(schedule) ? "2,2,2,2" : "1,1,1,1,1,1,1,1@cpu,cpu,cpu,cpu";
+        configurations.push_back(std::string("mlp:layers=8,width=32|") + balance + "||" + to_string(schedule) +
                                  "|except_last|8|16");
     }
     configurations.push_back("mlp:layers=4,width=600|1,1,1,1||1f1b|never|2|200");  // larger than the first frame

@@ -278,6 +278,40 @@ TEST(Schedules, HoldTheActivationsOfTheirPapers) {
     }
 }
 
+TEST(Schedules, HoldNoMoreMicroBatchesThanIsKnownOfThem) {
+    for (const Schedule& schedule : all_schedules()) {
+        for (const int lanes : {1, 2, 3, 4, 7}) {
+            for (const int m : {1, 2, 4, 8, 21}) {
+                if (!can_run(schedule, lanes, m)) {
+                    continue;
+                }
+                const std::size_t partitions = usual_partitions(schedule, static_cast<std::size_t>(lanes));
+                const TaskGraph graph = on_lanes(schedule, lanes, m);
+                for (int lane = 0; lane < lanes; ++lane) {
+                    const auto held = held_micro_batches(schedule, LaneId{lane}, lanes, partitions, m);
+                    const int live = most_live(graph, lane);
+                    EXPECT_LE(live, held.most) << to_string(schedule) << lanes << " " << m << " " << lane;
+                    EXPECT_GE(live, held.least) << to_string(schedule) << lanes << " " << m << " " << lane;
+                    EXPECT_TRUE(!held.is_known || held.least == held.most) << to_string(schedule);
+                }
+            }
+        }
+    }
+    EXPECT_TRUE(held_micro_batches(Schedule::one_f_one_b, LaneId{1}, 4, 4, 8).is_known);
+    EXPECT_EQ(held_micro_batches(Schedule::interleaved_1f1b, LaneId{0}, 4, 8, 8).most, 2 * 3 + 4 + 1);
+    EXPECT_EQ(held_micro_batches(Schedule::looped_bfs, LaneId{0}, 4, 8, 8).most, 16);
+}
+
+TEST(Schedules, HaveOneRowOfTraits) {
+    for (const Schedule& each : all_schedules()) {
+        EXPECT_EQ(parse_schedule(to_string(each)), each);
+        EXPECT_EQ(needs_loss_inside(each), each != Schedule::gpipe) << to_string(each);
+        EXPECT_EQ(is_synchronous(each), each != Schedule::pipedream) << to_string(each);
+        EXPECT_EQ(runs_one_lane_at_a_time(each), each == Schedule::model_parallel) << to_string(each);
+    }
+    EXPECT_TRUE(splits_backward(Schedule::automatic)) << "since it may";
+}
+
 /// Slots of the step in which each task takes one.
 int slots(const Schedule& schedule, int lanes, int micro_batches) {
     return static_cast<int>(schedule_table(on_lanes(schedule, lanes, micro_batches)).rows.front().size());

@@ -183,7 +183,7 @@ Table schedule_from_csv(const std::string& name, const std::string& csv) {
     return schedule_of(make_schedule(schedule, schedule.file()->shape));
 }
 
-std::vector<std::string> schedule_names(bool runnable) {
+std::vector<std::string> named_schedules(bool runnable) {
     std::vector<std::string> names;
     for (const Schedule& each : runnable ? runnable_schedules() : all_schedules()) {
         names.push_back(to_string(each));
@@ -210,7 +210,7 @@ std::span<PyMethodDef> answer_functions() {
         python_function<&plan_cluster_for>("plan_cluster"),
         python_function<&schedule>("schedule"),
         python_function<&schedule_from_csv>("schedule_from_csv"),
-        python_function<&schedule_names>("schedule_names"),
+        python_function<&named_schedules>("schedule_names"),
         python_function<&check_optimizer>("check_optimizer"),
         python_function<&write_text>("write_text"),
         PyMethodDef{},
