@@ -489,7 +489,7 @@ std::string why_not_of_one_model(const Profile& earlier, const Profile& of_run) 
     return {};
 }
 
-Profile calibrated_profile(const Profile& earlier, std::span<const CalibrationRun> runs) {
+CheckedProfile calibrated_profile(const CheckedProfile& earlier, std::span<const CalibrationRun> runs) {
     std::vector<RunWork> work;
     for (const CalibrationRun& run : runs) {
         work.push_back(work_of(earlier, run));
@@ -517,7 +517,6 @@ Profile calibrated_profile(const Profile& earlier, std::span<const CalibrationRu
     profile.estimated = false;
     profile.load = runs.back().load;
     profile.command_options.clear();
-    check_profile(profile);
     return profile;
 }
 }  // namespace pipescope

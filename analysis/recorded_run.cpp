@@ -145,7 +145,7 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
             run.options = parse_pipeline_options(configuration->second);
         }
         if (trace.profile_json) {
-            run.profile = std::make_shared<const Profile>(parse_profile(*trace.profile_json));
+            run.profile = parse_profile(*trace.profile_json);
         }
         if (const auto load = trace.run.find("load"); load != trace.run.end()) {
             run.load = parse_load(load->second);

@@ -193,9 +193,8 @@ std::vector<std::int64_t> start_delays(const TaskGraph& graph, const MeasuredTas
     return delays;
 }
 
-std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options) {
-    check_profile(profile);
-    check_options(options, profile.layers.size());
+std::optional<Replay> replay(const Measured& measured, const CheckedProfile& profile, const PipelineOptions& options) {
+    check_options(options, profile->layers.size());
     if (!is_synchronous(options.schedule) || num_weight_copies(options) > 1 || options.update == Update::staggered) {
         return std::nullopt;
     }

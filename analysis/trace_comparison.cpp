@@ -59,7 +59,7 @@ RunComparison compare_run(const RunTasks& measured, const Simulation* simulation
     };
     if (simulation != nullptr) {
         caution(prediction_warnings(*run.profile, *simulation), true);
-        caution(load_warnings(run.profile->load, run.load), true);
+        caution(load_warnings((*run.profile)->load, run.load), true);
         caution(left_out_warnings(measured.steps), false);
     }
     for (TraceWarning& warning : idle_time_warnings(measured)) {
@@ -121,10 +121,10 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             .comparison = std::move(comparison),
             .drops = trace.drops,
             .warnings = std::move(compared.warnings),
-            .profile_load = run.profile->load,
+            .profile_load = (*run.profile)->load,
             .run_load = run.load,
             .batch = known_batch(run),
-            .profile_from_trace = run.of_another_program && run.profile->from_trace,
+            .profile_from_trace = run.of_another_program && (*run.profile)->from_trace,
             .processes = std::max<std::size_t>(run.processes.size(), 1),
             .clock_bound = clock_bound(run.processes),
             .bubbles = std::move(bubbles)};

@@ -510,7 +510,11 @@ std::optional<Schedule> recorded_order_of(const RunShape& shape, bool is_checkpo
 
 // ---- Profiles ----
 
-PipelineOptions options_of(const RunShape& shape, std::int64_t samples, TraceProfile& made) {
+struct ProfileInProgress : TraceFacts {
+    Profile profile;
+};
+
+PipelineOptions options_of(const RunShape& shape, std::int64_t samples, ProfileInProgress& made) {
     PipelineOptions options;
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(shape.partitions()), 1));
     options.chunks = shape.micro_batches();
@@ -567,8 +571,8 @@ double optimizer_ns(const Timeline& measured, const RunShape& shape) {
     return median_of(times);
 }
 
-/// Notes which times may contain waits, if the run shows other messages. Without any message, another note says so.
-void note_waits(const MeasuredCosts& measured, TraceProfile& made) {
+/// Says which times may contain waits, if the run shows other messages. Without any, another note says so.
+void note_waits(const MeasuredCosts& measured, ProfileInProgress& made) {
     if (measured.left_out > 0) {
         made.notes.push_back(
             fmt::format("{} no part of the costs, since no message is seen to bring the input: the time may contain "
@@ -587,8 +591,8 @@ void note_waits(const MeasuredCosts& measured, TraceProfile& made) {
     }
 }
 
-/// One layer for each partition, with one micro-batch size.
-void measure_partitions(const RunShape& shape, const Timeline& measured, TraceProfile& made) {
+/// A layer for each partition, of one micro-batch size.
+void measure_partitions(const RunShape& shape, const Timeline& measured, ProfileInProgress& made) {
     const bool has_phases = made.known_schedule && !needs_loss_inside(made.options.schedule);
     const double loss = has_phases ? loss_of_phases(shape) : 0;
     const MeasuredCosts measured_costs = costs_of(shape, loss);
@@ -630,9 +634,9 @@ std::vector<std::int32_t> numbers_of(const RunShape& shape) {
     return numbers;
 }
 
-TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measured, const RunShape& shape,
-                                   std::optional<std::int64_t> samples) {
-    TraceProfile made;
+ProfileInProgress measure_other_program(const RecordedRun& run, const Timeline& measured, const RunShape& shape,
+                                        std::optional<std::int64_t> samples) {
+    ProfileInProgress made;
     made.micro_batch_samples = samples ? samples : run.samples_in(numbers_of(shape));
     const std::optional<std::int64_t> known = made.micro_batch_samples;
     made.profile.model = run.model;
@@ -691,14 +695,14 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
     return made;
 }
 
-TraceProfile measure_own(const RecordedRun& run, const Timeline& measured, const RunShape& shape) {
+ProfileInProgress measure_own(const RecordedRun& run, const Timeline& measured, const RunShape& shape) {
     const std::size_t partitions = run.options->balance.num_partitions();
     if (shape.partitions() != static_cast<std::int32_t>(partitions)) {
         throw Error(fmt::format("holds tasks of {}, but its configuration has {}; the file is damaged; record it again",
                                 counted(shape.partitions(), "partition", "partitions"), partitions));
     }
     const std::vector<std::int32_t> steps = numbers_of(shape);
-    TraceProfile made;
+    ProfileInProgress made;
     made.options = *run.options;
     made.profile =
         calibrated_profile(*run.profile, std::array{CalibrationRun{*run.options, measured, steps, run.load}});
@@ -731,13 +735,12 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
         throw Error(steps.why_none);
     }
     const RunShape shape(measured, steps);
-    TraceProfile made = run.of_another_program ? measure_other_program(run, measured, shape, samples)
-                                               : measure_own(run, measured, shape);
+    ProfileInProgress made = run.of_another_program ? measure_other_program(run, measured, shape, samples)
+                                                    : measure_own(run, measured, shape);
     made.profile.from_trace = true;
     made.profile.command_options.clear();
     made.steps = numbers_of(shape);
-    check_profile(made.profile);
-    return made;
+    return {std::move(made), std::move(made.profile)};
 }
 
 void take_measured_profile(RecordedRun& run, const Timeline& measured, const MeasuredSteps& steps) {
@@ -747,7 +750,7 @@ void take_measured_profile(RecordedRun& run, const Timeline& measured, const Mea
     try {
         TraceProfile made = profile_of_trace(run, measured, steps);
         run.micro_batch_samples = made.micro_batch_samples;
-        run.profile = std::make_shared<const Profile>(std::move(made.profile));
+        run.profile = made.profile;
         run.options = std::move(made.options);
         run.recorded_order = std::move(made.recorded_order);
         run.why_not_simulated.clear();

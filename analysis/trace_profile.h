@@ -13,9 +13,8 @@
 #include <vector>
 
 namespace pipescope {
-/// A profile measured from a recorded run, and the pipeline that ran.
-struct TraceProfile {
-    Profile profile;
+/// The pipeline that ran, and how its costs were measured.
+struct TraceFacts {
     PipelineOptions options;
     std::vector<std::int32_t> steps;  ///< measured, by time
     std::size_t messages = 0;         ///< that the link is made from; 0: it is free, or the configuration's
@@ -26,6 +25,10 @@ struct TraceProfile {
     /// the most similar named schedule, which also works for other numbers of micro-batches.
     std::optional<Schedule> recorded_order;
     std::vector<std::string> notes;  ///< sentences: what the trace does not say, and what is used instead
+};
+/// A profile measured from a recorded run.
+struct TraceProfile : TraceFacts {
+    CheckedProfile profile;
 };
 
 /// Measures a profile from the tasks of `steps`, which are whole and of one size (whole_steps()).

@@ -236,9 +236,9 @@ Properties properties_of(const ReadRun& read) {
         cells->second = digest_of(cells->second);
     }
     if (run.profile && !run.of_another_program) {
-        properties["profile.device"] = run.profile->device;
-        properties["profile.dtype"] = run.profile->dtype;
-        properties["profile.threads"] = std::to_string(run.profile->threads);
+        properties["profile.device"] = (*run.profile)->device;
+        properties["profile.dtype"] = (*run.profile)->dtype;
+        properties["profile.threads"] = std::to_string((*run.profile)->threads);
     }
     std::vector<std::string> devices;
     for (const LaneInfo& lane : read.tasks().lanes) {
@@ -338,7 +338,7 @@ namespace {
 /// An emulated run does the work of its profile's model. The model is unknown without a profile, as in a later rank's
 /// run: the emulated profile's file may have any name.
 std::string model_of(const RecordedRun& run) {
-    return !run.model.starts_with(kEmulatedPrefix) ? run.model : run.profile ? run.profile->model : std::string();
+    return !run.model.starts_with(kEmulatedPrefix) ? run.model : run.profile ? (*run.profile)->model : std::string();
 }
 }  // namespace
 

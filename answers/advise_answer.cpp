@@ -85,7 +85,7 @@ void require_pipeline(const OptionTable& table, const Schedule& schedule) {
 }
 
 /// With noise, which takes hundreds of simulations for each move.
-Advice complete_advice(const Profile& profile, const PipelineOptions& options, const AdviceProgress& progress) {
+Advice complete_advice(const CheckedProfile& profile, const PipelineOptions& options, const AdviceProgress& progress) {
     const auto show = [&progress](double done) {
         progress(done);
         return false;
@@ -97,13 +97,13 @@ Advice complete_advice(const Profile& profile, const PipelineOptions& options, c
 }
 }  // namespace
 
-AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& file, Profile profile,
+AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& file, const CheckedProfile& profile,
                            const AdviceProgress& progress) {
     require_pipeline(question.options, question.pipeline.options.schedule);
     const PipelineOptions options = simulated_pipeline_options(question.pipeline);
-    check_options(options, profile.layers.size());
+    check_options(options, profile->layers.size());
     const EstimatedPipeline pipeline =
-        simulated_pipeline(question.pipeline, options, std::move(profile), file, num_lanes(options));
+        simulated_pipeline(question.pipeline, options, profile, file, num_lanes(options));
     AdviseAnswer answer;
     answer.advice = complete_advice(pipeline.profile, pipeline.options, progress);
     for (const Move& move : answer.advice.moves) {

@@ -87,11 +87,11 @@ std::optional<DeviceType> named_device_type(const AskedPipeline& asked) {
 }
 }  // namespace
 
-EstimatedPipeline estimated_pipeline(const AskedPipeline& asked, PipelineOptions options, Profile profile,
+EstimatedPipeline estimated_pipeline(const AskedPipeline& asked, PipelineOptions options, const CheckedProfile& profile,
                                      const std::string& file, int lanes) {
     const std::optional<DeviceType> type = named_device_type(asked);
     std::string again = profile_command_of(profile, file, {micro_batch_sizes(options), {}});
-    EstimatedPipeline pipeline{in_dtype(std::move(profile), asked, file), std::move(options), {}, std::move(again)};
+    EstimatedPipeline pipeline{in_dtype(profile, asked, file), std::move(options), {}, std::move(again)};
     pipeline.assumptions = assume(pipeline.options, pipeline.profile, lanes, asked.given());
     if (type) {
         pipeline.profile = retimed(pipeline.profile, *type);
@@ -117,27 +117,28 @@ nlohmann::ordered_json assumptions_json(const std::vector<Assumption>& assumptio
     return object;
 }
 
-Profile in_dtype(Profile profile, const AskedPipeline& asked, const std::string& file) {
-    if (asked.dtype.empty() || asked.dtype == profile.dtype) {
+CheckedProfile in_dtype(const CheckedProfile& profile, const AskedPipeline& asked, const std::string& file) {
+    if (asked.dtype.empty() || asked.dtype == profile->dtype) {
         return profile;
     }
     const bool is_rate = asked.dtype == "tf32";  // a rate for float32 tensors, which can only be estimated
     const std::string again =
         fmt::format("profile again: '{}'", profile_command_of(profile, file, {{}, is_rate ? "float32" : asked.dtype}));
-    if (dtype_bytes(asked.dtype) != dtype_bytes(profile.dtype)) {
+    if (dtype_bytes(asked.dtype) != dtype_bytes(profile->dtype)) {
         throw UsageError(
             fmt::format("{} is {} for a profile of {}; its bytes are of tensors of another size; leave it out to "
                         "simulate {}, or {}",
-                        option_name("dtype"), asked.dtype, profile.dtype, profile.dtype, again));
+                        option_name("dtype"), asked.dtype, profile->dtype, profile->dtype, again));
     }
     if (asked.device_types.empty()) {
         throw UsageError(fmt::format(
             "{} is {} for a profile of {}; its times are of that dtype; name {}, for which times are estimated, or {}",
-            option_name("dtype"), asked.dtype, profile.dtype, option_name("device-types"),
-            is_rate ? "leave it out to simulate " + profile.dtype : again));
+            option_name("dtype"), asked.dtype, profile->dtype, option_name("device-types"),
+            is_rate ? "leave it out to simulate " + profile->dtype : again));
     }
-    profile.dtype = asked.dtype;
-    return profile;
+    Profile changed = profile;
+    changed.dtype = asked.dtype;
+    return changed;
 }
 
 PipelineOptions simulated_pipeline_options(const AskedPipeline& asked) {
@@ -165,11 +166,11 @@ PipelineOptions simulated_pipeline_options(const AskedPipeline& asked) {
     return options;
 }
 
-EstimatedPipeline simulated_pipeline(const AskedPipeline& asked, const PipelineOptions& options, Profile profile,
-                                     const std::string& file, int lanes) {
-    EstimatedPipeline pipeline = estimated_pipeline(asked, options, std::move(profile), file, lanes);
+EstimatedPipeline simulated_pipeline(const AskedPipeline& asked, const PipelineOptions& options,
+                                     const CheckedProfile& profile, const std::string& file, int lanes) {
+    EstimatedPipeline pipeline = estimated_pipeline(asked, options, profile, file, lanes);
     for (int lane = 0; lane < lanes && !asked.device_types.empty(); ++lane) {
-        pipeline.options.hardware.devices.push_back(pipeline.profile.device + " " + std::to_string(lane));
+        pipeline.options.hardware.devices.push_back(pipeline.profile->device + " " + std::to_string(lane));
     }
     return pipeline;
 }

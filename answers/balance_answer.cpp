@@ -48,14 +48,14 @@ std::vector<Schedule> schedules_compared() {
 }
 }  // namespace
 
-BalanceAnswer balance_answer(const BalanceQuestion& question, Profile profile) {
+BalanceAnswer balance_answer(const BalanceQuestion& question, const CheckedProfile& profile) {
     PipelineOptions options = pipeline_options(question.pipeline);
     const int partitions = partitions_of(question, options);
     const int lanes = options.schedule.file() ? options.schedule.file()->shape.num_lanes() : partitions;
     options.placement.clear();  // follows from the schedule
-    const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    EstimatedPipeline pipeline = estimated_pipeline(question.pipeline, options, std::move(profile), question.profile,
-                                                    std::clamp(lanes, 1, layers));
+    const auto layers = static_cast<int>(std::min<std::size_t>(profile->layers.size(), kMostPartitions));
+    EstimatedPipeline pipeline =
+        estimated_pipeline(question.pipeline, options, profile, question.profile, std::clamp(lanes, 1, layers));
     PipelineOptions chosen = pipeline.options;
     const bool in_order = runs_one_partition_a_lane(options.schedule);
     FoundBalance found =
@@ -72,9 +72,9 @@ BalanceAnswer balance_answer(const BalanceQuestion& question, Profile profile) {
 nlohmann::ordered_json to_json(const BalanceAnswer& answer) {
     auto object = balance_json(answer.found, answer.simulation);
     object["micro_batches"] = answer.simulation.micro_batches;
-    object["dtype"] = answer.pipeline.profile.dtype;
+    object["dtype"] = answer.pipeline.profile->dtype;
     object["optimizer"] = answer.pipeline.options.optimizer;
-    object["estimated"] = answer.pipeline.profile.estimated;
+    object["estimated"] = answer.pipeline.profile->estimated;
     object["extrapolated"] = answer.simulation.extrapolated;
     object["assumed"] = assumptions_json(answer.pipeline.assumptions);
     return object;
@@ -98,7 +98,7 @@ std::vector<std::string> warnings_of(const BalanceQuestion& question) {
 
 std::string to_text(const BalanceAnswer& answer) {
     const PipelineOptions& options = answer.pipeline.options;
-    return balance_text(answer.found, answer.simulation) + "\n" + basis_text(answer.pipeline.profile.dtype, options) +
+    return balance_text(answer.found, answer.simulation) + "\n" + basis_text(answer.pipeline.profile->dtype, options) +
            (answer.simulation.extrapolated ? extrapolation_text(answer.pipeline.profile_command) : "") +
            fewer_micro_batches(options) + assumptions_text(answer.pipeline.assumptions);
 }

@@ -28,7 +28,7 @@ struct BalanceAnswer {
     EstimatedPipeline pipeline;
 };
 void add_balance_options(OptionTable& table, BalanceQuestion& question);
-BalanceAnswer balance_answer(const BalanceQuestion& question, Profile profile);
+BalanceAnswer balance_answer(const BalanceQuestion& question, const CheckedProfile& profile);
 nlohmann::ordered_json to_json(const BalanceAnswer& answer);
 /// The sentences that the command prints as warnings.
 std::vector<std::string> warnings_of(const BalanceQuestion& question);

@@ -193,7 +193,7 @@ ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanQuestion ques
         set_dtype(request.layout, pipeline.dtype);
         return plan_cluster(parse_language_model(what.name), cluster, request);
     }
-    const Profile profile = what.profile_in_dtype(pipeline);
+    const CheckedProfile profile = what.profile_in_dtype(pipeline);
     set_dtype(request.layout, profile);
     if (request.tokens > 0) {
         throw UsageError(option_name("tokens") +

@@ -78,7 +78,7 @@ bool ModelOrProfile::is_model() const {
     return profile == nullptr && is_language_model(name);
 }
 
-Profile ModelOrProfile::profile_in_dtype(const AskedPipeline& pipeline) const {
+CheckedProfile ModelOrProfile::profile_in_dtype(const AskedPipeline& pipeline) const {
     return in_dtype(profile != nullptr ? *profile : load_profile(name), pipeline, name);
 }
 
@@ -191,7 +191,7 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutQuestion& questio
         throw UsageError(option_name("recompute") +
                          " is selective with a profile, which does not know parts of layers; use none or full");
     }
-    const Profile profile = what.profile_in_dtype(pipeline);
+    const CheckedProfile profile = what.profile_in_dtype(pipeline);
     set_dtype(layout, profile);
     found.simulate = [parts_on, profile, options](const Cluster& cluster, const Layout& on) {
         return simulate_layout(profile, options, cluster, parts_on(cluster, on), on);
@@ -274,7 +274,7 @@ namespace {
 BubbleSums bubble_sums_of(const LayoutStep& step) {
     const Simulation& simulation = step.simulation;
     const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
-                                          pipeline_graph_of(step.profile, simulation.options));
+                                          pipeline_graph_of(*step.profile, simulation.options));
     return sum_bubbles(graph, bubbles_of(graph, step.layout.sends));
 }
 }  // namespace

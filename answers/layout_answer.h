@@ -24,12 +24,12 @@ void add_layout_options(OptionTable& table, LayoutQuestion& question);
 void add_replica_options(OptionTable& table, Layout& layout);
 /// What to place on a cluster: a model "gpt:..", or a profile's file. Python passes a profile that it has read.
 struct ModelOrProfile {
-    std::string name;                  ///< the model, or the profile's file
-    const Profile* profile = nullptr;  ///< null: `name` says which
+    std::string name;                         ///< the model, or the profile's file
+    const CheckedProfile* profile = nullptr;  ///< null: `name` says which
 
     bool is_model() const;
-    /// The profile in the dtype of the options. Precondition: `name` is not a model. Throws as load_profile().
-    Profile profile_in_dtype(const AskedPipeline& pipeline) const;
+    /// The profile in the dtype of the options. Precondition: it is no model. Throws as load_profile() does.
+    CheckedProfile profile_in_dtype(const AskedPipeline& pipeline) const;
 };
 /// Throws UsageError for a model without a cluster and, for a profile, for options of add_replica_options() that need a
 /// model.

@@ -147,17 +147,16 @@ PlanRequest request_of(const PlanQuestion& question, std::int64_t batch, std::ve
 
 }  // namespace
 
-PlanAnswer plan_answer(const PlanQuestion& question, const Profile& given,
+PlanAnswer plan_answer(const PlanQuestion& question, const CheckedProfile& given,
                        const std::function<bool(double)>& progress) {
     std::vector<std::string> unused_prices;
     PipelineOptions options = pipeline_options(question.pipeline);
     PlanRequest request = request_of(question, options.batch, unused_prices);
-    PlanAnswer answer;
-    answer.profile = in_dtype(given, question.pipeline, question.profile);
-    const Profile& profile = answer.profile;
+    PlanAnswer answer{{}, in_dtype(given, question.pipeline, question.profile), {}, {}, {}};
+    const CheckedProfile& profile = answer.profile;
     request.partitions = partitions_to_try(
-        or_of_files(question.partitions, request, kPartitions, &PipelineShape::num_lanes), profile.layers.size());
-    const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
+        or_of_files(question.partitions, request, kPartitions, &PipelineShape::num_lanes), profile->layers.size());
+    const auto layers = static_cast<int>(std::min<std::size_t>(profile->layers.size(), kMostPartitions));
     answer.assumptions = assume(options, profile, layers, question.pipeline.given());
     take_options(request, options);
     request.progress = progress;

@@ -63,14 +63,14 @@ std::string order_csv(const Simulation& simulation) {
                               .placement = simulation.options.placement})));
 }
 
-SimulateAnswer simulate_answer(const SimulateQuestion& question, Profile profile) {
+SimulateAnswer simulate_answer(const SimulateQuestion& question, const CheckedProfile& profile) {
     const PipelineOptions options = checked_options(question);
     const bool all = question.all_schedules;
     if (!all) {
-        check_options(options, profile.layers.size());
+        check_options(options, profile->layers.size());
     }
     const int lanes = all ? static_cast<int>(options.balance.num_partitions()) : num_lanes(options);
-    SimulateAnswer answer{simulated_pipeline(question.pipeline, options, std::move(profile), question.profile, lanes),
+    SimulateAnswer answer{simulated_pipeline(question.pipeline, options, profile, question.profile, lanes),
                           std::nullopt, std::nullopt};
     if (all) {
         answer.comparison = compare_schedules(answer.pipeline.profile, answer.pipeline.options);

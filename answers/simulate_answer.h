@@ -27,7 +27,7 @@ struct SimulateAnswer {
     std::optional<ScheduleComparison> comparison;
 };
 void add_simulate_options(OptionTable& table, SimulateQuestion& question);
-SimulateAnswer simulate_answer(const SimulateQuestion& question, Profile profile);
+SimulateAnswer simulate_answer(const SimulateQuestion& question, const CheckedProfile& profile);
 nlohmann::ordered_json to_json(const SimulateAnswer& answer);
 std::string to_text(const SimulateAnswer& answer);
 /// True if the simulation, or any of the compared ones, keeps the memory limit.

@@ -16,22 +16,20 @@ void require_positive(const char* name, std::int64_t value) {
 }
 }  // namespace
 
-Balance balance_by_time(int partitions, const Profile& profile, std::int64_t samples) {
-    check_profile(profile);
+Balance balance_by_time(int partitions, const CheckedProfile& profile, std::int64_t samples) {
     require_positive("samples", samples);
     std::vector<double> costs;
-    for (const LayerProfile& layer : profile.layers) {
+    for (const LayerProfile& layer : profile->layers) {
         const auto at = [&](const PerSize& values) {
-            return interpolate(profile.samples, values, static_cast<double>(samples)).value;
+            return interpolate(profile->samples, values, static_cast<double>(samples)).value;
         };
         costs.push_back(at(layer.forward_ns) + at(layer.backward_ns));
     }
     return block_partition(costs, partitions).balance;
 }
 
-Balance balance_by_size(int partitions, const Profile& profile, std::int64_t batch, std::int64_t chunks,
+Balance balance_by_size(int partitions, const CheckedProfile& profile, std::int64_t batch, std::int64_t chunks,
                         double param_scale) {
-    check_profile(profile);
     require_positive("batch", batch);
     require_positive("chunks", chunks);
     if (!(param_scale >= 0) || !std::isfinite(param_scale)) {
@@ -40,8 +38,8 @@ Balance balance_by_size(int partitions, const Profile& profile, std::int64_t bat
     }
     const double samples = static_cast<double>(batch) / static_cast<double>(chunks);
     std::vector<double> costs;
-    for (const LayerProfile& layer : profile.layers) {
-        const auto at = [&](const PerSize& values) { return interpolate(profile.samples, values, samples).value; };
+    for (const LayerProfile& layer : profile->layers) {
+        const auto at = [&](const PerSize& values) { return interpolate(profile->samples, values, samples).value; };
         const double output = layer.aliases_input ? 0 : at(layer.output_bytes);
         costs.push_back(output + at(layer.saved_bytes) + param_scale * static_cast<double>(layer.parameter_bytes));
     }

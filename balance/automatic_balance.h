@@ -12,7 +12,7 @@ namespace pipescope {
 
 /// Balances forward plus backward time per layer at micro-batches of `samples` samples. Ignores recompute, copies and
 /// memory. Throws BalanceError unless 1 <= partitions <= layers, UsageError unless samples is positive.
-Balance balance_by_time(int partitions, const Profile& profile, std::int64_t samples);
+Balance balance_by_time(int partitions, const CheckedProfile& profile, std::int64_t samples);
 
 /// Balances bytes per layer. A layer counts what forward leaves allocated for one micro-batch of batch / chunks samples
 /// (output and saved tensors), plus `param_scale` times its parameters for weights, gradients and optimizer state: SGD
@@ -20,6 +20,6 @@ Balance balance_by_time(int partitions, const Profile& profile, std::int64_t sam
 ///
 /// Throws BalanceError unless 1 <= partitions <= layers, and UsageError unless batch and chunks are positive and
 /// param_scale is finite and not negative.
-Balance balance_by_size(int partitions, const Profile& profile, std::int64_t batch, std::int64_t chunks = 1,
+Balance balance_by_size(int partitions, const CheckedProfile& profile, std::int64_t batch, std::int64_t chunks = 1,
                         double param_scale = 2.0);
 }  // namespace pipescope

@@ -15,12 +15,12 @@ namespace {
 /// N layers, n partitions. `limit`: bytes per lane, from a function without cost.
 void optimal(benchmark::State& state) {
     const auto layers = static_cast<std::size_t>(state.range(0));
-    const Profile profile = random_profile(layers);
+    const CheckedProfile profile = random_profile(layers);
     PartitionProblem problem;
     problem.partitions = static_cast<int>(state.range(1));
     problem.micro_batches = 32;
     problem.checkpoint = static_cast<Checkpoint>(state.range(2));
-    for (const LayerProfile& layer : profile.layers) {
+    for (const LayerProfile& layer : profile->layers) {
         problem.forward_ns.push_back(layer.forward_ns[0]);
         problem.backward_ns.push_back(layer.backward_ns[0]);
     }
@@ -54,7 +54,7 @@ PipelineOptions options_for(std::int64_t batch) {
 
 /// Includes the memory model, and the simulation of the result.
 void find_balance_within_a_limit(benchmark::State& state) {
-    const Profile profile = random_profile(200);
+    const CheckedProfile profile = random_profile(200);
     PipelineOptions options = options_for(32);
     options.hardware.memory_limit = 260'000'000;
     for (auto _ : state) {
@@ -80,7 +80,7 @@ Profile u_net(std::size_t layers) {
 
 /// Needs the memory of millions of layer ranges.
 void find_balance_of_a_u_net_within_a_limit(benchmark::State& state) {
-    const Profile profile = u_net(static_cast<std::size_t>(state.range(0)));
+    const CheckedProfile profile = u_net(static_cast<std::size_t>(state.range(0)));
     PipelineOptions options = options_for(32);
     options.hardware.memory_limit = state.range(0) * 1'000'000;
     for (auto _ : state) {
@@ -91,7 +91,7 @@ BENCHMARK(find_balance_of_a_u_net_within_a_limit)->Arg(2000)->Unit(benchmark::kM
 
 /// 200 layers, up to 16 partitions, 16 numbers of micro-batches, three modes.
 void plan_768(benchmark::State& state) {
-    const Profile profile = random_profile(200);
+    const CheckedProfile profile = random_profile(200);
     PlanRequest request;
     take_options(request, options_for(64));
     request.partitions.resize(16);

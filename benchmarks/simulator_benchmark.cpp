@@ -28,12 +28,12 @@ PipelineOptions options_for(std::int64_t n, std::int64_t m) {
 }
 
 PartitionProblem problem_for(std::size_t layers, int n, Checkpoint checkpoint) {
-    const Profile profile = random_profile(layers);
+    const CheckedProfile profile = random_profile(layers);
     PartitionProblem problem;
     problem.partitions = n;
     problem.micro_batches = kMicroBatches;
     problem.checkpoint = checkpoint;
-    for (const LayerProfile& layer : profile.layers) {
+    for (const LayerProfile& layer : profile->layers) {
         problem.forward_ns.push_back(layer.forward_ns[0]);
         problem.backward_ns.push_back(layer.backward_ns[0]);
     }
@@ -161,7 +161,7 @@ void event_engine_with_copies_on_a_bus(benchmark::State& state) {
 BENCHMARK(event_engine_with_copies_on_a_bus)->Args({8, 32, 4})->Args({64, 512, 4});
 
 void simulate_on_two_cores(benchmark::State& state) {
-    const Profile profile = random_profile(kPartitions);
+    const CheckedProfile profile = random_profile(kPartitions);
     PipelineOptions options = options_for(kPartitions, kMicroBatches);
     options.hardware.devices.assign(kPartitions, "cpu");
     options.hardware.host_cores = 2;
@@ -172,7 +172,7 @@ void simulate_on_two_cores(benchmark::State& state) {
 BENCHMARK(simulate_on_two_cores)->Unit(benchmark::kMicrosecond);
 
 void simulate_step_only(benchmark::State& state) {
-    const Profile profile = random_profile(static_cast<std::size_t>(state.range(0)));
+    const CheckedProfile profile = random_profile(static_cast<std::size_t>(state.range(0)));
     const PipelineOptions options = options_for(state.range(0), state.range(1));
     for (auto _ : state) {
         benchmark::DoNotOptimize(simulate(profile, options, {.noise = false, .memory = false}));
@@ -181,7 +181,7 @@ void simulate_step_only(benchmark::State& state) {
 BENCHMARK(simulate_step_only)->Args({8, 32})->Args({64, 512})->Unit(benchmark::kMicrosecond);
 
 void simulate_with_memory(benchmark::State& state) {
-    const Profile profile = random_profile(static_cast<std::size_t>(state.range(0)));
+    const CheckedProfile profile = random_profile(static_cast<std::size_t>(state.range(0)));
     const PipelineOptions options = options_for(state.range(0), state.range(1));
     for (auto _ : state) {
         benchmark::DoNotOptimize(simulate(profile, options, {.noise = false, .memory = true}));
@@ -191,7 +191,7 @@ BENCHMARK(simulate_with_memory)->Args({8, 32})->Args({64, 512})->Unit(benchmark:
 
 /// As plans simulate a candidate.
 void simulate_with_peaks(benchmark::State& state) {
-    const Profile profile = random_profile(static_cast<std::size_t>(state.range(0)));
+    const CheckedProfile profile = random_profile(static_cast<std::size_t>(state.range(0)));
     const PipelineOptions options = options_for(state.range(0), state.range(1));
     for (auto _ : state) {
         benchmark::DoNotOptimize(
@@ -205,9 +205,10 @@ void simulate_with_noise(benchmark::State& state) {
     for (LayerProfile& layer : profile.layers) {
         layer.forward_cv = layer.backward_cv = 0.05;
     }
+    const CheckedProfile noisy = std::move(profile);
     const PipelineOptions options = options_for(kPartitions, kMicroBatches);
     for (auto _ : state) {
-        benchmark::DoNotOptimize(simulate(profile, options, {.noise = true, .memory = false}));
+        benchmark::DoNotOptimize(simulate(noisy, options, {.noise = true, .memory = false}));
     }
 }
 BENCHMARK(simulate_with_noise)->Unit(benchmark::kMicrosecond);
@@ -260,7 +261,7 @@ BENCHMARK(optimal)
     ->Unit(benchmark::kMicrosecond);
 
 void find_balance_within_a_limit(benchmark::State& state) {
-    const Profile profile = random_profile(200);
+    const CheckedProfile profile = random_profile(200);
     PipelineOptions options = options_for(kPartitions, kMicroBatches);
     options.hardware.memory_limit = 260'000'000;
     for (auto _ : state) {
@@ -272,7 +273,7 @@ BENCHMARK(find_balance_within_a_limit)->Unit(benchmark::kMicrosecond);
 /// All single changes of 8 lanes with 32 micro-batches and 48 layers. Argument: cores that the lanes share; 0: each has
 /// a device of its own, and copies take links.
 void advise_pipeline(benchmark::State& state) {
-    const Profile profile = random_profile(48);
+    const CheckedProfile profile = random_profile(48);
     PipelineOptions options = options_for(kPartitions, kMicroBatches);
     options.balance = Balance(std::vector<std::int64_t>(kPartitions, 6));
     options.batch = 2 * kMicroBatches;

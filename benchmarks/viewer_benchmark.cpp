@@ -171,7 +171,7 @@ Profile evenProfile(int layers) {
 
 /// Writes steps of 32 micro-batches. Each task is some percent off.
 void writeLargeTrace(const std::filesystem::path& path, int partitions, int slices) {
-    const Profile profile = evenProfile(partitions);
+    const CheckedProfile profile = evenProfile(partitions);
     PipelineOptions options;
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(partitions), 1));
     options.chunks = 32;

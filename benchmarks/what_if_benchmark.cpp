@@ -54,7 +54,7 @@ Profile randomProfile() {
 std::shared_ptr<const TraceDocument> documentOf(int n, int m) {
     TraceDocument document;
     document.path = QStringLiteral("benchmark.json");
-    document.run.profile = std::make_shared<const Profile>(randomProfile());
+    document.run.profile = randomProfile();
     Scenario scenario = defaultScenario(*document.run.profile);
     scenario.options.hardware.devices.clear();
     scenario.options.chunks = scenario.options.batch = m;

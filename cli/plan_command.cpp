@@ -23,8 +23,8 @@
 namespace pipescope {
 namespace {
 PlanAnswer answer_with_bar(const PlanQuestion& flags) {
-    const Profile profile = load_profile(flags.profile);
-    ProgressBar bar("planning " + profile.model);
+    const CheckedProfile profile = load_profile(flags.profile);
+    ProgressBar bar("planning " + profile->model);
     return plan_answer(flags, profile, [&bar](double done) {
         bar.show(done);
         return true;

@@ -264,7 +264,7 @@ ExitCode calibrate(const TraceProfileFlags& flags) {
         runs.push_back(traces.back()->view());
         steps += runs.back().steps.size();
     }
-    const Profile earlier = flags.earlier.empty() ? *traces.front()->run().profile : load_profile(flags.earlier);
+    const CheckedProfile earlier = flags.earlier.empty() ? *traces.front()->run().profile : load_profile(flags.earlier);
     for (const auto& trace : traces) {
         if (const std::string why = why_not_of_one_model(earlier, *trace->run().profile); !why.empty()) {
             throw UsageError(fmt::format(
@@ -275,7 +275,7 @@ ExitCode calibrate(const TraceProfileFlags& flags) {
         warnings.insert(warnings.end(), of_trace.begin(), of_trace.end());
         warn_of_sizes(earlier, *trace, warnings);
     }
-    const Profile profile = calibrated_profile(earlier, runs);
+    const CheckedProfile profile = calibrated_profile(earlier, runs);
     if (!flags.output.empty()) {
         write_output(flags.output, flags.force, to_json(profile));
     }

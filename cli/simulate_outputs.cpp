@@ -43,7 +43,7 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
 }
 
 LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQuestion& layout,
-                                    const SimulateOutputs& outputs, const Profile* profile) {
+                                    const SimulateOutputs& outputs, const CheckedProfile* profile) {
     if (flags.all_schedules) {
         throw UsageError(option_name("schedule") + " is all with " + option_name("cluster") +
                          "; a layout has one schedule; name it");
@@ -55,7 +55,7 @@ LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQ
     if (!outputs.trace.empty()) {
         const LayoutStep& step = answer.step;
         replace_trace(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
-            write_simulation(beside, step.profile, step.simulation, step_on_cluster(step));
+            write_simulation(beside, *step.profile, step.simulation, step_on_cluster(step));
         });
     }
     return answer;

@@ -22,5 +22,5 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
 /// simulate with --cluster: the step of a layout (add_layout_options()). Writes the trace. `profile`: null if the flags
 /// name it, or a model.
 LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQuestion& layout,
-                                    const SimulateOutputs& outputs, const Profile* profile = nullptr);
+                                    const SimulateOutputs& outputs, const CheckedProfile* profile = nullptr);
 }  // namespace pipescope

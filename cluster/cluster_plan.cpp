@@ -323,7 +323,7 @@ ClusterCandidate candidate_of(LayoutStep step) {
     candidate.reason = to_string(step_parts(step));
     step.simulation.timeline = {};
     step.simulation.memory = {};
-    step.profile = {};
+    step.profile.reset();
     candidate.step = std::move(step);
     return candidate;
 }
@@ -997,7 +997,7 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 
-ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+ClusterPlan plan_cluster(const CheckedProfile& profile, const PipelineOptions& options, const Cluster& cluster,
                          const ClusterPlanRequest& request) {
     std::map<const NodeGroup*, Profile> here;
     std::vector<std::string> left_out;
@@ -1005,7 +1005,7 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
         try {
             here.emplace(&group, on_device(profile, group));
         } catch (const UsageError&) {
-            left_out.push_back(group.device.name + " is left out: it has no rate for " + profile.dtype);
+            left_out.push_back(group.device.name + " is left out: it has no rate for " + profile->dtype);
         }
     }
     const PlannedModel planned{
@@ -1032,7 +1032,7 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
             return simulate_layout(profile, options, on, parts, layout, detail);
         },
         cluster,
-        static_cast<std::int64_t>(profile.layers.size()),
+        static_cast<std::int64_t>(profile->layers.size()),
         [](const std::vector<Size>&) { return std::string(); }};
     return plan_any(planned, cluster, request, std::move(left_out));
 }

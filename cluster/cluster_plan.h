@@ -85,9 +85,9 @@ struct ClusterPlan {
 /// Deterministic for any number of threads. Threading: starts threads and ends them before it returns. Throws
 /// UsageError for a request without any layout.
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request);
-/// Plans a profiled model's layout. Tries lanes, partitions per lane, replicas, micro-batch sizes in the profile's
-/// range, and recompute none or full. Cuts and optimizer come from `options` as in simulate_layout(); their checkpoint
-/// mode should be never.
-ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+/// Likewise for a profiled model: lanes, partitions a lane, replicas, micro-batch sizes of the profile's range,
+/// recompute none or full; cuts and optimizer as simulate_layout() takes them from `options`, whose checkpoint mode
+/// should be never.
+ClusterPlan plan_cluster(const CheckedProfile& profile, const PipelineOptions& options, const Cluster& cluster,
                          const ClusterPlanRequest& request);
 }  // namespace pipescope

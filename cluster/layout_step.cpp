@@ -283,7 +283,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         one.device = step.device;
         one.memory = step.memory;
         one.profile = joined(cut.profiles, options, step.device);
-        one.simulation = find_and_simulate(one.profile, options, with);
+        one.simulation = find_and_simulate(*one.profile, options, with);
         finish(one);
         return one;
     };
@@ -502,8 +502,8 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     simulate_cuts(
         step, cut, detail,
         [&](LayoutStep& one) {
-            const AfterPipeline after = after_pipeline(model, cluster, parts, layout,
-                                                       parameters_by_lane(one.profile, one.simulation.options, layout));
+            const AfterPipeline after = after_pipeline(
+                model, cluster, parts, layout, parameters_by_lane(*one.profile, one.simulation.options, layout));
             one.tied_ns = after.tied_ns;
             one.gather_ns = after.gather_ns;
             one.optimizer_ns = after.optimizer_ns;
@@ -520,7 +520,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
                                 : 0;
     step.tokens = batch * s;
     double work = 0;
-    for (const LayerProfile& layer : step.profile.layers) {
+    for (const LayerProfile& layer : (*step.profile)->layers) {
         work += layer.forward_ns.front() + layer.backward_ns.front();
     }
     std::map<std::pair<std::size_t, BlockKind>, BlockExtras> extras;  // by part
@@ -535,7 +535,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
         const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         const std::size_t part = cut.profiles.of_lane[lane_of(step.simulation.options, j)];
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            if (l == 0 || l + 1 == step.profile.layers.size()) {
+            if (l == 0 || l + 1 == (*step.profile)->layers.size()) {
                 continue;  // not a block
             }
             const BlockExtras& here = extras.at({part, model.kind_of(static_cast<std::int64_t>(l) - 1)});
@@ -636,14 +636,14 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
 
 }  // namespace
 
-LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+LayoutStep simulate_layout(const CheckedProfile& profile, const PipelineOptions& options, const Cluster& cluster,
                            const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
     check_layout(profile, layout, parts);
     return quickest_placement(
         layout, [&](const Layout& each) { return step_of_layout(profile, options, cluster, parts, each, detail); });
 }
 
-LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+LayoutStep simulate_layout(const CheckedProfile& profile, const PipelineOptions& options, const Cluster& cluster,
                            const NodeGroup& group, const Layout& layout, const SimulationDetail& detail) {
     return simulate_layout(profile, options, cluster, PipelineParts{{&group, layout.pipeline}}, layout, detail);
 }

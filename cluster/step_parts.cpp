@@ -117,7 +117,7 @@ StepParts step_parts(const LayoutStep& step) {
     parts.compute = busy / all - parts.recompute - parts.collectives - parts.all_to_all - parts.context;
 
     const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
-                                          pipeline_graph_of(step.profile, simulation.options));
+                                          pipeline_graph_of(*step.profile, simulation.options));
     const std::vector<std::vector<MessageRange>> held = held_by_messages(graph, step.layout.sends);
     for (const Bubble& bubble : bubbles_of(graph, step.layout.sends)) {
         const std::int64_t end = std::min(bubble.end, computed);
@@ -193,7 +193,8 @@ std::string listed(const std::vector<Remedy>& remedies) {
 }
 
 bool can_have_more_lanes(const LayoutStep& step) {
-    const std::size_t blocks = step.profile.layers.size() - (step.tokens > 0 ? 2 : 0);  // embedding and output layer
+    const std::size_t blocks =
+        (*step.profile)->layers.size() - (step.tokens > 0 ? 2 : 0);  // embedding and output layer
     return static_cast<std::size_t>(step.layout.pipeline) < blocks;
 }
 }  // namespace
@@ -251,7 +252,7 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
         }
     }
     const bool is_even = layout.cuts == Cuts::even && !has_several_types &&
-                         (step.profile.layers.size() - 2) % step.simulation.options.balance.num_partitions() == 0;
+                         ((*step.profile)->layers.size() - 2) % step.simulation.options.balance.num_partitions() == 0;
     if (step.tokens > 0 && layout.pipeline > 1 && is_even) {
         Layout free = layout;
         free.cuts = Cuts::quickest;

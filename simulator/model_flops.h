@@ -32,7 +32,7 @@ struct ModelFlops {
     }
 };
 
-/// Empty if the profile has no operations. Preconditions: check_profile() and check_options() pass.
+/// Empty if the profile has no operations. Preconditions: the profile was checked, and check_options() passes.
 std::optional<ModelFlops> model_flops(const Profile& profile, const PipelineOptions& options);
 
 /// Peak operations per second of a device, by the name that its driver gives it, such as "NVIDIA A100-SXM4-80GB", or by

@@ -473,21 +473,20 @@ bool has_noise(const Profile& profile) {
                                [](const LayerProfile& layer) { return layer.forward_cv > 0 || layer.backward_cv > 0; });
 }
 
-void add_noise(const Profile& profile, Simulation& simulation) {
+void add_noise(const CheckedProfile& profile, Simulation& simulation) {
     if (!has_noise(profile)) {
         return;
     }
     simulation.noise = simulate(profile, simulation.options, {.noise = true, .memory = false}).noise;
 }
 
-void check_simulated(const Profile& profile, const PipelineOptions& options) {
-    check_profile(profile);
-    check_options(options, profile.layers.size());
-    check_master_weights(options, profile.dtype);
+void check_simulated(const CheckedProfile& profile, const PipelineOptions& options) {
+    check_options(options, profile->layers.size());
+    check_master_weights(options, profile->dtype);
     check_memory_known(profile, options.hardware);
 }
 
-Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
+Simulation simulate(const CheckedProfile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
     check_simulated(profile, options);
     if (options.schedule == Schedule::automatic) {
         throw UsageError(
@@ -514,10 +513,10 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.options = options;
     simulation.micro_batches = m;
     simulation.extrapolated = costs.extrapolated();
-    simulation.estimated = profile.estimated;
-    simulation.memory_unknown = profile.memory_unknown;
-    simulation.dtype = profile.dtype;
-    simulation.tokens_per_sample = profile.tokens_per_sample;
+    simulation.estimated = profile->estimated;
+    simulation.memory_unknown = profile->memory_unknown;
+    simulation.dtype = profile->dtype;
+    simulation.tokens_per_sample = profile->tokens_per_sample;
     simulation.flops = model_flops(profile, options);
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);
@@ -547,7 +546,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
         fill_in_noise(simulation, run->clock, durations, noise_of(graph, costs, profile, options.replicas),
                       step_of(graph, steady));
     }
-    if (detail.memory && !profile.memory_unknown) {
+    if (detail.memory && !profile->memory_unknown) {
         fill_in_memory(simulation,
                        memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved,
                                   detail.memory_over_time),

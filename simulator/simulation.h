@@ -137,13 +137,13 @@ struct SimulationDetail {
 /// (steady_state.h): the timeline then holds parts of several steps, and the noise band is that of the period. The same
 /// holds for staggered updates, where steps overlap; updates then belong to the step.
 /// Searches nothing: the schedule must have an order. For schedule auto, find_and_simulate() (search/) finds it first.
-/// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
-Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
+/// Throws UsageError or BalanceError for options that do not fit, or do not fit the profile. Deterministic.
+Simulation simulate(const CheckedProfile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
 
 /// Throws as simulate() does, for what it refuses before it runs anything. Accepts schedule auto.
-void check_simulated(const Profile& profile, const PipelineOptions& options);
+void check_simulated(const CheckedProfile& profile, const PipelineOptions& options);
 
 /// Adds noise to a simulation of `profile` that was made without it, if the profile has noise. Costs 100 to 1000 runs
 /// of the clock. Throws as simulate() does. Threading: any thread.
-void add_noise(const Profile& profile, Simulation& simulation);
+void add_noise(const CheckedProfile& profile, Simulation& simulation);
 }  // namespace pipescope

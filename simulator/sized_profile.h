@@ -28,7 +28,7 @@ struct SizedProfile {
     bool extrapolated = false;  ///< some value lies outside the measured sizes
 };
 
-/// Times are those of layers that run alone (contention.h). Precondition: check_profile(profile) passes.
+/// Times are those of layers that run alone (contention.h). Precondition: the profile was checked.
 SizedProfile at_size(const Profile& profile, std::int64_t samples);
 /// True if some layer's forward takes another time if it keeps its graph.
 bool has_kept_forwards(const Profile& profile);

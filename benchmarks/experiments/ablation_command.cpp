@@ -52,7 +52,7 @@ PipelineOptions pipeline_for(const AblationFlags& flags, const ModelSpec& model)
     }
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(lanes), 1));
     ProgressBar bar("profiling " + flags.model);
-    const Profile profile = profile_for_run(model, options, 0, [&](double done) { bar.show(done); });
+    const CheckedProfile profile = profile_for_run(model, options, 0, [&](double done) { bar.show(done); });
     options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
     return options;
 }

@@ -67,7 +67,7 @@ std::string interruption(const std::vector<ValidatedCandidate>& candidates, std:
 
 std::vector<ValidatedCandidate> validate_emulated(const ValidateFlags& flags) {
     const auto file = emulated_profile(flags.model);
-    const Profile profile = file ? load_profile(*file) : emulated_demo_profile();
+    const CheckedProfile profile = file ? load_profile(*file) : CheckedProfile(emulated_demo_profile());
     ValidationPlan plan;
     plan.emulated = true;
     plan.candidates = emulated_candidates(profile);
@@ -99,7 +99,7 @@ std::vector<ValidatedCandidate> validate_calibrated(const ValidateFlags& flags, 
     ValidationPlan plan;
     plan.rounds = flags.rounds;
     plan.steps = flags.steps;
-    const Profile earlier = profile_of_candidates(model, flags, plan.seed);
+    const CheckedProfile earlier = profile_of_candidates(model, flags, plan.seed);
     plan.candidates = real_candidates(earlier, flags.lanes, flags.chunks, flags.batch);
     const PipelineOptions first = plan.candidates.front();
     plan.candidates.push_back(first);

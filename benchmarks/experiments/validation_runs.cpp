@@ -36,7 +36,7 @@ Balance uneven(std::size_t layers, int partitions, bool to_first) {
 
 enum class Cut { optimal, heavy_first, heavy_last };
 
-PipelineOptions candidate(const Profile& profile, int lanes, std::int64_t chunks, std::int64_t batch,
+PipelineOptions candidate(const CheckedProfile& profile, int lanes, std::int64_t chunks, std::int64_t batch,
                           Checkpoint checkpoint, Cut cut) {
     PipelineOptions options;
     options.chunks = chunks;
@@ -44,7 +44,7 @@ PipelineOptions candidate(const Profile& profile, int lanes, std::int64_t chunks
     options.checkpoint = checkpoint;
     options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     options.balance = cut == Cut::optimal ? find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance
-                                          : uneven(profile.layers.size(), lanes, cut == Cut::heavy_first);
+                                          : uneven(profile->layers.size(), lanes, cut == Cut::heavy_first);
     return options;
 }
 }  // namespace
@@ -54,7 +54,7 @@ std::vector<std::int64_t> real_chunks(std::int64_t micro_batches, std::int64_t b
     return {m, std::max<std::int64_t>(1, m / 2), std::min(batch, 2 * m)};
 }
 
-std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, std::int64_t micro_batches,
+std::vector<PipelineOptions> real_candidates(const CheckedProfile& profile, int lanes, std::int64_t micro_batches,
                                              std::int64_t batch) {
     const std::vector<std::int64_t> chunks = real_chunks(micro_batches, batch);
     const std::int64_t m = chunks[0];
@@ -67,17 +67,17 @@ std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, 
         candidate(profile, lanes, more, batch, Checkpoint::never, Cut::optimal),
         candidate(profile, lanes, fewer, batch, Checkpoint::except_last, Cut::heavy_last)};
     for (PipelineOptions& each : candidates) {
-        assume_optimizer(each, profile.token_input);
+        assume_optimizer(each, profile->token_input);
         each.hardware.host_cores = usable_cores();
     }
     return candidates;
 }
 
-std::vector<PipelineOptions> emulated_candidates(const Profile& profile) {
+std::vector<PipelineOptions> emulated_candidates(const CheckedProfile& profile) {
     using enum Cut;
     const auto make = [&](int lanes, std::int64_t chunks, Checkpoint checkpoint, Cut cut) {
         PipelineOptions options = candidate(profile, lanes, chunks, chunks, checkpoint, cut);
-        assume_optimizer(options, profile.token_input);
+        assume_optimizer(options, profile->token_input);
         return options;
     };
     return {make(2, 4, Checkpoint::always, optimal),      make(2, 8, Checkpoint::never, heavy_first),
@@ -87,8 +87,9 @@ std::vector<PipelineOptions> emulated_candidates(const Profile& profile) {
             make(8, 32, Checkpoint::never, heavy_first)};
 }
 
-Profile calibrated_by_runs(const ModelSpec& model, const Profile& earlier, const std::vector<PipelineOptions>& layouts,
-                           std::int64_t steps, std::int64_t warmup, std::uint64_t seed) {
+CheckedProfile calibrated_by_runs(const ModelSpec& model, const CheckedProfile& earlier,
+                                  const std::vector<PipelineOptions>& layouts, std::int64_t steps, std::int64_t warmup,
+                                  std::uint64_t seed) {
     const TemporaryTrace file;
     std::vector<OpenedTrace> traces;
     std::vector<RecordedRun> runs;

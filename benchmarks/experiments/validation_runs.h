@@ -11,18 +11,19 @@
 namespace pipescope {
 /// A range of pipelines for a model on the lanes of this host: even and uneven balances, few and many micro-batches,
 /// all checkpoint modes. The profile gives the number of layers; `micro_batches` is at most `batch`.
-std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, std::int64_t micro_batches,
+std::vector<PipelineOptions> real_candidates(const CheckedProfile& profile, int lanes, std::int64_t micro_batches,
                                              std::int64_t batch);
 /// The numbers of micro-batches of those, the requested one first.
 std::vector<std::int64_t> real_chunks(std::int64_t micro_batches, std::int64_t batch);
 /// Likewise for emulated layers, on up to 8 lanes with up to 32 micro-batches of one sample.
-std::vector<PipelineOptions> emulated_candidates(const Profile& profile);
+std::vector<PipelineOptions> emulated_candidates(const CheckedProfile& profile);
 
 /// Records a run of each layout, `steps` after the warm-up, and calibrates the profile with all of them
 /// (analysis/calibration.h). Throws Interrupted if a run was stopped. Precondition: the tracking allocator is
 /// installed.
-Profile calibrated_by_runs(const ModelSpec& model, const Profile& earlier, const std::vector<PipelineOptions>& layouts,
-                           std::int64_t steps, std::int64_t warmup, std::uint64_t seed);
+CheckedProfile calibrated_by_runs(const ModelSpec& model, const CheckedProfile& earlier,
+                                  const std::vector<PipelineOptions>& layouts, std::int64_t steps, std::int64_t warmup,
+                                  std::uint64_t seed);
 
 struct ValidationPlan {
     std::vector<PipelineOptions> candidates;

@@ -25,9 +25,10 @@ Profile uniform_layers(int layers, double bytes) {
     return profile;
 }
 
-Simulation run(const Profile& profile, std::int64_t n, std::int64_t m, std::int64_t batch, Checkpoint checkpoint) {
+Simulation run(const CheckedProfile& profile, std::int64_t n, std::int64_t m, std::int64_t batch,
+               Checkpoint checkpoint) {
     PipelineOptions options;
-    const auto layers = static_cast<std::int64_t>(profile.layers.size());
+    const auto layers = static_cast<std::int64_t>(profile->layers.size());
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(n), layers / n));
     options.chunks = m;
     options.batch = batch;
@@ -68,7 +69,7 @@ std::vector<ExplainedFigure> explained_figures() {
     }
     // 40 layers, 128 samples, one tensor per layer and sample. Subtracts the input, which we also count, unless it is a
     // boundary between partitions.
-    const Profile layers = uniform_layers(40, 1);
+    const CheckedProfile layers = uniform_layers(40, 1);
     figures.push_back({"Activation tensors", "40 layers, 128 samples, one device, no recompute", 5120,
                        activation_tensors(run(layers, 1, 1, 128, Checkpoint::never)) - 128});
     figures.push_back({"Activation tensors", "the same on 4 devices, 8 micro-batches, recomputed", 288,

@@ -47,13 +47,13 @@ public:
     }
 
 private:
-    const Profile* profile_of(const std::string& model) {
+    const CheckedProfile* profile_of(const std::string& model) {
         const auto known = profiles_.find(model);
         if (known != profiles_.end()) {
             return known->second ? &*known->second : nullptr;
         }
         const std::filesystem::path file = folder_ / profile_file_name(model);
-        std::optional<Profile>& profile = profiles_[model];
+        std::optional<CheckedProfile>& profile = profiles_[model];
         if (std::filesystem::exists(file)) {
             profile = load_profile(file);
         }
@@ -100,7 +100,7 @@ private:
         bool own_balance = false;
         for (std::size_t k = 0; k < table.rows.size(); ++k) {
             const PublishedRow& row = table.rows[k];
-            const Profile* profile = profile_of(row.model);
+            const CheckedProfile* profile = profile_of(row.model);
             if (profile == nullptr) {
                 print_missing(row, 8);
                 continue;
@@ -142,7 +142,7 @@ private:
             table,
             "| row | published samples/s | predicted | error | published speed-up | predicted | error | bubble |",
             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-        const Profile* profile = profile_of(table.rows[0].model);
+        const CheckedProfile* profile = profile_of(table.rows[0].model);
         std::optional<double> base;
         for (std::size_t k = 0; k < table.rows.size(); ++k) {
             if (!table.rows[k].not_predicted.empty()) {
@@ -155,7 +155,7 @@ private:
                 print_missing(table.rows[k], 8);
                 continue;
             }
-            const Profile variant = k == table.baseline ? without_portals(*profile) : *profile;
+            const CheckedProfile variant = k == table.baseline ? CheckedProfile(without_portals(*profile)) : *profile;
             print_speed_row(table, k, predict(variant, table.rows[k], device_, "sgd").simulation, base);
         }
     }
@@ -165,7 +165,7 @@ private:
         print_head(table, "| row | published GiB | predicted | error | largest lane, GiB | balance |",
                    "| --- | ---: | ---: | ---: | ---: | --- |");
         for (const PublishedRow& row : table.rows) {
-            const Profile* profile = profile_of(row.model);
+            const CheckedProfile* profile = profile_of(row.model);
             if (profile == nullptr) {
                 print_missing(row, 6);
                 continue;
@@ -197,7 +197,7 @@ private:
 
     std::filesystem::path folder_;
     DeviceType device_;
-    std::map<std::string, std::optional<Profile>> profiles_;
+    std::map<std::string, std::optional<CheckedProfile>> profiles_;
     std::map<std::string, std::vector<double>> errors_;
 };
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 namespace pipescope {
-PredictedRow predict(const Profile& profile, const PublishedRow& row, const DeviceType& device,
+PredictedRow predict(const CheckedProfile& profile, const PublishedRow& row, const DeviceType& device,
                      const std::string& optimizer) {
     PipelineOptions options;
     options.chunks = row.chunks;
@@ -14,7 +14,7 @@ PredictedRow predict(const Profile& profile, const PublishedRow& row, const Devi
     options.checkpoint = row.checkpoint;
     options.optimizer = optimizer;
     options.hardware.link = {device.link_bytes_per_second * device.link_efficiency, device.link_latency_ns};
-    const auto layers = static_cast<std::int64_t>(profile.layers.size());
+    const auto layers = static_cast<std::int64_t>(profile->layers.size());
     PredictedRow predicted;
     predicted.own_balance = std::accumulate(row.balance.begin(), row.balance.end(), std::int64_t{0}) != layers;
     const auto n = static_cast<int>(row.balance.size());

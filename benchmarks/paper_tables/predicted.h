@@ -15,7 +15,7 @@ struct PredictedRow {
 };
 /// Simulates a row on `device`, with its link between any two lanes. Precondition: the profile's times are for that
 /// device.
-PredictedRow predict(const Profile& profile, const PublishedRow& row, const DeviceType& device,
+PredictedRow predict(const CheckedProfile& profile, const PublishedRow& row, const DeviceType& device,
                      const std::string& optimizer);
 
 /// The same model without portals: each skip is part of the outputs of all layers in between.

@@ -369,7 +369,7 @@ std::vector<PublishedSet> sailor(const fs::path& folder) {
         "GB",
         source + " A parameter takes 24 bytes: itself, its gradient, Adam's state and DeepSpeed's two copies.",
         {}};
-    std::map<std::string, Profile> profiles;
+    std::map<std::string, CheckedProfile> profiles;
     for (const CsvRow& row : rows_of(folder, "sailor_steps")) {
         Layout layout;
         layout.pipeline = row.count("pp");

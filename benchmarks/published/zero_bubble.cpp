@@ -42,7 +42,7 @@ Simulation simulated_row(const ZeroBubbleRow& row, const Schedule& schedule) {
     options.schedule = schedule;
     options.placement = placement_of(schedule, partitions, lanes);
     options.hardware.link.latency_ns = row.copy * kNsPerMs;
-    return simulate(profile, options, {.noise = false, .memory = true});
+    return simulate(std::move(profile), options, {.noise = false, .memory = true});
 }
 
 double span_of_lanes(const Simulation& simulation) {

@@ -93,7 +93,7 @@ void prepare_folder(const DemoOptions& options) {
     write_output(options.output / "report.md", true, kUnfinished);
 }
 
-PipelineOptions with_best_balance(const Profile& profile, PipelineOptions options, int lanes) {
+PipelineOptions with_best_balance(const CheckedProfile& profile, PipelineOptions options, int lanes) {
     options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
     return options;
@@ -173,13 +173,12 @@ DemoPart real_part(const DemoOptions& options) {
         options.say(fewer.substr(1, fewer.size() - 2));  // prints it without its newlines
     }
     options.say(fmt::format("profiling {}, the other lane busy", options.model));
-    Profile profile;
-    {
+    const CheckedProfile profile = [&] {
         ProgressBar bar("profiling");
-        profile = profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
-    }
+        return profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
+    }();
     write_output(options.output / "profile.json", true, to_json(profile));
-    assume_optimizer(pipeline, profile.token_input);
+    assume_optimizer(pipeline, profile->token_input);
     pipeline.hardware.host_cores = usable_cores();
     pipeline = with_best_balance(profile, pipeline, kRealLanes);
     const Simulation predicted = simulate(profile, pipeline);
@@ -228,7 +227,7 @@ DemoPart real_part(const DemoOptions& options) {
     part.loss_after = result.steps.back().loss;
     part.picture = render(options, "trace.sqlite", "timeline.png");
     part.commands = {fmt::format("pipescope profile {} --micro-batch-sizes {} --co-running {} -o profile.json",
-                                 options.model, fmt::join(profile.samples, ","), profile.co_running_lanes),
+                                 options.model, fmt::join(profile->samples, ","), profile->co_running_lanes),
                      fmt::format("pipescope balance profile.json -n {} -m {} --batch {} --devices cpu,cpu", kRealLanes,
                                  pipeline.chunks, pipeline.batch),
                      command_by_hand(options.model, pipeline, training.steps, "trace.sqlite", "profile.json"),
@@ -238,7 +237,7 @@ DemoPart real_part(const DemoOptions& options) {
 
 DemoPart emulated_part(const DemoOptions& options) {
     const fs::path profile_path = options.output / "emulated-profile.json";
-    const Profile profile = emulated_demo_profile();
+    const CheckedProfile profile = emulated_demo_profile();
     write_output(profile_path, true, to_json(profile));
     PipelineOptions pipeline;
     pipeline.chunks = kEmulatedMicroBatches;

@@ -110,7 +110,7 @@ std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, 
     if (!flags.pipeline.optimizer) {
         const auto emulated = emulated_profile(flags.model);
         const bool tokens =
-            emulated ? load_profile(*emulated).token_input : holds_tokens(model.make_batch(1, options.seed).input);
+            emulated ? load_profile(*emulated)->token_input : holds_tokens(model.make_batch(1, options.seed).input);
         const Assumption assumed = assume_optimizer(options.pipeline, tokens);
         if (tokens) {
             assumptions.push_back(assumed);

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        const Profile profile = load_profile(argv[1]);
+        const CheckedProfile profile = load_profile(argv[1]);
         PipelineOptions options;
         options.batch = 8;
         options.chunks = 4;

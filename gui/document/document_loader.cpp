@@ -34,7 +34,7 @@ std::filesystem::path checked(const QString& name) {
 }
 
 /// Parses a file that contains only a profile.
-Profile profileIn(const QString& path, const std::string& json) {
+CheckedProfile profileIn(const QString& path, const std::string& json) {
     try {
         return parse_profile(json);
     } catch (const Error& error) {
@@ -60,11 +60,11 @@ void loadOpened(const QString& path, OpenedTrace opened, const PublishDocument& 
     document.warnings = document.run.warnings;
     std::optional<Simulation> simulation;
     if (trace.origin == TraceOrigin::profile) {
-        document.run.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
+        document.run.profile = profileIn(path, *trace.profile_json);
         simulation = simulate(*document.run.profile, defaultScenario(*document.run.profile).options);
         add_lower_bound(*document.run.profile, *simulation);
         simulation = adopt(std::move(*simulation), document);
-        document.run.model = document.run.profile->model;
+        document.run.model = (*document.run.profile)->model;
         document.run.why_not_simulated.clear();
         document.warnings.push_back(
             {Severity::remark,

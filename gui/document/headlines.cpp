@@ -204,7 +204,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     }
     if (document.simulation) {
         parts << configuration(document.run, document.simulation->options, document.simulation->micro_batches);
-        if (document.run.profile && document.run.profile->from_trace) {
+        if (document.run.profile && (*document.run.profile)->from_trace) {
             parts << (document.measured ? translated("profile measured from this trace")
                                         : translated("profile measured from a trace"));
         }

@@ -222,11 +222,11 @@ Scenario asSimulated(const SimulatedScenario& simulated) {
     return scenario;
 }
 
-std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType) {
+std::optional<CheckedProfile> profileOn(const std::optional<CheckedProfile>& profile, const std::string& deviceType) {
     if (deviceType.empty()) {
         return profile;
     }
-    return std::make_shared<const Profile>(retimed(*profile, find_device(device_catalogue(), deviceType)));
+    return retimed(**profile, find_device(device_catalogue(), deviceType));
 }
 
 namespace {
@@ -245,7 +245,7 @@ void addKept(SimulatedScenario& simulated, const RecordedLayout& layout) {
 }
 
 /// Throws as simulate() does.
-SimulatedScenario simulatedWithoutNoise(const Profile& profile, const Scenario& scenario,
+SimulatedScenario simulatedWithoutNoise(const CheckedProfile& profile, const Scenario& scenario,
                                         const std::optional<RecordedLayout>& layout) {
     SimulatedScenario simulated;
     simulated.scenario = scenario;
@@ -277,7 +277,7 @@ SimulatedScenario refusedScenario(const Scenario& scenario, const QString& why) 
     return refused;
 }
 
-SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario,
+SimulatedScenario simulateScenario(const CheckedProfile& profile, const Scenario& scenario,
                                    const std::optional<RecordedLayout>& layout) {
     try {
         return simulatedWithoutNoise(profile, scenario, layout);
@@ -308,9 +308,9 @@ Balance evenBalance(const Profile& profile, const Scenario& scenario, int partit
     return minmax_partition(layerTimes(profile, scenario.options), partitions);
 }
 
-Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAlgorithm algorithm) {
+Balance foundBalance(const CheckedProfile& profile, const Scenario& scenario, BalanceAlgorithm algorithm) {
     const int partitions = static_cast<int>(scenario.options.balance.num_partitions());
-    const bool searchable = scenario.options.placement.empty() && profile.layers.size() <= kMostLayersSearched;
+    const bool searchable = scenario.options.placement.empty() && profile->layers.size() <= kMostLayersSearched;
     const bool isAutomatic = scenario.options.schedule == Schedule::automatic;
     // At most a second, since the user waits for it.
     constexpr SearchEffort kEffort{100'000, 500'000, false, false};
@@ -325,7 +325,7 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     return partition_by_costs(algorithm, layerTimes(profile, scenario.options), partitions).balance;
 }
 
-std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario) {
+std::optional<StepBand> stepBand(const CheckedProfile& profile, const Scenario& scenario) {
     try {
         checkSize(scenario.options);
         return find_and_simulate(profile, scenario.options, {.noise = true, .memory = false}).noise;

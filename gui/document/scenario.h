@@ -10,6 +10,7 @@
 #include <QString>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,7 +86,7 @@ Scenario asAsked(PipelineOptions options, std::string deviceType);
 
 /// The profile on the scenario's device. Throws Error for a type that is not in the catalogue, or for a profile that
 /// cannot be estimated for other devices.
-std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType);
+std::optional<CheckedProfile> profileOn(const std::optional<CheckedProfile>& profile, const std::string& deviceType);
 
 /// The scenario with the order that was simulated: with schedule auto, the order found. So its noise takes no search.
 Scenario asSimulated(const SimulatedScenario& simulated);
@@ -95,12 +96,12 @@ SimulatedScenario refusedScenario(const Scenario& scenario, const QString& why);
 
 /// Simulates without noise, with the lower bound of the pipeline. `profile` is that of the scenario's device, from
 /// profileOn(). Never throws: problems, even a lack of memory, become messages. Threading: any thread. Deterministic.
-SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario,
+SimulatedScenario simulateScenario(const CheckedProfile& profile, const Scenario& scenario,
                                    const std::optional<RecordedLayout>& layout = {});
 
 /// The noise of its simulation. Empty for a profile without noise, or a scenario that cannot run; never throws. Cost: a
 /// few hundred simulations. Threading: any thread. Deterministic.
-std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
+std::optional<StepBand> stepBand(const CheckedProfile& profile, const Scenario& scenario);
 
 /// Adds noise to the scenario. Shares everything large with the original.
 SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& band);
@@ -116,7 +117,7 @@ Balance evenBalance(const Profile& profile, const Scenario& scenario, int partit
 /// The balance that an algorithm finds for the scenario's partitions. If several of them share a lane, or there are too
 /// many layers for an exact search, the most even balance replaces the optimal one. Throws as find_balance() does.
 /// Threading: any thread; may take a second.
-Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAlgorithm algorithm);
+Balance foundBalance(const CheckedProfile& profile, const Scenario& scenario, BalanceAlgorithm algorithm);
 
 /// Replaces the document's simulated half. Shares everything large with the original.
 std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document, const SimulatedScenario& simulated);

@@ -158,7 +158,7 @@ private:
         bool isNumber = false;
         const auto wanted = static_cast<std::size_t>(name.toUInt(&isNumber));
         const Balance& balance = document_.simulation->options.balance;
-        const auto& layers = document_.run.profile->layers;
+        const auto& layers = (*document_.run.profile)->layers;
         for (std::size_t layer = 0; layer < std::min(layers.size(), balance.num_layers()); ++layer) {
             const bool meant =
                 isNumber ? layer == wanted : QString::fromStdString(layers[layer].name).toLower().contains(name);

@@ -41,7 +41,7 @@ Throughput throughputOf(const RecordedRun& run, Nanoseconds whole, std::optional
     if (flops && run.on_cluster) {
         flops = of_whole_step(*flops, *run.on_cluster, options.batch);
     }
-    return throughputOf(options.batch, run.profile->tokens_per_sample, flops, whole);
+    return throughputOf(options.batch, (*run.profile)->tokens_per_sample, flops, whole);
 }
 
 template <class Format>

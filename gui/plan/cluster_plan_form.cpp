@@ -30,7 +30,7 @@ ModelOrProfile plannedOf(const ClusterPlanInput& input) {
         throw UsageError(
             "no model is named, and no open file has a profile; a plan needs one; name gpt:.. as the model");
     }
-    return {"profile.json", input.profile.get()};
+    return {"profile.json", &*input.profile};
 }
 
 void take(AskedPlan& asked, const ClusterPlanInput& input) {

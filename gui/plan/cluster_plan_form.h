@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +23,9 @@ inline constexpr double kSecondsPerHour = 3600;
 
 /// The inputs of a plan on a cluster.
 struct ClusterPlanInput {
-    std::shared_ptr<const Profile> profile;  ///< of the open file
-    QString model;                           ///< "gpt:.."; empty: the profile
-    std::vector<OptionValue> values;         ///< as typed, by the names of the options of plan
+    std::optional<CheckedProfile> profile;  ///< of the open file
+    QString model;                          ///< "gpt:.."; empty: the profile
+    std::vector<OptionValue> values;        ///< as typed, by the names of the options of plan
 
     bool has(std::string_view option) const;
 };

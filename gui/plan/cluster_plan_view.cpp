@@ -133,7 +133,7 @@ ClusterPlanView::~ClusterPlanView() {
     planning_.cancel();
 }
 
-void ClusterPlanView::setProfile(std::shared_ptr<const Profile> profile) {
+void ClusterPlanView::setProfile(std::optional<CheckedProfile> profile) {
     profile_ = std::move(profile);
 }
 
@@ -244,7 +244,7 @@ void ClusterPlanView::openCandidate(std::size_t candidate) {
         [input = planned_, layout, device, path](const std::function<bool()>&) {
             const LayoutStep step = simulatedCandidate(input, layout, device);
             std::filesystem::remove(path.toStdString());
-            write_simulation(path.toStdString(), step.profile, step.simulation, step_on_cluster(step));
+            write_simulation(path.toStdString(), *step.profile, step.simulation, step_on_cluster(step));
             return path;
         },
         [this](const QString& written) { Q_EMIT opened(written); }, [this](const QString& error) { say(error); });

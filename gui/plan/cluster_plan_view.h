@@ -8,6 +8,7 @@
 #include "profiler/profile/profile.h"
 
 #include <memory>
+#include <optional>
 
 class QTimer;
 
@@ -43,7 +44,7 @@ public:
     ~ClusterPlanView() override;
 
     /// The profile to plan for while no model is named. Null: none.
-    void setProfile(std::shared_ptr<const Profile> profile);
+    void setProfile(std::optional<CheckedProfile> profile);
     void setCluster(const QString& path);
     void start();
     /// Stops early, with what was found.
@@ -64,7 +65,7 @@ private:
     void showPlan(const std::shared_ptr<const ClusterPlan>& plan, const QString& error);
     QString summary(const ClusterPlan& plan) const;
 
-    std::shared_ptr<const Profile> profile_;
+    std::optional<CheckedProfile> profile_;
     ClusterPlanInput planned_;  ///< of the plan that is shown
     std::shared_ptr<std::atomic<double>> done_;
     LatestJob planning_;

@@ -15,17 +15,17 @@ PlanRunner::PlanRunner(QObject* parent, Planner planner)
 
 PlanRunner::~PlanRunner() = default;
 
-void PlanRunner::start(std::shared_ptr<const Profile> profile, const PlanRequest& request) {
+void PlanRunner::start(const CheckedProfile& profile, const PlanRequest& request) {
     done_ = std::make_shared<std::atomic<double>>(0);
     timer_->start();
-    const auto work = [profile = std::move(profile), asked = request, planner = planner_,
+    const auto work = [profile, asked = request, planner = planner_,
                        done = done_](const std::function<bool()>& cancelled) {
         PlanRequest watched = asked;
         watched.progress = [&](double share) {
             *done = share;
             return !cancelled();
         };
-        return std::make_shared<const Plan>(planner(*profile, watched));
+        return std::make_shared<const Plan>(planner(profile, watched));
     };
     job_.start(
         *this, work,

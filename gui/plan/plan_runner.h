@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 
 class QTimer;
 
@@ -20,13 +21,13 @@ class PlanRunner : public QObject {
 
 public:
     /// Like plan(): reports `progress` regularly and stops soon after that returns false.
-    using Planner = std::function<Plan(const Profile&, const PlanRequest&)>;
+    using Planner = std::function<Plan(const CheckedProfile&, const PlanRequest&)>;
 
     explicit PlanRunner(QObject* parent = nullptr, Planner planner = plan);
     /// Cancels. The worker stops soon after.
     ~PlanRunner() override;
 
-    void start(std::shared_ptr<const Profile> profile, const PlanRequest& request);
+    void start(const CheckedProfile& profile, const PlanRequest& request);
     /// Stops early; `planned` follows with the result so far.
     void cancel();
     /// Cancels without a result.

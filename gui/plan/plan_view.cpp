@@ -48,7 +48,7 @@ PlanView::PlanView(QWidget* parent, PlanRunner::Planner planner)
         Q_EMIT finished();
     });
     connect(form_, &PlanForm::refused, this, &PlanView::say);
-    setProfile(nullptr, {});
+    setProfile(std::nullopt, {});
 }
 
 PlanView::~PlanView() = default;
@@ -71,7 +71,7 @@ void PlanView::follow(const PipelineOptions& options) {
     form_->follow(options);
 }
 
-void PlanView::setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options, const QString& part) {
+void PlanView::setProfile(std::optional<CheckedProfile> profile, const PipelineOptions& options, const QString& part) {
     runner_->drop();
     profile_ = std::move(profile);
     ofPart_ = part.isEmpty()
@@ -82,7 +82,7 @@ void PlanView::setProfile(std::shared_ptr<const Profile> profile, const Pipeline
     form_->setOptions(options);
     model_->setPlan(nullptr);
     chart().setPlan(nullptr);
-    button().setEnabled(profile_ != nullptr);
+    button().setEnabled(profile_.has_value());
     showRunning(false);
     say(profile_ ? tr("Plan tries every combination with its best balance.") + ofPart_
                  : tr("Nothing to plan: this file has no profile."));
@@ -93,7 +93,7 @@ void PlanView::start() {
         return;
     }
     try {
-        runner_->start(profile_, form_->request(*profile_));
+        runner_->start(*profile_, form_->request(*profile_));
     } catch (const Error& error) {
         say(QString::fromUtf8(error.what()));
         return;

@@ -6,6 +6,7 @@
 #include "simulator/plan/planner.h"
 
 #include <memory>
+#include <optional>
 
 namespace pipescope {
 class PlanFilter;
@@ -23,7 +24,7 @@ public:
 
     /// Null: nothing to plan. `options` are the form's initial values. `part`: the part of a step that the profile is
     /// of, as part_text(), if it is not the whole step.
-    void setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options, const QString& part = {});
+    void setProfile(std::optional<CheckedProfile> profile, const PipelineOptions& options, const QString& part = {});
     /// Takes changed options of the what-if panel.
     void follow(const PipelineOptions& options);
     void start();
@@ -46,7 +47,7 @@ private:
     void askForExport(bool chart);
     QString summary(const Plan& plan) const;
 
-    std::shared_ptr<const Profile> profile_;
+    std::optional<CheckedProfile> profile_;
     QString ofPart_;  // a sentence; empty for whole steps
     PlanRunner* runner_;
     PlanTableModel* model_;

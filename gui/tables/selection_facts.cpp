@@ -179,7 +179,7 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
 }
 
 void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& picked) {
-    const Profile* profile = document_.run.profile.get();
+    const Profile* profile = document_.run.profile ? &**document_.run.profile : nullptr;
     const PipelineOptions* options = nullptr;
     // Of a scenario, each timeline has its own micro-batches, and a task stands for its twin too.
     const std::optional<SliceRef> simulated = document_.simulation ? selection.in(Source::simulated) : std::nullopt;

@@ -90,7 +90,7 @@ QString peakText(const AdviceRow& row) {
     return peak.isValid() ? formatBytes(peak.toLongLong()) : translated("unknown");
 }
 
-std::shared_ptr<const Advice> adviceFor(const Profile& profile, const PipelineOptions& options,
+std::shared_ptr<const Advice> adviceFor(const CheckedProfile& profile, const PipelineOptions& options,
                                         const std::optional<RecordedLayout>& layout,
                                         const std::function<bool()>& cancelled) {
     auto advice = std::make_shared<Advice>(advise(profile, options, cancelled));
@@ -251,7 +251,7 @@ void AdvicePanel::compute() {
                 .arg(most));
         return;
     }
-    std::shared_ptr<const Profile> profile;
+    std::optional<CheckedProfile> profile;
     try {
         profile = profileOn(model_.profile(), scenario.deviceType);
     } catch (const Error& error) {
@@ -266,7 +266,7 @@ void AdvicePanel::compute() {
         [this, profile](const std::shared_ptr<const Advice>& advice) {
             list(advice, has_noise(*profile));
             if (has_noise(*profile)) {
-                computeNoise(profile, *advice);
+                computeNoise(*profile, *advice);
             } else {
                 finish();
             }
@@ -274,12 +274,12 @@ void AdvicePanel::compute() {
         [this](const QString& error) { say(tr("No advice: %1").arg(error)); });
 }
 
-void AdvicePanel::computeNoise(const std::shared_ptr<const Profile>& profile, const Advice& advice) {
+void AdvicePanel::computeNoise(const CheckedProfile& profile, const Advice& advice) {
     job_.start(
         *this,
         [profile, advice](const std::function<bool()>& cancelled) {
             auto noisy = std::make_shared<Advice>(advice);
-            add_noise(*profile, *noisy, cancelled);
+            add_noise(profile, *noisy, cancelled);
             return std::shared_ptr<const Advice>(std::move(noisy));
         },
         [this](const std::shared_ptr<const Advice>& noisy) {

@@ -81,7 +81,7 @@ protected:
 private:
     void restart();
     void compute();
-    void computeNoise(const std::shared_ptr<const Profile>& profile, const Advice& advice);
+    void computeNoise(const CheckedProfile& profile, const Advice& advice);
     void list(std::shared_ptr<const Advice> advice, bool noiseFollows);
     /// Fills the table from the present list.
     void relist();

@@ -111,24 +111,25 @@ QString BalanceBar::descriptionAt(const QPoint& position) const {
     const double place = (position.x() - barRect().left()) / barRect().width();
     const auto behind = std::upper_bound(places_.begin(), places_.end(), place) - places_.begin();
     const auto layer = static_cast<std::size_t>(
-        std::clamp<std::ptrdiff_t>(behind - 1, 0, static_cast<std::ptrdiff_t>(scene_.profile->layers.size()) - 1));
+        std::clamp<std::ptrdiff_t>(behind - 1, 0, static_cast<std::ptrdiff_t>((*scene_.profile)->layers.size()) - 1));
     if (position.y() <= layersRect().bottom()) {
-        const LayerProfile& each = scene_.profile->layers[layer];
+        const LayerProfile& each = (*scene_.profile)->layers[layer];
         const LayerRange one{LayerId{static_cast<std::int64_t>(layer)}, LayerId{static_cast<std::int64_t>(layer) + 1}};
         const QString time =
             tr("layer %1: %2\n%3 for one micro-batch")
                 .arg(layer)
                 .arg(QString::fromStdString(each.name), formatDuration(std::llround(scene_.sums.timeOf(one))));
-        return scene_.profile->memory_unknown ? time
-                                              : tr("%1, %2 of parameters").arg(time, formatBytes(each.parameter_bytes));
+        return (*scene_.profile)->memory_unknown
+                   ? time
+                   : tr("%1, %2 of parameters").arg(time, formatBytes(each.parameter_bytes));
     }
     const PartitionId partition = scene_.balance.partition_of(LayerId{static_cast<std::int64_t>(layer)});
     const LayerRange layers = scene_.balance.layers_of(partition);
     QString text = tr("partition %1: %2\nfrom %3 to %4")
                        .arg(partition.value())
                        .arg(partitionFacts(partition.index()).join(QStringLiteral(", ")),
-                            QString::fromStdString(scene_.profile->layers[layers.first.index()].name),
-                            QString::fromStdString(scene_.profile->layers[layers.end.index() - 1].name));
+                            QString::fromStdString((*scene_.profile)->layers[layers.first.index()].name),
+                            QString::fromStdString((*scene_.profile)->layers[layers.end.index() - 1].name));
     if (isOverLimit(partition.index())) {
         text += tr("\nabove the limit of %1").arg(formatBytes(scene_.limits[partition.index()]));
     }
@@ -160,7 +161,7 @@ void BalanceBar::paintLayers(QPainter& painter) const {
         }
         if (right - left >= kLeastLabelWidth) {
             painter.setPen(colors.text);
-            const QString name = QString::fromStdString(scene_.profile->layers[l].name);
+            const QString name = QString::fromStdString((*scene_.profile)->layers[l].name);
             painter.drawText(QRectF(left + 3, bar.top(), right - left - 6, bar.height()), Qt::AlignCenter,
                              fontMetrics().elidedText(name, Qt::ElideMiddle, static_cast<int>(right - left) - 6));
         }
@@ -319,7 +320,7 @@ void BalanceBar::describe() {
                                  .arg(*cut + 1)
                                  .arg(scene_.balance.num_partitions() - 1)
                                  .arg(layer - 1)
-                                 .arg(QString::fromStdString(scene_.profile->layers[layer - 1].name),
+                                 .arg(QString::fromStdString((*scene_.profile)->layers[layer - 1].name),
                                       partitionFacts(*cut).join(QStringLiteral(", ")),
                                       partitionFacts(*cut + 1).join(QStringLiteral(", "))));
 }

@@ -12,7 +12,7 @@
 namespace pipescope {
 /// Content of a BalanceBar.
 struct BalanceScene {
-    std::shared_ptr<const Profile> profile;  ///< for the layers' names
+    std::optional<CheckedProfile> profile;  ///< for the layers' names
     LayerSums sums;
     Balance balance{{1}};
     std::optional<Balance> ghost;  ///< the best cuts, if known

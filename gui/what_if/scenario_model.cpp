@@ -80,7 +80,7 @@ ScenarioModel::ScenarioModel(QObject* parent)
 
 ScenarioModel::~ScenarioModel() = default;
 
-void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded,
+void ScenarioModel::setProfile(std::optional<CheckedProfile> profile, std::optional<Scenario> recorded,
                                bool isRecording, std::optional<StepBand> band, bool bandFollows,
                                std::optional<StepOnCluster> onCluster) {
     bandFollows_ = bandFollows;
@@ -185,7 +185,7 @@ double ScenarioModel::expectedCost() const {
     return tasks * nsPerTask_;
 }
 
-ScenarioModel::Timed ScenarioModel::timed(const Profile& profile, const Scenario& scenario,
+ScenarioModel::Timed ScenarioModel::timed(const CheckedProfile& profile, const Scenario& scenario,
                                           const std::optional<RecordedLayout>& layout) {
     const auto start = std::chrono::steady_clock::now();
     Timed timed{std::make_shared<const SimulatedScenario>(simulateScenario(profile, scenario, layout)), 0};

@@ -28,11 +28,11 @@ public:
     explicit ScenarioModel(QObject* parent = nullptr);
     ~ScenarioModel() override;
 
-    /// Restarts with a profile and the recorded scenario, or the default if nothing was recorded. Null: no scenario.
+    /// Restarts with a profile and the recorded scenario, or the default if nothing was recorded. Empty: no scenario.
     /// `band`: the recorded scenario's noise, if it is known already. `bandFollows`: it is not computed here, since
     /// that takes long; setRecordedBand() may bring it.
     /// `onCluster`: the step whose pipeline was recorded. Scenarios are then whole steps, which keep the rest of it.
-    void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded, bool isRecording = true,
+    void setProfile(std::optional<CheckedProfile> profile, std::optional<Scenario> recorded, bool isRecording = true,
                     std::optional<StepBand> band = std::nullopt, bool bandFollows = false,
                     std::optional<StepOnCluster> onCluster = std::nullopt);
     /// No effect if it is known.
@@ -40,9 +40,9 @@ public:
     /// Sets the error of the recorded scenario's simulation on its run; empty if it is not known.
     void setModelError(const std::optional<ModelError>& error);
     const std::optional<ModelError>& modelError() const { return modelError_; }
-    /// The profile of the profiled device; null if there is no scenario.
-    const std::shared_ptr<const Profile>& profile() const { return profile_; }
-    bool isEmpty() const { return profile_ == nullptr; }
+    /// The profile of the profiled device; empty if there is no scenario.
+    const std::optional<CheckedProfile>& profile() const { return profile_; }
+    bool isEmpty() const { return !profile_; }
 
     /// Empty unless the recorded scenario is the pipeline of a layout on a cluster.
     const std::optional<RecordedLayout>& layout() const { return layout_; }
@@ -98,7 +98,8 @@ private:
         std::shared_ptr<const SimulatedScenario> result;
         double nsPerTask = 0;  // 0: nothing was simulated
     };
-    static Timed timed(const Profile& profile, const Scenario& scenario, const std::optional<RecordedLayout>& layout);
+    static Timed timed(const CheckedProfile& profile, const Scenario& scenario,
+                       const std::optional<RecordedLayout>& layout);
     void learn(double nsPerTask);
     void simulateNow();
     void simulateInWorker();
@@ -115,8 +116,8 @@ private:
     void takeBands(const Bands& bands);
     void addNoise();
 
-    std::shared_ptr<const Profile> profile_;
-    std::shared_ptr<const Profile> timed_;  // profile with the times of the scenario's device
+    std::optional<CheckedProfile> profile_;
+    std::optional<CheckedProfile> timed_;  // profile with the times of the scenario's device
     std::string timedFor_;
     std::optional<RecordedLayout> layout_;
     Scenario recorded_;

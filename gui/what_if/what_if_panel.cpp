@@ -424,7 +424,7 @@ void WhatIfPanel::showProfile() {
     if (model_.isEmpty()) {
         return;
     }
-    const int layers = static_cast<int>(std::min<std::size_t>(model_.profile()->layers.size(), kMostPartitions));
+    const int layers = static_cast<int>(std::min<std::size_t>((*model_.profile())->layers.size(), kMostPartitions));
     const int most = std::min(layers, std::max(kMostSliderLanes, lanesOf(model_.recorded())));
     partitions_->setRange({wholeStops(1, most), 1, static_cast<double>(layers), 0, {}});
     perLane_->setRange({wholeStops(1, std::min(layers, 8)), 1, static_cast<double>(layers), 0, {}});
@@ -490,7 +490,7 @@ void WhatIfPanel::showResult() {
     const std::shared_ptr<const SimulatedScenario>& result = model_.result();
     figures_->setScenario(*result, model_.isAsRecorded() ? nullptr : model_.recordedResult().get());
     peaks_->setScenario(result);
-    const std::string& dtype = model_.profile()->dtype;
+    const std::string& dtype = (*model_.profile())->dtype;
     basis_->setText(tr("dtype %1").arg(QString::fromStdString(dtype)));
     QStringList lines;
     QStringList warnings;

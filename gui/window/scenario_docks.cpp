@@ -139,7 +139,7 @@ void ScenarioDocks::refresh() {
     choose(pins_, &ScenarioTools::pins);
     choose(plan_, &ScenarioTools::plan);
     const TraceDocument* document = files_.document();
-    clusterPlan().setProfile(document != nullptr ? document->run.profile : nullptr);
+    clusterPlan().setProfile(document != nullptr ? document->run.profile : std::nullopt);
     undo_->setActiveStack(shown != nullptr ? &shown->model().undoStack() : nullptr);
 }
 

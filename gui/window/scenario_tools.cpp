@@ -67,7 +67,7 @@ void ScenarioTools::refresh() {
     const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
     // A measured run whose pipeline is not known must not stand beside another one.
     const bool isKnown = document && (recorded || !document->measured);
-    const std::shared_ptr<const Profile> profile = isKnown ? document->run.profile : nullptr;
+    const std::optional<CheckedProfile> profile = isKnown ? document->run.profile : std::nullopt;
     const std::optional<StepOnCluster> onCluster = recorded ? document->run.on_cluster : std::nullopt;
     const std::optional<ModelError> error = recorded && document->comparison && document->whyNoBubble().isEmpty()
                                                 ? model_error(*document->comparison)

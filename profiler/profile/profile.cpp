@@ -307,6 +307,13 @@ void check_profile(const Profile& profile) {
     check_skips(profile.layers);
 }
 
+CheckedProfile::CheckedProfile(Profile&& profile) {
+    check_profile(profile);
+    profile_ = std::make_shared<const Profile>(std::move(profile));
+}
+
+CheckedProfile::CheckedProfile(const Profile& profile) : CheckedProfile(Profile(profile)) {}
+
 Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize& values, double at) {
     if (values.empty() || samples.empty()) {
         return {};

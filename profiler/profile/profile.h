@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -86,8 +87,8 @@ struct BatchLoss {
 inline constexpr std::string_view kEmulatedPrefix = "emulated:";
 
 /// The contract between profiler, balance, simulator and viewer.
-/// Invariant (checked on loading): samples are ascending and positive, there is at least one layer, and each PerSize is
-/// as long as samples and contains finite, non-negative numbers.
+/// Invariant (of a CheckedProfile): samples are ascending and positive, there is at least one layer, and each PerSize
+/// is as long as samples and contains finite, non-negative numbers.
 struct Profile {
     std::string model;
     std::string device = "cpu";
@@ -135,6 +136,30 @@ inline constexpr double kMostPerStep = 4e18;
 /// known, numbers are at most 2^53, bytes at most kMostProfileBytes, and each skip is stashed once and popped once by a
 /// later layer. An optional array may be empty.
 void check_profile(const Profile& profile);
+
+/// A profile that check_profile() passed. It never changes, so simulations and searches take it and check no more.
+/// Ownership and threading: copies share the profile; copy it freely, read it from any thread.
+class CheckedProfile {
+public:
+    /// Both throw as check_profile() does.
+    CheckedProfile(Profile&& profile);
+    explicit CheckedProfile(const Profile& profile);
+    // A move would leave an object without a profile.
+    CheckedProfile(const CheckedProfile&) = default;
+    CheckedProfile& operator=(const CheckedProfile&) = default;
+    ~CheckedProfile() = default;
+
+    operator const Profile&() const noexcept { return *profile_; }
+    const Profile& operator*() const noexcept { return *profile_; }
+    const Profile* operator->() const noexcept { return profile_.get(); }
+
+    friend bool operator==(const CheckedProfile& a, const CheckedProfile& b) {
+        return a.profile_ == b.profile_ || *a == *b;
+    }
+
+private:
+    std::shared_ptr<const Profile> profile_;
+};
 
 /// Checks that the shares of a load lie between 0 and 1.
 void check_load(const MachineLoad& load, const std::string& path);

@@ -3,7 +3,7 @@
 #include "base/text_file.h"
 
 namespace pipescope {
-Profile load_profile(const std::filesystem::path& path) {
+CheckedProfile load_profile(const std::filesystem::path& path) {
     const std::string text = read_text_as<ProfileError>(path, {"a profile", "make one with 'pipescope profile'"});
     try {
         return parse_profile(text);

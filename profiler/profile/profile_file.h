@@ -9,7 +9,7 @@
 namespace pipescope {
 /// Parses the JSON of a profile, fills in defaults and keeps unknown fields. Throws ProfileError with the JSON path of
 /// the first fault.
-Profile parse_profile(std::string_view json);
+CheckedProfile parse_profile(std::string_view json);
 /// The file's text. Equal profiles give equal bytes.
 std::string to_json(const Profile& profile);
 
@@ -19,5 +19,5 @@ std::string to_json(const MachineLoad& load);
 MachineLoad parse_load(std::string_view json);
 
 /// Throws ProfileError if the file cannot be read or parse_profile refuses it. The message starts with the path.
-Profile load_profile(const std::filesystem::path& path);
+CheckedProfile load_profile(const std::filesystem::path& path);
 }  // namespace pipescope

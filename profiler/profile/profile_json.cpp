@@ -368,7 +368,7 @@ void check_weight_parts(const Profile& profile) {
 }
 }  // namespace
 
-Profile parse_profile(std::string_view text) {
+CheckedProfile parse_profile(std::string_view text) {
     Fields fields(parse_json_with_path(text), "");
     check_format(fields);
     Profile profile;
@@ -385,9 +385,9 @@ Profile parse_profile(std::string_view text) {
         fields.require("layers"), "layers", "an array of layers",
         [&](const Json& layer, const std::string& path) { return parse_layer(layer, path, profile.samples.size()); });
     profile.unknown = fields.unknown();
-    check_profile(profile);
-    check_weight_parts(profile);
-    return profile;
+    CheckedProfile checked(std::move(profile));
+    check_weight_parts(checked);
+    return checked;
 }
 
 std::string to_json(const Profile& profile) {

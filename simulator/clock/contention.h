@@ -43,7 +43,7 @@ std::vector<double> speeds_when_busy(const Profile& profile, const PipelineOptio
 
 /// The resources that tasks share under these options; empty if every task runs as if alone, so that TaskClock is
 /// enough.
-/// Preconditions: check_profile() and check_options() pass; the graph is that of the options.
+/// Preconditions: the profile was checked, and check_options() passes; the graph is that of the options.
 std::optional<SharedResources> shared_resources(const Profile& profile, const PipelineOptions& options,
                                                 const TaskGraph& graph);
 

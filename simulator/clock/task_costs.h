@@ -26,8 +26,8 @@ Gradients gradients_of(const LayerProfile& layer);
 /// have at most two sizes, so two profiles are read, the larger size first.
 class TaskCosts {
 public:
-    /// Throws UsageError if the step's times or bytes would overflow 64 bits. Preconditions: check_profile() and
-    /// check_options() pass. With several mini-batches in a row, micro-batch i of mini-batch s has number s m + i.
+    /// Throws UsageError if the step's times or bytes would overflow 64 bits. Preconditions: the profile was checked,
+    /// and check_options() pass. With several mini-batches in a row, micro-batch i of mini-batch s has number s m + i.
     TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches = 1);
 
     int mini_batches() const { return mini_batches_; }

@@ -14,7 +14,7 @@ namespace pipescope {
 /// Threading: one thread at a time; it caches results.
 class RangeMemories {
 public:
-    /// Precondition: check_profile() passes; `large` and `small` were read from it. Borrows the profile.
+    /// Precondition: the profile was checked; `large` and `small` were read from it. Borrows the profile.
     RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
                   const OptimizerStates& states);
     RangeMemories(const RangeMemories&) = delete;
@@ -81,7 +81,7 @@ private:
 /// thread at a time; it caches results.
 class MemoryBounds {
 public:
-    /// Precondition: check_profile() passes; `options` name devices, batch, chunks, checkpoint, optimizer and link of
+    /// Precondition: the profile was checked; `options` name devices, batch, chunks, checkpoint, optimizer and link of
     /// `partitions` lanes. `ranges`, if given, belong to the same profile, micro-batches and optimizer.
     MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions,
                  std::shared_ptr<RangeMemories> ranges = nullptr);

@@ -132,7 +132,7 @@ std::string new_cuts_text(const Balance& before, const Balance& after) {
 /// Tries the moves one by one.
 class Adviser {
 public:
-    Adviser(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled)
+    Adviser(const CheckedProfile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled)
         : profile_(profile), options_(options), cancelled_(cancelled), lanes_(num_lanes(options)) {
         advice_.base = find_and_simulate(profile, options, {.noise = false, .memory = true});
         keep_figures_only(advice_.base);
@@ -325,7 +325,7 @@ private:
         }
         for (const int lanes : {lanes_ - 1, lanes_ + 1}) {
             if (lanes < 1 ||
-                usual_partitions(options_.schedule, static_cast<std::size_t>(lanes)) > profile_.layers.size()) {
+                usual_partitions(options_.schedule, static_cast<std::size_t>(lanes)) > profile_->layers.size()) {
                 continue;
             }
             PipelineOptions changed = options_;
@@ -429,7 +429,7 @@ private:
             tables_.emplace(profile_, widest_options());
         }
         const BalanceAlgorithm algorithm =
-            profile_.layers.size() <= kMostLayersSearched ? BalanceAlgorithm::optimal : BalanceAlgorithm::minmax;
+            profile_->layers.size() <= kMostLayersSearched ? BalanceAlgorithm::optimal : BalanceAlgorithm::minmax;
         try {
             Simulation simulation = balanced_pipeline(profile_, changed, lanes, algorithm, *tables_).simulation;
             const Balance& balance = simulation.options.balance;
@@ -472,7 +472,7 @@ private:
         advice_.moves.push_back(std::move(move));
     }
 
-    const Profile& profile_;
+    const CheckedProfile& profile_;
     const PipelineOptions& options_;
     const std::function<bool()>& cancelled_;
     int lanes_;
@@ -588,7 +588,7 @@ void rank_moves(Advice& advice) {
     });
 }
 
-Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled) {
+Advice advise(const CheckedProfile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled) {
     Advice advice = Adviser(profile, options, cancelled).run();
     rank_moves(advice);
     return advice;
@@ -598,7 +598,7 @@ void leave_out(Advice& advice, MoveKind kind) {
     std::erase_if(advice.moves, [kind](const Move& move) { return move.kind == kind; });
 }
 
-void add_noise(const Profile& profile, Advice& advice, const std::function<bool()>& cancelled) {
+void add_noise(const CheckedProfile& profile, Advice& advice, const std::function<bool()>& cancelled) {
     if (!has_noise(profile)) {
         return;
     }

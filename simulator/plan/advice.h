@@ -74,7 +74,8 @@ struct Advice {
 /// `cancelled` is asked before each simulation; may be empty. Throws as simulate() does, for the base. Deterministic.
 /// Threading: any thread. Cost: about 60 simulations, 20 of them for schedule auto, at most 100 more if the
 /// base does not fit, and three searches for cuts.
-Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled = {});
+Advice advise(const CheckedProfile& profile, const PipelineOptions& options,
+              const std::function<bool()>& cancelled = {});
 
 /// Fills in effects and sentences, and sorts the moves. Call it after simulations changed.
 void rank_moves(Advice& advice);
@@ -84,7 +85,7 @@ void leave_out(Advice& advice, MoveKind kind);
 
 /// Adds noise to the base and the moves (add_noise()), and ranks them by their expected steps. Without noise in the
 /// profile it does nothing. If it is cancelled, the advice stays as it was.
-void add_noise(const Profile& profile, Advice& advice, const std::function<bool()>& cancelled = {});
+void add_noise(const CheckedProfile& profile, Advice& advice, const std::function<bool()>& cancelled = {});
 
 /// True if the noise may explain that the move's step is shorter: by two standard errors of the difference or less.
 bool is_within_noise(const Advice& advice, const Move& move);

@@ -86,7 +86,7 @@ constexpr Bytes kAnyMemory = std::numeric_limits<Bytes>::max();
 
 /// The profile on one kind of device, with matching options.
 struct Variant {
-    Profile profile;
+    CheckedProfile profile;
     PipelineOptions options;  ///< those that all candidates share
     std::string device_type;
     double price_per_hour = 1;
@@ -106,7 +106,7 @@ void copy_shared(const From& from, To& to) {
     to.hardware = from.hardware;
 }
 
-std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& request) {
+std::vector<Variant> variants_of(const CheckedProfile& profile, const PlanRequest& request) {
     PipelineOptions shared;
     copy_shared(request, shared);
     if (request.device_types.empty()) {
@@ -419,7 +419,7 @@ private:
 
     /// Limited by the model's layers and by what the request describes.
     int most_lanes() const {
-        const auto most = static_cast<int>(std::min<std::size_t>(variant_->profile.layers.size(), kMostLanesTried));
+        const auto most = static_cast<int>(std::min<std::size_t>(variant_->profile->layers.size(), kMostLanesTried));
         return std::min(most, described_lanes(request_.hardware).value_or(most));
     }
     std::int64_t most_chunks() const { return *std::ranges::max_element(request_.chunks); }
@@ -542,8 +542,8 @@ std::set<int> replicas_of(const PlanRequest& request) {
 }
 
 /// The profile's sizes and those of the candidate's micro-batches.
-std::vector<std::int64_t> sizes_with(const Profile& profile, const Simulation& simulation) {
-    std::set<std::int64_t> sizes(profile.samples.begin(), profile.samples.end());
+std::vector<std::int64_t> sizes_with(const CheckedProfile& profile, const Simulation& simulation) {
+    std::set<std::int64_t> sizes(profile->samples.begin(), profile->samples.end());
     const auto wanted = micro_batch_sizes(simulation.options);
     sizes.insert(wanted.begin(), wanted.end());
     return {sizes.begin(), sizes.end()};
@@ -600,10 +600,9 @@ void take_options(PlanRequest& request, const PipelineOptions& options) {
     copy_shared(options, request);
 }
 
-Plan plan(const Profile& profile, const PlanRequest& request) {
-    check_profile(profile);
+Plan plan(const CheckedProfile& profile, const PlanRequest& request) {
     check(request);
-    const std::set<int> partitions = partitions_of(request, profile.layers.size());
+    const std::set<int> partitions = partitions_of(request, profile->layers.size());
     check_lanes(request, *partitions.rbegin());
     const std::set<int> replicas = replicas_of(request);
     const std::vector<Variant> variants = variants_of(profile, request);

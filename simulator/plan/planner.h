@@ -93,7 +93,7 @@ struct Plan {
 /// would take long; balance_is_optimal is then false. Throws UsageError, BalanceError or ProfileError for a request
 /// without any candidate. Deterministic for any number of threads. Threading: starts its own threads and ends them
 /// before it returns.
-Plan plan(const Profile& profile, const PlanRequest& request);
+Plan plan(const CheckedProfile& profile, const PlanRequest& request);
 
 /// Lanes of all replicas, which is what one rents.
 std::size_t num_devices(const Simulation& simulation);

@@ -13,14 +13,14 @@
 namespace pipescope {
 namespace {
 /// Copies between devices in the timeline, plus the ring's parts of the gradients.
-Bytes communicated_bytes(const Simulation& simulation, const Profile& profile) {
+Bytes communicated_bytes(const Simulation& simulation, const CheckedProfile& profile) {
     const PipelineOptions& options = simulation.options;
     Bytes copies = 0;
     for (const Slice& slice : simulation.timeline.slices) {
         copies += slice.bytes;
     }
     Bytes gradients = 0;
-    for (const LayerProfile& layer : profile.layers) {
+    for (const LayerProfile& layer : profile->layers) {
         gradients += layer.gradient_bytes;
     }
     const double all = static_cast<double>(options.replicas) * static_cast<double>(copies) +
@@ -36,7 +36,7 @@ Bytes communicated_bytes(const Simulation& simulation, const Profile& profile) {
 /// Adds ways to use the lanes, one by one. If its options rule a way out, notes it instead of throwing.
 class Comparing {
 public:
-    Comparing(const Profile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {
+    Comparing(const CheckedProfile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {
         options_.placement.clear();
         options_.replicas = 1;
         options_.weight_copies = 0;
@@ -135,7 +135,7 @@ private:
         return simulate(profile_, options, {.noise = false, .memory = false});
     }
 
-    const Profile& profile_;
+    const CheckedProfile& profile_;
     PipelineOptions options_;
     int lanes_ = 1;
     std::int64_t m_ = 1;
@@ -143,13 +143,12 @@ private:
 };
 }  // namespace
 
-ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptions& options) {
-    check_profile(profile);
+ScheduleComparison compare_schedules(const CheckedProfile& profile, const PipelineOptions& options) {
     PipelineOptions checked = options;
     checked.schedule = Schedule::gpipe;
     checked.placement.clear();
     checked.most_in_flight = 0;
-    check_options(checked, profile.layers.size());
+    check_options(checked, profile->layers.size());
     check_memory_known(profile, checked.hardware);
     const auto lanes = static_cast<int>(options.balance.num_partitions());
     Comparing comparing(profile, options);

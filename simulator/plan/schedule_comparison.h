@@ -31,5 +31,5 @@ struct ScheduleComparison {
 /// of partitions than the balance are cut by find_balance(). Throws as simulate() does. Source: the comparison of data,
 /// model and pipeline parallelism in GPipe (arXiv 1811.06965), sections 1 and 6, and PipeDream (arXiv 1806.03377),
 /// section 2.
-ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptions& options);
+ScheduleComparison compare_schedules(const CheckedProfile& profile, const PipelineOptions& options);
 }  // namespace pipescope

@@ -117,7 +117,7 @@ std::vector<Bytes> bytes_of_one(const ScheduleCosts& costs) {
 /// The quickest schedule that fits so far, or the one that fits best.
 class Best {
 public:
-    Best(const Profile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {}
+    Best(const CheckedProfile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {}
 
     /// Simulates the schedule, and keeps it if it is better. Returns the lanes that exceed their limits.
     std::vector<Shortfall> consider(const Schedule& schedule) {
@@ -142,7 +142,7 @@ public:
     Nanoseconds step() const { return std::get<1>(score_); }
 
 private:
-    const Profile& profile_;
+    const CheckedProfile& profile_;
     const PipelineOptions& options_;
     std::optional<Schedule> schedule_;
     using Score = std::tuple<Bytes, Nanoseconds, Bytes>;  // excess, step, highest peak: less is better
@@ -371,13 +371,14 @@ ScheduleCosts least_costs(const PipelineOptions& options, const TaskCosts& costs
 }
 
 /// Parameters, gradients and the optimizer's state, by lane.
-std::vector<Bytes> constant_bytes(const Profile& profile, const PipelineOptions& options, const ScheduleCosts& costs) {
-    const OptimizerStates states = optimizer_states(options, profile.dtype);
+std::vector<Bytes> constant_bytes(const CheckedProfile& profile, const PipelineOptions& options,
+                                  const ScheduleCosts& costs) {
+    const OptimizerStates states = optimizer_states(options, profile->dtype);
     std::vector<Bytes> constant(static_cast<std::size_t>(costs.num_lanes()));
     for (std::size_t j = 0; j < costs.partitions.size(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            const LayerProfile& layer = profile.layers[l];
+            const LayerProfile& layer = profile->layers[l];
             constant[costs.partitions[j].lane.index()] +=
                 layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes + states.of(layer);
         }
@@ -387,7 +388,7 @@ std::vector<Bytes> constant_bytes(const Profile& profile, const PipelineOptions&
 
 /// The least that a micro-batch holds on each partition at every instant from the end of its forward, or its recompute,
 /// to the start of its backward, whole or in halves, or of its backward_weight.
-std::vector<Bytes> least_held(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
+std::vector<Bytes> least_held(const CheckedProfile& profile, const PipelineOptions& options, const TaskCosts& costs) {
     PipelineShape shape = shape_for_search(options, costs);
     shape.skips = costs.routes();
     std::vector<Bytes> least(static_cast<std::size_t>(shape.num_partitions), std::numeric_limits<Bytes>::max());
@@ -414,7 +415,7 @@ std::vector<Bytes> least_held(const Profile& profile, const PipelineOptions& opt
 }
 
 /// Below the step of every order that keeps the options' memory limits.
-Nanoseconds bound_of(const Profile& profile, const PipelineOptions& options, const TaskCosts& task_costs) {
+Nanoseconds bound_of(const CheckedProfile& profile, const PipelineOptions& options, const TaskCosts& task_costs) {
     ScheduleCosts costs = least_costs(options, task_costs);
     costs.limits = memory_limits_of(options.hardware, costs.num_lanes());
     if (!costs.limits.empty()) {
@@ -442,7 +443,7 @@ bool accepts(const PipelineOptions& options, const Schedule& schedule, const Pip
     }
 }
 /// With backward and backward_weight apart.
-TaskCosts split_costs(const Profile& profile, const PipelineOptions& options) {
+TaskCosts split_costs(const CheckedProfile& profile, const PipelineOptions& options) {
     PipelineOptions split = options;
     split.schedule = Schedule::automatic;
     return TaskCosts(profile, split);
@@ -455,7 +456,7 @@ PipelineOptions without_limits(PipelineOptions options) {
     return options;
 }
 
-std::vector<Schedule> schedules_for(const Profile& profile, const PipelineOptions& options) {
+std::vector<Schedule> schedules_for(const CheckedProfile& profile, const PipelineOptions& options) {
     const PipelineShape shape = shape_for_search(options, split_costs(profile, options));
     std::vector<Schedule> schedules;
     for (const Schedule& named : all_schedules()) {
@@ -466,11 +467,11 @@ std::vector<Schedule> schedules_for(const Profile& profile, const PipelineOption
     return schedules;
 }
 
-Nanoseconds least_step(const Profile& profile, const PipelineOptions& options) {
+Nanoseconds least_step(const CheckedProfile& profile, const PipelineOptions& options) {
     return bound_of(profile, options, split_costs(profile, options));
 }
 
-AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options) {
+AutomaticSchedule automatic_schedule(const CheckedProfile& profile, const PipelineOptions& options) {
     const TaskCosts task_costs = split_costs(profile, options);
     const PipelineShape shape = shape_for_search(options, task_costs);
 
@@ -491,7 +492,8 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
     return {*best.schedule(), best.keeps_limits() ? bound : bound_of(profile, without_limits(options), task_costs)};
 }
 
-Simulation find_and_simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
+Simulation find_and_simulate(const CheckedProfile& profile, const PipelineOptions& options,
+                             const SimulationDetail& detail) {
     if (options.schedule != Schedule::automatic) {
         return simulate(profile, options, detail);
     }
@@ -504,7 +506,7 @@ Simulation find_and_simulate(const Profile& profile, const PipelineOptions& opti
     return simulation;
 }
 
-void add_lower_bound(const Profile& profile, Simulation& simulation) {
+void add_lower_bound(const CheckedProfile& profile, Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     if (!simulation.lower_bound && is_synchronous(options.schedule)) {
         simulation.lower_bound = least_step(profile, simulation.feasible ? options : without_limits(options));

@@ -20,13 +20,13 @@ struct AutomaticSchedule {
 /// step (step_bound()). Ignores their schedule. Under a limit, lanes can put off gradients of weights only for as many
 /// micro-batches as fit: each holds what the memory model (memory_model.h) says that its graph alone keeps.
 /// Throws as simulate() does.
-Nanoseconds least_step(const Profile& profile, const PipelineOptions& options);
+Nanoseconds least_step(const CheckedProfile& profile, const PipelineOptions& options);
 
 /// Removes the memory limits from the options.
 PipelineOptions without_limits(PipelineOptions options);
 
 /// The named synchronous schedules that run with the options' placement and micro-batches. Ignores their schedule.
-std::vector<Schedule> schedules_for(const Profile& profile, const PipelineOptions& options);
+std::vector<Schedule> schedules_for(const CheckedProfile& profile, const PipelineOptions& options);
 
 /// Finds the order of tasks for the options' balance, placement, checkpoint mode, links and memory limits. Ignores
 /// their schedule.
@@ -37,15 +37,15 @@ std::vector<Schedule> schedules_for(const Profile& profile, const PipelineOption
 /// result is the one that exceeds them least. Skips, lanes that share a device, and shared links count in the
 /// simulation only. Deterministic. Cost: for 8 partitions and 32 micro-batches about 1 ms for each search, and 1 ms for
 /// each simulation. Throws as simulate() does.
-AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options);
+AutomaticSchedule automatic_schedule(const CheckedProfile& profile, const PipelineOptions& options);
 
 /// Like simulate(), for options whose schedule may be auto: finds the order first, and says its lower bound. The
 /// simulation's options have the schedule found.
-Simulation find_and_simulate(const Profile& profile, const PipelineOptions& options,
+Simulation find_and_simulate(const CheckedProfile& profile, const PipelineOptions& options,
                              const SimulationDetail& detail = {});
 
 /// Sets lower_bound by least_step() of the simulation's options, without memory limits if it does not keep them. Keeps
 /// an existing bound. A schedule that never drains has none. Precondition: memory was simulated if the options have
 /// limits. Throws as simulate() does. Threading: any thread.
-void add_lower_bound(const Profile& profile, Simulation& simulation);
+void add_lower_bound(const CheckedProfile& profile, Simulation& simulation);
 }  // namespace pipescope

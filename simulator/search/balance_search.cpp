@@ -43,8 +43,8 @@ Bytes limit_for(const FoundBalance& found, const PipelineOptions& options) {
 namespace {
 class BalanceSearch {
 public:
-    BalanceSearch(const Profile& profile, const PipelineOptions& options, int partitions, const SearchEffort& effort,
-                  const SearchTables& tables)
+    BalanceSearch(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
+                  const SearchEffort& effort, const SearchTables& tables)
         : profile_(profile),
           options_(options),
           partitions_(partitions),
@@ -79,7 +79,7 @@ public:
                 find_any_that_fits();
                 climb();
             }
-            if (has_few_cuts(profile_.layers.size(), partitions_)) {
+            if (has_few_cuts(profile_->layers.size(), partitions_)) {
                 try_all();
             }
         }
@@ -120,7 +120,7 @@ private:
                 }
             }
         };
-        if (profile_.layers.size() > kMostExactLayers) {
+        if (profile_->layers.size() > kMostExactLayers) {
             optimal_partitions(problems_.least());  // refuses, and says what to do
         }
         if (options_.update == Update::staggered) {  // its period is the busiest lane's work, if no lane waits
@@ -183,8 +183,8 @@ private:
 
     const std::vector<RankedBalance>& shortest() {
         if (!shortest_) {
-            shortest_ = profile_.layers.size() > kMostExactLayers ? std::vector<RankedBalance>{}
-                                                                  : optimal_partitions(problems_.least(), kCandidates);
+            shortest_ = profile_->layers.size() > kMostExactLayers ? std::vector<RankedBalance>{}
+                                                                   : optimal_partitions(problems_.least(), kCandidates);
         }
         return *shortest_;
     }
@@ -250,7 +250,7 @@ private:
     }
 
     void try_all() {
-        for (const Balance& balance : all_balances(profile_.layers.size(), partitions_)) {
+        for (const Balance& balance : all_balances(profile_->layers.size(), partitions_)) {
             if (tasks_left_ <= 0) {
                 return;
             }
@@ -316,7 +316,7 @@ private:
 
     static constexpr std::int64_t kNoStep = std::int64_t{1} << 60;
 
-    const Profile& profile_;
+    const CheckedProfile& profile_;
     PipelineOptions options_;
     int partitions_;
     SearchEffort effort_;
@@ -333,25 +333,24 @@ private:
     std::optional<std::vector<RankedBalance>> shortest_;
 };
 
-void check_request(const Profile& profile, const PipelineOptions& options, int partitions) {
-    check_profile(profile);
+void check_request(const CheckedProfile& profile, const PipelineOptions& options, int partitions) {
     if (!options.placement.empty()) {
         throw UsageError("placement is given; a balance is sought with partition j on lane j; leave the placement out");
     }
-    const std::vector<double> any(profile.layers.size(), 0.0);
+    const std::vector<double> any(profile->layers.size(), 0.0);
     check_partition_request(any, partitions);
     std::vector<std::int64_t> parts(static_cast<std::size_t>(partitions), 1);
-    parts.back() = static_cast<std::int64_t>(profile.layers.size()) - partitions + 1;
+    parts.back() = static_cast<std::int64_t>(profile->layers.size()) - partitions + 1;
     PipelineOptions complete = options;
     complete.balance = Balance(parts);
-    check_options(complete, profile.layers.size());
-    check_master_weights(complete, profile.dtype);
+    check_options(complete, profile->layers.size());
+    check_master_weights(complete, profile->dtype);
     check_memory_known(profile, complete.hardware);
     TaskCosts(profile, complete);  // refuses what would not fit 64 bits, before a search that adds up
 }
 
 /// The fewest partitions, more than requested, that keep the limit.
-std::optional<int> enough_partitions(const Profile& profile, const PipelineOptions& options, int partitions,
+std::optional<int> enough_partitions(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
                                      const SearchTables& tables) {
     const std::vector<std::string>& devices = options.hardware.devices;
     const bool on_one_device = std::ranges::adjacent_find(devices, std::not_equal_to<>()) == devices.end();
@@ -361,7 +360,7 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
         return std::nullopt;  // a further lane's device is not given
     }
     PipelineOptions wider = options;
-    const int most = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitionsTried));
+    const int most = static_cast<int>(std::min<std::size_t>(profile->layers.size(), kMostPartitionsTried));
     const SearchEffort little{5'000, 50'000, false, false};
     int failures = 0;
     for (int n = partitions + 1; n <= most && failures < kMostFailures; ++n) {
@@ -444,7 +443,7 @@ std::vector<Balance> all_balances(std::size_t layers, int partitions) {
     return all;
 }
 
-SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+SearchedBalance search_balance(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables) {
     BalanceSearch search(profile, options, partitions, effort, tables);
     SearchedBalance searched = algorithm == BalanceAlgorithm::optimal ? search.optimal() : search.of_costs(algorithm);
@@ -462,7 +461,7 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
     return searched;
 }
 
-FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+FoundBalance find_balance(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
                           BalanceAlgorithm algorithm, const SearchEffort& effort) {
     check_request(profile, options, partitions);
     const SearchTables tables(profile, options);
@@ -471,8 +470,8 @@ FoundBalance find_balance(const Profile& profile, const PipelineOptions& options
 
 namespace {
 /// The best of all cuts for the options' placement, or of those that the effort allows, the options' own first.
-Balance best_of_all_cuts(const Profile& profile, PipelineOptions options, std::int64_t most_tasks) {
-    std::vector<Balance> all = all_balances(profile.layers.size(), static_cast<int>(options.balance.num_partitions()));
+Balance best_of_all_cuts(const CheckedProfile& profile, PipelineOptions options, std::int64_t most_tasks) {
+    std::vector<Balance> all = all_balances(profile->layers.size(), static_cast<int>(options.balance.num_partitions()));
     all.insert(all.begin(), options.balance);
     std::optional<std::pair<Bytes, Nanoseconds>> least;  // bytes above the limit, and the step
     Balance best = options.balance;
@@ -493,7 +492,7 @@ Balance best_of_all_cuts(const Profile& profile, PipelineOptions options, std::i
 }
 }  // namespace
 
-PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
+PipelineOptions placed_options(const CheckedProfile& profile, const PipelineOptions& options, int lanes,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables) {
     const std::size_t partitions = usual_partitions(options.schedule, static_cast<std::size_t>(lanes));
     PipelineOptions apart = options;
@@ -514,7 +513,7 @@ PipelineOptions placed_options(const Profile& profile, const PipelineOptions& op
     }
     placed.balance =
         search_balance(profile, apart, static_cast<int>(partitions), algorithm, effort, tables).found.balance;
-    if (algorithm == BalanceAlgorithm::optimal && has_few_cuts(profile.layers.size(), static_cast<int>(partitions))) {
+    if (algorithm == BalanceAlgorithm::optimal && has_few_cuts(profile->layers.size(), static_cast<int>(partitions))) {
         placed.balance = best_of_all_cuts(profile, placed, effort.most_tasks);
     }
     return placed;
@@ -532,10 +531,9 @@ FoundBalance unproved_balance(const Simulation& simulation, BalanceAlgorithm alg
     return found;
 }
 
-FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& options, int lanes,
+FoundBalance find_placed_balance(const CheckedProfile& profile, const PipelineOptions& options, int lanes,
                                  BalanceAlgorithm algorithm) {
-    check_profile(profile);
-    const std::vector<double> any(profile.layers.size(), 0.0);
+    const std::vector<double> any(profile->layers.size(), 0.0);
     check_partition_request(any, static_cast<int>(usual_partitions(options.schedule, static_cast<std::size_t>(lanes))));
     PipelineOptions plain = options;
     plain.schedule = Schedule::gpipe;

@@ -63,7 +63,7 @@ std::vector<Balance> all_balances(std::size_t layers, int partitions);
 /// bound is that of the work. Under a memory limit this search starts from the cut that needs least. If it finds none,
 /// all cuts are tried, with up to an eighth of the effort. If nothing keeps the limit, returns the balance that needs
 /// least, marked infeasible. Throws UsageError or BalanceError for options that do not fit; rejects a placement.
-FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+FoundBalance find_balance(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
                           BalanceAlgorithm algorithm, const SearchEffort& effort = {});
 
 /// A found balance with its simulation.
@@ -73,7 +73,7 @@ struct SearchedBalance {
 };
 /// Like find_balance(), for a caller that runs many searches and shares their tables. Precondition: `tables` were made
 /// from this profile and options with the same batch, chunks, optimizer and speeds.
-SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+SearchedBalance search_balance(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
 /// Gives each lane the partitions that the schedule needs (usual_partitions(), placement_of()). Simulates all cuts if
@@ -81,7 +81,7 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
 /// with a lane each, since the exact search has no closed form for other placements; a memory limit that is exceeded is
 /// reported then, but no balance that keeps it is searched. Throws as find_balance() does.
 /// Preconditions: the schedule does not run one partition a lane; can_be_balanced().
-PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
+PipelineOptions placed_options(const CheckedProfile& profile, const PipelineOptions& options, int lanes,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
 /// The largest lane's limit under which this balance fits, if all limits move by the same number of bytes. With equal
@@ -97,6 +97,6 @@ FoundBalance unproved_balance(const Simulation& simulation, BalanceAlgorithm alg
 /// The balance of placed_options() with its figures. Nothing is proved: lower_bound_ns is 0, and `optimal` false. Peaks
 /// are by lane. Throws as find_balance() does, and UsageError if the profile has fewer layers than the schedule has
 /// partitions. Precondition: the schedule does not run one partition a lane, and can run on that many lanes.
-FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& options, int lanes,
+FoundBalance find_placed_balance(const CheckedProfile& profile, const PipelineOptions& options, int lanes,
                                  BalanceAlgorithm algorithm);
 }  // namespace pipescope

@@ -28,7 +28,7 @@ namespace {
 /// The quickest of several balances for schedule auto.
 class AutomaticBalance {
 public:
-    explicit AutomaticBalance(const Profile& profile) : profile_(profile) {}
+    explicit AutomaticBalance(const CheckedProfile& profile) : profile_(profile) {}
 
     /// True if the options' balance and placement are better than those before.
     bool consider(PipelineOptions options) {
@@ -50,7 +50,7 @@ public:
     void try_all_cuts() {
         const PipelineOptions first = options_;
         for (const Balance& balance :
-             all_balances(profile_.layers.size(), static_cast<int>(first.balance.num_partitions()))) {
+             all_balances(profile_->layers.size(), static_cast<int>(first.balance.num_partitions()))) {
             PipelineOptions options = first;
             options.balance = balance;
             consider(std::move(options));
@@ -91,16 +91,16 @@ private:
         return {simulation.feasible ? 0 : largest_shortfall(simulation), simulation.step_time};
     }
 
-    const Profile& profile_;
+    const CheckedProfile& profile_;
     std::optional<Simulation> best_;
     PipelineOptions options_;  // with schedule auto
     std::set<std::pair<std::vector<std::int64_t>, std::vector<LaneId>>> tried_;
 };
 }  // namespace
 
-BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
+BalancedPipeline balanced_pipeline(const CheckedProfile& profile, const PipelineOptions& options, int lanes,
                                    BalanceAlgorithm algorithm, const SearchTables& tables) {
-    const SearchEffort effort = quick_effort(profile.layers.size(), lanes);
+    const SearchEffort effort = quick_effort(profile->layers.size(), lanes);
     BalancedPipeline balanced;
     if (options.schedule == Schedule::automatic) {
         AutomaticBalance best(profile);
@@ -130,8 +130,8 @@ namespace {
 /// A search for schedule auto, with one partition a lane, under limits that may change.
 class AutomaticSearch {
 public:
-    AutomaticSearch(const Profile& profile, const PipelineOptions& options, int partitions, BalanceAlgorithm algorithm,
-                    const SearchEffort& effort)
+    AutomaticSearch(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
+                    BalanceAlgorithm algorithm, const SearchEffort& effort)
         : profile_(profile),
           options_(options),
           partitions_(partitions),
@@ -159,7 +159,7 @@ public:
         for (SearchedBalance& each : of_named(options, false)) {
             quickest.consider(std::move(each.simulation.options));
         }
-        if (has_few_cuts(profile_.layers.size(), partitions_)) {
+        if (has_few_cuts(profile_->layers.size(), partitions_)) {
             quickest.try_all_cuts();
         } else {
             quickest.move_cuts();
@@ -207,7 +207,7 @@ private:
         return options;
     }
 
-    const Profile& profile_;
+    const CheckedProfile& profile_;
     PipelineOptions options_;
     int partitions_;
     BalanceAlgorithm algorithm_;
@@ -216,10 +216,9 @@ private:
 };
 }  // namespace
 
-FoundBalance find_automatic_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+FoundBalance find_automatic_balance(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
                                     BalanceAlgorithm algorithm, SearchEffort effort) {
-    check_profile(profile);
-    check_partition_request(std::vector<double>(profile.layers.size(), 0.0), partitions);
+    check_partition_request(std::vector<double>(profile->layers.size(), 0.0), partitions);
     PipelineOptions with = options;
     with.hardware = with_lanes(std::move(with.hardware), partitions);
     with.schedule = Schedule::gpipe;

@@ -29,13 +29,13 @@ bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int
 /// Schedule auto finds cuts and order together (automatic_schedule()): it starts from the balance that this finds for
 /// each named schedule, and of the best one moves single layers over the cuts as long as that helps. So the step is
 /// never longer than that of a named schedule. Nothing is proved: lower_bound_ns is 0.
-BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
+BalancedPipeline balanced_pipeline(const CheckedProfile& profile, const PipelineOptions& options, int lanes,
                                    BalanceAlgorithm algorithm, const SearchTables& tables);
 
 /// Finds balance and order for schedule auto with one partition a lane, as `balance` prints it. Starts from the
 /// balances of find_balance() with that effort, so the step is never longer than theirs. Tries all cuts if they are
 /// few. Throws as find_balance() does.
-FoundBalance find_automatic_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+FoundBalance find_automatic_balance(const CheckedProfile& profile, const PipelineOptions& options, int partitions,
                                     BalanceAlgorithm algorithm, SearchEffort effort = {});
 
 /// Drops what a list of many simulations does not keep: timeline and memory over time.

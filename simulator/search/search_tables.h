@@ -24,7 +24,7 @@ struct SearchTimes {
 /// partitions and checkpoint mode share it, which saves most of their work.
 /// Threading: one thread at a time; it caches the memory of ranges.
 struct SearchTables {
-    /// Preconditions: check_profile() passes; `options` name batch, chunks, optimizer and the speeds of all lanes used
+    /// Preconditions: the profile was checked; `options` name batch, chunks, optimizer and the speeds of all lanes used
     /// later. Borrows the profile.
     SearchTables(const Profile& profile, const PipelineOptions& options);
 

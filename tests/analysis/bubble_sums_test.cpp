@@ -49,7 +49,8 @@ TEST(BubbleSums, AreTheSimulatedBubbleFractionWhateverThePipeline) {
             run.options.batch *= 2;
         }
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
-        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+        const Simulation simulation =
+            simulate(CheckedProfile(run.profile), run.options, {.noise = false, .memory = false});
         const StepStatistics statistics = one_step_statistics(simulation);
         const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()},
                                               pipeline_graph_of(run.profile, run.options));
@@ -77,7 +78,8 @@ TEST(BubbleSums, AreThoseOfAPeriodIfTheScheduleNeverDrains) {
         run.options.placement.clear();
         run.options.hardware = {};
         SCOPED_TRACE("seed " + std::to_string(seed));
-        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+        const Simulation simulation =
+            simulate(CheckedProfile(run.profile), run.options, {.noise = false, .memory = false});
         const StepStatistics statistics = one_step_statistics(simulation);
         const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()});
         expect_sums(tasks, statistics);
@@ -96,7 +98,8 @@ TEST(BubbleSums, AreThoseOfAPeriodIfStepsOverlap) {
         run.profile.optimizer_ns = seed % 3 == 0 ? 0.0 : 5000.0;
         run.profile.layers.front().gradient_bytes = 8;
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
-        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = true});
+        const Simulation simulation =
+            simulate(CheckedProfile(run.profile), run.options, {.noise = false, .memory = true});
         const StepStatistics statistics = one_step_statistics(simulation);
         ASSERT_NEAR(statistics.bubble_fraction, simulation.bubble_fraction, kExact);
         const std::shared_ptr<const TaskGraph> graph = pipeline_graph_of(run.profile, run.options);
@@ -202,7 +205,8 @@ TEST(BubbleSums, AreTheMeasuredBubbleFractionEvenIfTasksOverlap) {
             run.options.batch *= 2;
         }
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
-        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+        const Simulation simulation =
+            simulate(CheckedProfile(run.profile), run.options, {.noise = false, .memory = false});
         Timeline measured{Source::measured, simulation.timeline.lanes, {}};
         std::vector<std::int32_t> steps;
         for (std::int32_t step = 0; step < 3; ++step) {
@@ -263,7 +267,7 @@ TEST(BubbleSums, JoinWhatATaskOfNoLengthCutsInTwo) {
 TEST(BubbleCounterpart, WaitsForTheSameTaskInTheOtherTimeline) {
     std::mt19937 random(7);
     const RandomRun run = random_run(random);
-    const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+    const Simulation simulation = simulate(CheckedProfile(run.profile), run.options, {.noise = false, .memory = false});
     const StepGraph simulated = tasks_of_step(simulation.timeline, 0);
     const Timeline later = disturbed(simulation.timeline, 4, random);
     const StepGraph measured = tasks_of_step(later, 4);

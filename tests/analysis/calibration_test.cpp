@@ -94,7 +94,7 @@ PipelineOptions on_two_lanes(std::vector<std::int64_t> balance, Checkpoint check
 
 /// The simulated step several times, as the engine records it.
 Timeline run_of(const Profile& machine, const PipelineOptions& options) {
-    const Simulation simulation = simulate(machine, options);
+    const Simulation simulation = simulate(CheckedProfile(machine), options);
     Timeline measured{Source::measured, simulation.timeline.lanes, {}};
     for (int step = 0; step < kSteps; ++step) {
         for (Slice slice : simulation.timeline.slices) {
@@ -111,7 +111,7 @@ Timeline run_of(const Profile& machine, const PipelineOptions& options) {
 const std::vector<std::int32_t> kAllSteps{0, 1, 2};
 
 Profile calibrated(const Profile& earlier, const PipelineOptions& options, const Timeline& measured) {
-    return calibrated_profile(earlier, std::array{CalibrationRun{options, measured, kAllSteps}});
+    return calibrated_profile(CheckedProfile(earlier), std::array{CalibrationRun{options, measured, kAllSteps}});
 }
 
 /// Largest relative difference of the layers' times.
@@ -136,7 +136,7 @@ double difference(const Profile& a, const Profile& b) {
 }
 
 double step_of(const Profile& profile, const PipelineOptions& options) {
-    return static_cast<double>(simulate(profile, options).step_time.count());
+    return static_cast<double>(simulate(CheckedProfile(profile), options).step_time.count());
 }
 
 // The tasks' times depend on how many lanes are busy beside them; the layers' times that come back do not.
@@ -201,7 +201,7 @@ TEST(Calibration, TakesTheMeanOfRunsThatDisagree) {
     const Timeline one = run_of(four_layers(), options);
     const Timeline other = run_of(changed(four_layers(), {slower, slower, slower, slower}), options);
     const std::array runs{CalibrationRun{options, one, kAllSteps}, CalibrationRun{options, other, kAllSteps}};
-    EXPECT_NEAR(calibrated_profile(four_layers(), runs).layers[0].forward_ns[0], 1.1e6, 100);
+    EXPECT_NEAR(calibrated_profile(four_layers(), runs)->layers[0].forward_ns[0], 1.1e6, 100);
 }
 
 /// The layers' times of size k multiplied by factors[k].
@@ -233,7 +233,7 @@ Profile calibrated_with_sizes(const Profile& earlier, const Profile& machine, co
     for (std::size_t k = 0; k < sizes.size(); ++k) {
         runs.push_back({options[k], measured[k], kAllSteps});
     }
-    return calibrated_profile(earlier, runs);
+    return calibrated_profile(CheckedProfile(earlier), runs);
 }
 
 TEST(Calibration, FindsHowCostsGrowWithTheSize) {

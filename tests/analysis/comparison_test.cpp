@@ -70,7 +70,7 @@ TEST_F(Compare, CountsTheSumOverReplicasAsTheSimulationDoes) {
     for (LayerProfile& layer : profile.layers) {
         layer.gradient_bytes = 4000;
     }
-    simulation_ = simulate(profile, options);
+    simulation_ = simulate(CheckedProfile(profile), options);
     ASSERT_TRUE(std::ranges::any_of(simulation_.timeline.slices, [](const Slice& slice) {
         return slice.key.kind == TaskKind::all_reduce && slice.end > slice.start;
     }));

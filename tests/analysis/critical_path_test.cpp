@@ -19,7 +19,8 @@ TEST(CriticalPath, CoversTheStepWithoutAGapOnTheVirtualClockWhateverThePipeline)
         std::mt19937 random(seed);
         const RandomRun run = random_run(random);
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
-        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+        const Simulation simulation =
+            simulate(CheckedProfile(run.profile), run.options, {.noise = false, .memory = false});
         // The same whether dependencies are those of the task graph or read off the keys.
         for (const auto& graph : {pipeline_graph_of(run.profile, run.options), std::shared_ptr<const TaskGraph>()}) {
             const StepGraph tasks = tasks_of_step(simulation.timeline, 0, graph);
@@ -59,7 +60,7 @@ TEST(CriticalPath, StaysOnTheLaneThatDecidesWhereCopiesAreFree) {
     options.balance = Balance({1, 1, 1, 1});
     options.hardware.devices.assign(4, "cpu");
     options.chunks = options.batch = 8;
-    const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
+    const Simulation simulation = simulate(CheckedProfile(profile), options, {.noise = false, .memory = false});
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
     const CriticalPath path = critical_path(tasks);
     std::int64_t on_the_heaviest = 0;
@@ -86,7 +87,7 @@ TEST(BubbleCauses, BlameTheCopyAndNotALaneThatHadFinished) {
     options.checkpoint = Checkpoint::never;
     options.chunks = options.batch = 4;
     options.hardware.link = {1e9, 0};  // a byte a ns
-    const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
+    const Simulation simulation = simulate(CheckedProfile(profile), options, {.noise = false, .memory = false});
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
     std::int64_t for_copies = 0;
     for (const Bubble& piece : bubbles_of(tasks)) {
@@ -112,7 +113,7 @@ TEST(BubbleCauses, DoNotBlameALaneThatWaitedItselfBeforeItRecomputed) {
     options.checkpoint = Checkpoint::always;
     options.recompute_start = RecomputeStart::ordinary;
     options.chunks = options.batch = 5;
-    const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
+    const Simulation simulation = simulate(CheckedProfile(profile), options, {.noise = false, .memory = false});
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
     int blamed = 0;
     for (const Bubble& piece : bubbles_of(tasks)) {

@@ -49,7 +49,9 @@ protected:
         }
         sort_slices(timeline_);
     }
-    std::optional<Replay> replayed() const { return replay({timeline_, {}, {3, 4}, {}}, profile_, options_); }
+    std::optional<Replay> replayed() const {
+        return replay({timeline_, {}, {3, 4}, {}}, CheckedProfile(profile_), options_);
+    }
 
     Profile profile_ = uniform_profile(3);
     PipelineOptions options_;
@@ -59,7 +61,7 @@ protected:
 TEST_F(ReplayOfARun, GivesTheRunBackWhereNothingWasLostBetweenTasks) {
     const auto replay = replayed();
     ASSERT_TRUE(replay);
-    EXPECT_EQ(replay->step_time, simulate(profile_, options_).step_time);
+    EXPECT_EQ(replay->step_time, simulate(CheckedProfile(profile_), options_).step_time);
     EXPECT_EQ(replay->error, 0);
     EXPECT_EQ(replay->with_gaps_error, 0);
 }
@@ -86,7 +88,7 @@ TEST_F(ReplayOfARun, CountsACopysWaitForTheOneAheadOnce) {
 }
 
 TEST(ReplayOfTurns, WaitsForTheCoreAsTheRunDid) {
-    const Profile profile = uniform_profile(3);
+    const CheckedProfile profile = uniform_profile(3);
     PipelineOptions options;
     options.balance = Balance({1, 1, 1});
     options.chunks = options.batch = 4;
@@ -179,7 +181,7 @@ TEST_F(ReplayOfARun, IsShorterByTheHandOffsAndExactWithThem) {
     record(Nanoseconds{50});
     const auto replay = replayed();
     ASSERT_TRUE(replay);
-    EXPECT_EQ(replay->step_time, simulate(profile_, options_).step_time);
+    EXPECT_EQ(replay->step_time, simulate(CheckedProfile(profile_), options_).step_time);
     EXPECT_LT(replay->error, -0.01);
     EXPECT_EQ(replay->with_gaps_error, 0);
 }
@@ -240,7 +242,7 @@ TEST_F(ReplayOfARun, HasNoAnswerForAScheduleThatNeverDrains) {
 TEST(Replay, HoldsForEveryScheduleWithSkipsAndCopies) {
     std::mt19937 random(7);
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
-        const Profile profile = random_profile(random, 6, true);
+        const CheckedProfile profile = random_profile(random, 6, true);
         PipelineOptions options;
         options.schedule = schedule;
         options.balance = Balance({1, 2, 2, 1});

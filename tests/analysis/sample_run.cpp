@@ -117,7 +117,7 @@ void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run, s
 }
 
 void writeSimulatedTrace(const std::filesystem::path& path, const SampleRun& run) {
-    const Profile profile = sampleProfile(run);
+    const CheckedProfile profile = sampleProfile(run);
     write_simulation(path, profile, simulate(profile, sampleOptions(run)));
 }
 }  // namespace pipescope

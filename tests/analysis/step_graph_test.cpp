@@ -238,7 +238,7 @@ TEST(CriticalPath, GoesThroughTheCopiesOfSkipsThatTakeLongest) {
     Profile profile = sampleProfile(run);
     profile.layers.front().stash["wide"] = {4e9};
     profile.layers.back().pop = {"wide"};
-    const Simulation simulation = simulate(profile, sampleOptions(run));
+    const Simulation simulation = simulate(CheckedProfile(profile), sampleOptions(run));
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
     const CriticalPath path = critical_path(tasks);
     std::vector<TaskKind> kinds;

@@ -33,7 +33,7 @@ protected:
         run_.cv = 0.05;
         profile_ = sampleProfile(run_);
         options_ = sampleOptions(run_);
-        simulation_ = simulate(profile_, options_);
+        simulation_ = simulate(CheckedProfile(profile_), options_);
         step_ = step_of(simulation_.step_time, options_.batch);
     }
 
@@ -70,7 +70,7 @@ TEST_F(StepOnClusterTest, OperationsFollowTheBatch) {
 }
 
 TEST_F(StepOnClusterTest, AdviceComparesWholeStepsAndNotesWhatIsKept) {
-    Advice advice = advise(profile_, options_);
+    Advice advice = advise(CheckedProfile(profile_), options_);
     const double before = relative_change(advice, advice.moves.front());
     add_rest_of_step(advice, step_, options_);
     EXPECT_EQ(expected_figures(advice.base).step, step_.whole);

@@ -96,19 +96,19 @@ TEST_P(ProfileOfSchedule, PredictsTheStepThatItIsMeasuredFrom) {
         options.balance = Balance({1, 1, 1, 1});
         options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
     }
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
     const TraceProfile made = profile_of(of_another_program(), recorded(simulation));
     EXPECT_TRUE(made.known_schedule);
     EXPECT_EQ(made.options.schedule, options.schedule);
     EXPECT_EQ(made.options.placement, options.placement);
     EXPECT_EQ(made.options.checkpoint, Checkpoint::never);
     EXPECT_EQ(made.options.batch, 48);
-    EXPECT_THAT(made.profile.samples, ElementsAre(8));
-    EXPECT_THAT(made.profile.layers[1].forward_ns, ElementsAre(150'000));
-    EXPECT_THAT(made.profile.layers[1].backward_ns, ElementsAre(300'000));
-    EXPECT_THAT(made.profile.layers[1].output_bytes, ElementsAre(1 << 20));
-    EXPECT_TRUE(made.profile.from_trace);
-    EXPECT_TRUE(made.profile.memory_unknown);
+    EXPECT_THAT(made.profile->samples, ElementsAre(8));
+    EXPECT_THAT(made.profile->layers[1].forward_ns, ElementsAre(150'000));
+    EXPECT_THAT(made.profile->layers[1].backward_ns, ElementsAre(300'000));
+    EXPECT_THAT(made.profile->layers[1].output_bytes, ElementsAre(1 << 20));
+    EXPECT_TRUE(made.profile->from_trace);
+    EXPECT_TRUE(made.profile->memory_unknown);
     const auto predicted = static_cast<double>(simulate(made.profile, made.options).step_time.count());
     EXPECT_NEAR(predicted, static_cast<double>(simulation.step_time.count()), 100.0);  // the link is rounded
 }
@@ -129,7 +129,7 @@ TEST(TraceProfile, FindsTheOrderOfBackwardsAndTheCheckpointMode) {
     const TraceProfile made = profile_of(of_another_program(), recorded(simulate(three_layers(), options)));
     EXPECT_EQ(made.options.backward_order, BackwardOrder::first_first);
     EXPECT_EQ(made.options.checkpoint, Checkpoint::except_last);
-    EXPECT_THAT(made.profile.layers[0].recompute_ns, ElementsAre(100'000));
+    EXPECT_THAT(made.profile->layers[0].recompute_ns, ElementsAre(100'000));
 }
 
 // A thread needs 10 us between two tasks. They belong to the cost of the second; the wait for an input does not.
@@ -158,10 +158,10 @@ TEST(TraceProfile, CountsTheTimeToStartATaskButNotItsWait) {
     sort_slices(measured);
     const TraceProfile made = profile_of(run, measured);
     // The second forward took 90 and 10 to start it; the first one has nothing before it.
-    EXPECT_THAT(made.profile.layers[0].forward_ns, ElementsAre(100'000));
-    EXPECT_THAT(made.profile.layers[1].forward_ns, ElementsAre(50'000));
-    EXPECT_THAT(made.profile.layers[1].backward_ns, ElementsAre(110'000));
-    EXPECT_THAT(made.profile.layers[0].backward_ns, ElementsAre(30'000));
+    EXPECT_THAT(made.profile->layers[0].forward_ns, ElementsAre(100'000));
+    EXPECT_THAT(made.profile->layers[1].forward_ns, ElementsAre(50'000));
+    EXPECT_THAT(made.profile->layers[1].backward_ns, ElementsAre(110'000));
+    EXPECT_THAT(made.profile->layers[0].backward_ns, ElementsAre(30'000));
     EXPECT_EQ(made.options.hardware.link.latency_ns, 5000);
     EXPECT_EQ(made.messages, 4U);
     EXPECT_EQ(simulate(made.profile, made.options).step_time, Nanoseconds{510'000});
@@ -183,9 +183,9 @@ TEST(TraceProfile, TakesTheTimeBetweenThePhasesForTheLossOfTheMiniBatch) {
     const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
     const Timeline measured = with_time_between_phases(recorded(simulation), 300'000);
     const TraceProfile made = profile_of(of_another_program(), measured);
-    EXPECT_THAT(made.profile.layers[2].backward_ns, ElementsAre(160'000)) << "with the 10 us before each";
-    ASSERT_EQ(made.profile.loss_ns.size(), 1U);
-    EXPECT_NEAR(made.profile.loss_ns[0], 300'000.0 / 6, 1);
+    EXPECT_THAT(made.profile->layers[2].backward_ns, ElementsAre(160'000)) << "with the 10 us before each";
+    ASSERT_EQ(made.profile->loss_ns.size(), 1U);
+    EXPECT_NEAR(made.profile->loss_ns[0], 300'000.0 / 6, 1);
     EXPECT_THAT(made.notes, Contains(HasSubstr("takes 0.3 ms from its last forward to its first backward")));
     const auto predicted = static_cast<double>(simulate(made.profile, made.options).step_time.count());
     EXPECT_NEAR(predicted, static_cast<double>(simulation.step_time.count()) + 300'000, 100.0);
@@ -212,11 +212,11 @@ TEST(TraceProfile, TellsTheLossFromTheTimeBeforeRecomputes) {
             by += before ? Nanoseconds{0} : loss;
         }
         const TraceProfile made = profile_of(of_another_program(), measured);
-        ASSERT_EQ(made.profile.loss_ns.size(), 1U) << before;
-        EXPECT_NEAR(made.profile.loss_ns[0], 300'000.0 / 6, 1) << before;
+        ASSERT_EQ(made.profile->loss_ns.size(), 1U) << before;
+        EXPECT_NEAR(made.profile->loss_ns[0], 300'000.0 / 6, 1) << before;
         const auto near = [](double ns) { return ElementsAre(testing::DoubleNear(ns, 2'000)); };
-        EXPECT_THAT(made.profile.layers[2].recompute_ns, near(90'000)) << before;
-        EXPECT_THAT(made.profile.layers[2].backward_ns, near(160'000)) << before;
+        EXPECT_THAT(made.profile->layers[2].recompute_ns, near(90'000)) << before;
+        EXPECT_THAT(made.profile->layers[2].backward_ns, near(160'000)) << before;
     }
 }
 
@@ -238,7 +238,7 @@ TEST(TraceProfile, MeasuresLatencyAndBandwidthOfMessagesOfTwoSizes) {
     Profile profile = three_layers();
     profile.layers[1].output_bytes = {4 << 20};
     const PipelineOptions options = of_three_lanes(Schedule::gpipe);
-    const TraceProfile made = profile_of(of_another_program(), recorded(simulate(profile, options)));
+    const TraceProfile made = profile_of(of_another_program(), recorded(simulate(CheckedProfile(profile), options)));
     EXPECT_NEAR(made.options.hardware.link.bytes_per_second, 1e10, 1e6);
     EXPECT_NEAR(made.options.hardware.link.latency_ns, 20'000, 10);
     EXPECT_THAT(made.notes, Not(Contains(HasSubstr("cannot be told apart"))));
@@ -309,7 +309,7 @@ TEST(TraceProfile, RefusesARunWithoutTheRanksThatItsTasksWaitFor) {
     for (const bool other : {true, false}) {
         RecordedRun run = of_another_program();
         run.of_another_program = other;
-        run.profile = other ? nullptr : std::make_shared<const Profile>(three_layers());
+        run.profile = other ? std::nullopt : std::optional<CheckedProfile>(three_layers());
         run.options = other ? std::nullopt : std::optional(of_three_lanes(Schedule::gpipe));
         run.missing = MissingRanks{{3, 4}, 5};
         EXPECT_THAT(thrown<Error>([&] { profile_of(run, measured); }),
@@ -334,7 +334,7 @@ TEST(TraceProfile, LeavesOutTimesThatMayContainAWait) {
     }
     sort_slices(measured);
     const TraceProfile made = profile_of(of_another_program(), measured);
-    EXPECT_THAT(made.profile.layers[0].backward_ns, ElementsAre(200'000)) << "of 2 of 3 steps a time would be 600 us";
+    EXPECT_THAT(made.profile->layers[0].backward_ns, ElementsAre(200'000)) << "of 2 of 3 steps a time would be 600 us";
     EXPECT_THAT(made.notes, Contains(HasSubstr("2 tasks are no part of the costs, since no message is seen to bring")));
 
     const Timeline forwards = recorded(simulation, [](const Slice& slice) {
@@ -399,8 +399,8 @@ TEST(TraceProfile, IsReadBackAsItWasWritten) {
     const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
     const TraceProfile made = profile_of(of_another_program(), recorded(simulation));
     const Profile read = parse_profile(to_json(made.profile));
-    EXPECT_EQ(read.layers[1].backward_ns, made.profile.layers[1].backward_ns);
-    EXPECT_EQ(read.layers[1].output_bytes, made.profile.layers[1].output_bytes);
+    EXPECT_EQ(read.layers[1].backward_ns, made.profile->layers[1].backward_ns);
+    EXPECT_EQ(read.layers[1].output_bytes, made.profile->layers[1].output_bytes);
     EXPECT_TRUE(read.from_trace);
     EXPECT_TRUE(read.memory_unknown);
 }
@@ -417,21 +417,21 @@ TEST(TraceProfile, ScalesTheLayersOfAnOwnRun) {
             layer->forward_ns[0] *= 2;
             layer->backward_ns[0] *= 3;
         }
-        return recorded(simulate(slower, options));
+        return recorded(simulate(CheckedProfile(slower), options));
     }();
     RecordedRun run;
-    run.profile = std::make_shared<const Profile>(profile);
+    run.profile = CheckedProfile(profile);
     run.options = options;
     const TraceProfile made = profile_of(run, measured);
     const auto near = [](double ns) { return ElementsAre(testing::DoubleNear(ns, 1e-3)); };
-    EXPECT_THAT(made.profile.layers[0].forward_ns, near(200'000));
-    EXPECT_THAT(made.profile.layers[1].forward_ns, near(300'000));
-    EXPECT_THAT(made.profile.layers[2].forward_ns, near(80'000));
-    EXPECT_THAT(made.profile.layers[0].backward_ns, near(600'000));
-    EXPECT_THAT(made.profile.layers[2].backward_ns, near(160'000));
-    EXPECT_FALSE(made.profile.memory_unknown);
-    EXPECT_EQ(made.profile.layers[0].parameter_bytes, 64);
-    EXPECT_EQ(made.profile.co_running_lanes, 2);
+    EXPECT_THAT(made.profile->layers[0].forward_ns, near(200'000));
+    EXPECT_THAT(made.profile->layers[1].forward_ns, near(300'000));
+    EXPECT_THAT(made.profile->layers[2].forward_ns, near(80'000));
+    EXPECT_THAT(made.profile->layers[0].backward_ns, near(600'000));
+    EXPECT_THAT(made.profile->layers[2].backward_ns, near(160'000));
+    EXPECT_FALSE(made.profile->memory_unknown);
+    EXPECT_EQ(made.profile->layers[0].parameter_bytes, 64);
+    EXPECT_EQ(made.profile->co_running_lanes, 2);
 }
 
 TEST(TraceProfile, GivesAnotherProgramsRunWhatItNeedsToBeSimulated) {

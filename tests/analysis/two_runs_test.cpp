@@ -164,7 +164,11 @@ TEST_F(CompareTwoRuns, FindsTheExactFactorInRandomRuns) {
     std::mt19937 random(20);
     for (int trial = 0; trial < 15; ++trial) {
         const RandomRun run = random_run(random);
-        WrittenRun before{run.options, simulate(run.profile, run.options, {.noise = false}).timeline, "\"m\"", {}, {}};
+        WrittenRun before{run.options,
+                          simulate(CheckedProfile(run.profile), run.options, {.noise = false}).timeline,
+                          "\"m\"",
+                          {},
+                          {}};
         before.timeline.source = Source::measured;
         WrittenRun after = before;
         after.timeline = scaled(before.timeline, 3);

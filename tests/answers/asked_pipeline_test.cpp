@@ -119,15 +119,15 @@ TEST(AskedPipeline, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     AskedPipeline flags = valid_flags();
     flags.dtype = "tf32";
     flags.device_types = "A100";
-    const Profile profile = profile_on("cpu", 4);
+    const CheckedProfile profile = profile_on("cpu", 4);
     const EstimatedPipeline fast = estimated_pipeline(flags, pipeline_options(flags), profile, "out/p.json", 2);
-    EXPECT_EQ(fast.profile.dtype, "tf32");
-    EXPECT_EQ(fast.profile.device, "A100");
+    EXPECT_EQ(fast.profile->dtype, "tf32");
+    EXPECT_EQ(fast.profile->device, "A100");
     EXPECT_EQ(fast.options.hardware.memory_limit, 81604378624);  // 80 GiB without 5 % of headroom
     EXPECT_EQ(fast.options.hardware.link.bytes_per_second, 240e9);
     flags.dtype = "float32";
     const EstimatedPipeline plain = estimated_pipeline(flags, pipeline_options(flags), profile, "out/p.json", 2);
-    EXPECT_NEAR(plain.profile.layers[0].forward_ns[0] / fast.profile.layers[0].forward_ns[0], 8, 1e-9)
+    EXPECT_NEAR(plain.profile->layers[0].forward_ns[0] / fast.profile->layers[0].forward_ns[0], 8, 1e-9)
         << "156 and 19.5 TFLOP/s";
     const auto refusal = [&](const std::string& dtype, const std::string& types) {
         flags.dtype = dtype;

@@ -39,16 +39,18 @@ TEST(BalanceBySize, CountsWhatOneMicroBatchLeavesAndTheCopiesOfTheParameters) {
         profile.layers[l].parameter_bytes = parameters[l];
     }
     // 8 samples in 2 micro-batches, 2 copies: 1200, 1400, 1600, 1800 of latents and 800, 600, 400, 200 of parameters.
-    EXPECT_EQ(to_string(balance_by_size(2, profile, 8, 2, 0)), "3,1");
-    EXPECT_EQ(to_string(balance_by_size(2, profile, 8, 8, 1000)), "1,3");
+    EXPECT_EQ(to_string(balance_by_size(2, CheckedProfile(profile), 8, 2, 0)), "3,1");
+    EXPECT_EQ(to_string(balance_by_size(2, CheckedProfile(profile), 8, 8, 1000)), "1,3");
 }
 
 TEST(BalanceBySize, RefusesWhatIsNoCount) {
     const Profile profile = profile_of_times({1, 1});
-    EXPECT_THAT(thrown<UsageError>([&] { balance_by_size(2, profile, 8, 0); }), HasSubstr("chunks is 0"));
-    EXPECT_THAT(thrown<UsageError>([&] { balance_by_size(2, profile, 8, 1, -1); }), HasSubstr("param_scale"));
-    EXPECT_THAT(thrown<UsageError>([&] { balance_by_time(2, profile, 0); }), HasSubstr("samples is 0"));
-    EXPECT_THROW(balance_by_time(3, profile, 1), BalanceError);
+    EXPECT_THAT(thrown<UsageError>([&] { balance_by_size(2, CheckedProfile(profile), 8, 0); }),
+                HasSubstr("chunks is 0"));
+    EXPECT_THAT(thrown<UsageError>([&] { balance_by_size(2, CheckedProfile(profile), 8, 1, -1); }),
+                HasSubstr("param_scale"));
+    EXPECT_THAT(thrown<UsageError>([&] { balance_by_time(2, CheckedProfile(profile), 0); }), HasSubstr("samples is 0"));
+    EXPECT_THROW(balance_by_time(3, CheckedProfile(profile), 1), BalanceError);
 }
 }  // namespace
 }  // namespace pipescope

@@ -139,7 +139,7 @@ TEST(ClusterPlan, FindsTheShortestStepOfAProfile) {
     std::mt19937 random(9);
     int interleaved = 0;
     for (int round = 0; round < 6; ++round) {
-        const Profile profile = profile_of(12 + round, random);
+        const CheckedProfile profile = profile_of(12 + round, random);
         PipelineOptions options;
         options.checkpoint = Checkpoint::never;
         double shortest = std::numeric_limits<double>::infinity();
@@ -938,7 +938,7 @@ TEST(StepParts, SumToTheStep) {
             EXPECT_EQ(parts.sends > 0, sends != Sends::overlapped);
             const Simulation& simulation = step.simulation;
             const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
-                                                  pipeline_graph_of(step.profile, simulation.options));
+                                                  pipeline_graph_of(*step.profile, simulation.options));
             EXPECT_EQ(sum_bubbles(graph, bubbles_of(graph, sends)).of(BubbleCause::contention), 0)
                 << "a lane that a message holds waits for that copy";
             EXPECT_THAT(to_string(parts), HasSubstr("recompute "));

@@ -6,6 +6,7 @@
 #include "cluster/step_parts.h"
 #include "simulator/plan/planner.h"
 #include "tests/cluster/clusters.h"
+#include "tests/simulator/profiles.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
@@ -45,8 +46,8 @@ TEST(ContextParallelism, SplitsTheWorkOfASample) {
     const Cluster cluster = plain_cluster(1);
     const LayoutStep whole = step_of(kLong, cluster, {});
     const LayoutStep split = step_of(kLong, cluster, {.context = 4});
-    EXPECT_EQ(split.profile.layers[1].flops.front(), whole.profile.layers[1].flops.front() / 4);
-    EXPECT_EQ(split.profile.layers.back().flops.front(), whole.profile.layers.back().flops.front() / 4);
+    EXPECT_EQ((*split.profile)->layers[1].flops.front(), (*whole.profile)->layers[1].flops.front() / 4);
+    EXPECT_EQ((*split.profile)->layers.back().flops.front(), (*whole.profile)->layers.back().flops.front() / 4);
     EXPECT_EQ(split.tokens, whole.tokens);
     EXPECT_EQ(split.model_flops, whole.model_flops);
     EXPECT_EQ(split.layout.devices(), 4);
@@ -134,7 +135,7 @@ TEST(ContextParallelism, SharesItsDevicesWithExperts) {
     const Cluster cluster = plain_cluster(1);
     const std::string model = kLong + ",experts=4,top_k=2";
     const LayoutStep step = step_of(model, cluster, {.context = 4, .expert = 4});
-    EXPECT_EQ(step.profile.layers[1].expert_gradient_bytes, 4 * 3 * 64 * 256);
+    EXPECT_EQ((*step.profile)->layers[1].expert_gradient_bytes, 4 * 3 * 64 * 256);
     EXPECT_EQ(to_string(step.layout), "p1 d1 c4 t1 e4 v1 b1");
     // 2048 tokens a device, two copies of 64 x 2 bytes, three quarters of which go to others, twice in each pass.
     EXPECT_NEAR(step_parts(step).all_to_all, 4 * 4 * 2048 * 2 * 128 * 0.75 / step.step_ns(), 1e-9);
@@ -149,11 +150,9 @@ TEST(ContextParallelism, RefusesWhatItCannotSplit) {
     refuses(kLong, {.context = 3}, "so that 6 must divide the model's sequence, 8192");
     refuses(kLong + ",attention=standard", {.context = 2}, "add attention=flash");
     refuses(kLong, {.pipeline = 4, .context = 4, .batch = 4}, "needs 16 devices");
-    Profile profile;
-    profile.samples = {1};
-    EXPECT_THAT(
-        thrown<UsageError>([&] { simulate_layout(profile, {}, cluster, cluster.groups.front(), {.context = 2}); }),
-        HasSubstr("splits the layers of a profile"));
+    EXPECT_THAT(thrown<UsageError>(
+                    [&] { simulate_layout(uniform_profile(2), {}, cluster, cluster.groups.front(), {.context = 2}); }),
+                HasSubstr("splits the layers of a profile"));
 }
 
 TEST(ContextParallelism, IsAPartOfTheStep) {

@@ -264,16 +264,16 @@ TEST(Experts, FollowDenseLayers) {
     const Cluster cluster = plain_cluster(1);
     const LayoutStep step = step_of(kExperts + ",dense_layers=2,expert_hidden=32", cluster,
                                     {.pipeline = 2, .data = 2, .expert = 2, .batch = 4});
-    const auto parameters = [&](std::size_t layer) { return step.profile.layers[layer].parameter_bytes; };
+    const auto parameters = [&](std::size_t layer) { return (*step.profile)->layers[layer].parameter_bytes; };
     EXPECT_EQ(parameters(2), 2 * (4 * 64 * 64 + 2 * 64 * 256));
     EXPECT_EQ(parameters(3), 2 * (4 * 64 * 64 + 64 * 4 + 4 / 2 * 2 * 64 * 32));
-    EXPECT_EQ(step.profile.layers[2].expert_gradient_bytes, 0);
-    EXPECT_EQ(step.profile.layers[3].expert_gradient_bytes, 4 * 4 / 2 * 2 * 64 * 32);
+    EXPECT_EQ((*step.profile)->layers[2].expert_gradient_bytes, 0);
+    EXPECT_EQ((*step.profile)->layers[3].expert_gradient_bytes, 4 * 4 / 2 * 2 * 64 * 32);
     EXPECT_EQ(step.simulation.options.balance, Balance({5, 5}));
     // A trace keeps both, so that its simulation can be repeated.
-    EXPECT_EQ(parse_profile(to_json(step.profile)).layers[3].expert_gradient_bytes, 4 * 4 / 2 * 2 * 64 * 32);
+    EXPECT_EQ(parse_profile(to_json(*step.profile))->layers[3].expert_gradient_bytes, 4 * 4 / 2 * 2 * 64 * 32);
     EXPECT_EQ(parse_pipeline_options(to_json(step.simulation.options)), step.simulation.options);
-    Profile damaged = step.profile;
+    Profile damaged = *step.profile;
     damaged.layers[3].expert_gradient_bytes = damaged.layers[3].gradient_bytes + 1;
     EXPECT_THAT(thrown<ProfileError>([&] { check_profile(damaged); }), HasSubstr("it is a part of them"));
 }

@@ -117,7 +117,7 @@ TEST(Layout, OnOneDeviceIsItsLayersTimes) {
     const Cluster cluster = plain_cluster(1);
     const LayoutStep step = step_of(kSmall, cluster, {.batch = 3});
     double once = 0;
-    for (const LayerProfile& layer : step.profile.layers) {
+    for (const LayerProfile& layer : (*step.profile)->layers) {
         once += layer.forward_ns.front() + layer.backward_ns.front();
     }
     EXPECT_NEAR(static_cast<double>(step.simulation.step_time.count()), 3 * once, 10);
@@ -146,7 +146,7 @@ TEST(Layout, OfSeveralPartitionsALaneKeepsLanesEquallyBusy) {
             for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
                 const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
                 for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-                    const LayerProfile& layer = step.profile.layers[l];
+                    const LayerProfile& layer = (*step.profile)->layers[l];
                     const double ns = layer.forward_ns.front() + layer.backward_ns.front();
                     sums[j % 3] += ns;
                     all += ns;
@@ -246,7 +246,7 @@ TEST(Layout, OfAVHoldsATiedEmbeddingOnce) {
         const LayoutStep step = step_of(model + ",tied=" + (tied ? "true" : "false"), cluster, layout);
         EXPECT_EQ(step.tied_ns > 0, tied && schedule == Schedule::interleaved_1f1b) << to_string(schedule);
         Bytes sum = 0;
-        for (const LayerProfile& layer : step.profile.layers) {
+        for (const LayerProfile& layer : (*step.profile)->layers) {
             sum += layer.parameter_bytes;
         }
         return sum;
@@ -269,7 +269,7 @@ TEST(Layout, AdamMovesTheParameterAndItsState) {
         layout.gradient_bytes = gradient_bytes;
         const LayoutStep step = step_of(kSmall, cluster, layout);
         double parameters = 0;
-        for (const LayerProfile& layer : step.profile.layers) {
+        for (const LayerProfile& layer : (*step.profile)->layers) {
             parameters += static_cast<double>(layer.gradient_bytes) / gradient_bytes;
         }
         return step.optimizer_ns / parameters;  // at 1 byte a ns
@@ -408,7 +408,7 @@ TEST(Layout, SerialMessagesTakeBothLanesTime) {
     Layout layout{.pipeline = 4, .batch = 400};
     layout.sends = Sends::serial;
     const LayoutStep step = step_of("gpt:layers=4,hidden=64,heads=8,sequence=16,vocabulary=8", cluster, layout);
-    const auto [forward, backward] = block_of(step.profile);
+    const auto [forward, backward] = block_of(*step.profile);
     constexpr double kCopy = 16.0 * 64 * 2 * 1e4;  // longer than the output layer
     const double rate = forward + backward + 4 * kCopy;
     EXPECT_NEAR(static_cast<double>(step.simulation.step_time.count()) / (400 * rate), 1, 0.02);
@@ -465,7 +465,7 @@ TEST(Layout, CopiesAreGatheredWhereTheTensorParallelDevicesLie) {
     const Layout layout{.pipeline = 2, .tensor = 4, .batch = 4};
     const LayoutStep step = step_of(kSmall, cluster, layout);
     const Link& link = step.simulation.options.hardware.link;
-    const double bytes = step.profile.layers.front().output_bytes.front();
+    const double bytes = (*step.profile)->layers.front().output_bytes.front();
     const Link ring = ring_link(cluster, cluster.groups.front(), layout.tensor_ranks());
     EXPECT_GT(all_gather_ns(ring, 4, bytes), 1.5 * all_gather_ns(cluster.groups.front().link, 4, bytes));
     EXPECT_NEAR(link.message_ns(bytes),
@@ -636,7 +636,7 @@ TEST(Layout, AProfileHasPipelineAndDataParallelismOnly) {
     const Cluster cluster = plain_cluster(2);
     const NodeGroup& group = cluster.groups.front();
     const Layout layout{.pipeline = 2, .data = 2, .batch = 8, .dtype = "float32"};
-    const LayoutStep step = simulate_layout(profile, {}, cluster, group, layout);
+    const LayoutStep step = simulate_layout(CheckedProfile(profile), {}, cluster, group, layout);
     EXPECT_EQ(step.simulation.options.balance, Balance({2, 2}));
     // Four micro-batches of 3 x 2000 ns, the ramp of one, copies of 500 ns, two replicas' 1600 bytes.
     EXPECT_GE(step.step_ns(), 5 * 6000 + 1600);
@@ -644,13 +644,15 @@ TEST(Layout, AProfileHasPipelineAndDataParallelismOnly) {
     PipelineOptions options;
     options.checkpoint = Checkpoint::never;
     Layout again = layout;
-    const auto none = simulate_layout(profile, options, cluster, group, again).simulation.lanes[0].busy.count();
+    const auto none =
+        simulate_layout(CheckedProfile(profile), options, cluster, group, again).simulation.lanes[0].busy.count();
     again.recompute = Recompute::full;
-    const LayoutStep full = simulate_layout(profile, options, cluster, group, again);
+    const LayoutStep full = simulate_layout(CheckedProfile(profile), options, cluster, group, again);
     EXPECT_EQ(full.simulation.lanes[0].busy.count(), none + 4 * 2000);
     EXPECT_NEAR(step_parts(full).recompute, 4 * 2000 / full.step_ns(), 1e-9);
-    EXPECT_THAT(thrown<UsageError>([&] { simulate_layout(profile, {}, cluster, group, {.tensor = 2}); }),
-                HasSubstr("splits the layers of a profile"));
+    EXPECT_THAT(
+        thrown<UsageError>([&] { simulate_layout(CheckedProfile(profile), {}, cluster, group, {.tensor = 2}); }),
+        HasSubstr("splits the layers of a profile"));
 }
 
 // Four lanes on two cores, of which a list for two lanes tells only a part.
@@ -678,12 +680,12 @@ TEST(Layout, TakesAProfilesTimesBackToThoseOfALaneAloneAsWithoutACluster) {
         slowed.optimizer_ns = 700 * slowdown;
         return slowed;
     };
-    const Profile slowed = slowed_by(1.5 * 4 / 2, alone);
+    const CheckedProfile slowed = slowed_by(1.5 * 4 / 2, alone);
     Cluster cluster = plain_cluster(2);
     const Layout layout{.pipeline = 2, .batch = 8, .dtype = "float32"};
     for (const char* type : {"plain", "cpu"}) {  // another one and, as it says, the profile's own
         cluster.groups.front().device.name = type;
-        const LayoutStep expected = simulate_layout(alone, {}, cluster, cluster.groups.front(), layout);
+        const LayoutStep expected = simulate_layout(CheckedProfile(alone), {}, cluster, cluster.groups.front(), layout);
         const LayoutStep found = simulate_layout(slowed, {}, cluster, cluster.groups.front(), layout);
         EXPECT_EQ(found.simulation.step_time, expected.simulation.step_time) << type;
         EXPECT_EQ(found.step_ns(), expected.step_ns()) << type;
@@ -701,7 +703,7 @@ TEST(Layout, TakesAProfilesTimesBackToThoseOfALaneAloneAsWithoutACluster) {
     for (const char* types : {"plain:1,other:1", "other:1,plain:1"}) {
         const PipelineParts parts = parse_pipeline_parts(types, cluster, 2);
         EXPECT_EQ(simulate_layout(slowed_by(1.5, alone), {}, cluster, parts, layout).step_ns(),
-                  simulate_layout(alone, {}, cluster, parts, layout).step_ns())
+                  simulate_layout(CheckedProfile(alone), {}, cluster, parts, layout).step_ns())
             << types;
     }
 }

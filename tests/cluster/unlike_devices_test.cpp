@@ -75,7 +75,7 @@ double step_with(const LayoutStep& step, const Balance& balance, const PipelineP
         }
         update = std::max(update, parameters * 34 / groups[j]->device.memory_bytes_per_second * 1e9);
     }
-    const Simulation simulation = simulate(joined, options, {.noise = false});
+    const Simulation simulation = simulate(CheckedProfile(joined), options, {.noise = false});
     return simulation.feasible ? static_cast<double>(simulation.step_time.count()) + update
                                : std::numeric_limits<double>::infinity();
 }
@@ -120,7 +120,7 @@ TEST(UnlikeDevices, AreCutAccordingToTheirSpeeds) {
             for (const SimulatedPartition& partition : step.simulation.partitions) {
                 const double factor = parts[partition.lane.index() / 2].group == &slow ? times : 1;
                 const std::size_t l = partition.layers.first.index();
-                EXPECT_NEAR(cost_of(step.profile.layers[l]), factor * cost_of(quick.layers[l]), 1e-6);
+                EXPECT_NEAR(cost_of((*step.profile)->layers[l]), factor * cost_of(quick.layers[l]), 1e-6);
             }
             double sum = 0;
             for (const NamedPart& part : named_parts(step_parts(step))) {
@@ -144,8 +144,8 @@ TEST(UnlikeDevices, AreCutAccordingToTheirSumsOfGradients) {
             const LayoutStep step = simulate_layout(larger, cluster, parts, layout);
             EXPECT_LE(least_step(larger, cluster, parts, layout).ns, step.step_ns());
             double least = std::numeric_limits<double>::infinity();
-            for_every_balance(step.profile.layers.size(), 2, [&](const Balance& balance) {
-                least = std::min(least, step_with(step, balance, parts, {&step.profile, &step.profile}));
+            for_every_balance((*step.profile)->layers.size(), 2, [&](const Balance& balance) {
+                least = std::min(least, step_with(step, balance, parts, {&**step.profile, &**step.profile}));
             });
             EXPECT_LE(step.step_ns() - step.tied_ns, 1.05 * least)
                 << slower << " " << to_string(step.simulation.options.balance);

@@ -26,7 +26,7 @@ LayoutStep clusterStep(const Layout& layout) {
 
 LayoutStep writeClusterTrace(const std::filesystem::path& path) {
     LayoutStep step = clusterStep({.pipeline = 2, .data = 2, .tensor = 4, .batch = 16, .recompute = Recompute::full});
-    write_simulation(path, step.profile, step.simulation, step_on_cluster(step));
+    write_simulation(path, *step.profile, step.simulation, step_on_cluster(step));
     return step;
 }
 }  // namespace pipescope

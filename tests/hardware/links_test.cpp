@@ -39,14 +39,14 @@ TEST(Links, TakeMeasuredTimesLinearlyBetweenTheirSizes) {
 
 TEST(Links, OfTimesOnALineEqualABandwidthAndALatency) {
     // 100 ns and 2 ns a byte, from the first size on.
-    const Profile profile = profile_of({layer_of(1000, 2000, 3000), layer_of(1000, 2000, 1)});
+    const CheckedProfile profile = profile_of({layer_of(1000, 2000, 3000), layer_of(1000, 2000, 1)});
     const Link line{.times = {{100, 300}, {1000, 2100}}};
     EXPECT_EQ(simulate(profile, two_lanes(line)).step_time, simulate(profile, two_lanes({5e8, 100})).step_time);
 }
 
 TEST(Links, GiveTheStepItsCopies) {
     // Forwards 1000, backwards 2000, and 4000 bytes each way.
-    const Profile profile = profile_of({layer_of(1000, 2000, 4000), layer_of(1000, 2000, 1)});
+    const CheckedProfile profile = profile_of({layer_of(1000, 2000, 4000), layer_of(1000, 2000, 1)});
     EXPECT_EQ(simulate(profile, two_lanes(measured_link())).step_time.count(), 6000 + 2 * 2700);
 }
 
@@ -57,9 +57,9 @@ TEST(Links, GiveTheAllReduceItsRing) {
     PipelineOptions options = two_lanes(measured_link());
     options.balance = Balance({1});
     options.batch = options.replicas = 4;
-    const std::int64_t step = simulate(profile, options).step_time.count();
+    const std::int64_t step = simulate(CheckedProfile(profile), options).step_time.count();
     options.hardware.link = {};
-    EXPECT_EQ(step - simulate(profile, options).step_time.count(), 6 * 700);
+    EXPECT_EQ(step - simulate(CheckedProfile(profile), options).step_time.count(), 6 * 700);
 }
 
 TEST(Links, GiveTheAllReduceMessagesThatCross) {
@@ -68,9 +68,9 @@ TEST(Links, GiveTheAllReduceMessagesThatCross) {
     PipelineOptions options = two_lanes({.times = {{1000, 500, 600}, {2000, 700, 900}}});
     options.balance = Balance({1});
     options.batch = options.replicas = 2;
-    const std::int64_t step = simulate(profile, options).step_time.count();
+    const std::int64_t step = simulate(CheckedProfile(profile), options).step_time.count();
     options.hardware.link = {};
-    EXPECT_EQ(step - simulate(profile, options).step_time.count(), 2 * 900);
+    EXPECT_EQ(step - simulate(CheckedProfile(profile), options).step_time.count(), 2 * 900);
     EXPECT_DOUBLE_EQ(measured_link().exchange_ns(2000), 700) << "as long as one alone";
 }
 
@@ -82,13 +82,13 @@ TEST(Links, ShareAPortBeyondTheTimeOfTheirSmallestMessage) {
     profile.layers[2].pop = {"far"};
     PipelineOptions options = two_lanes(measured_link());
     options.balance = Balance({1, 1, 1});
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 4 * 2700);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 9000 + 4 * 2700);
     options.hardware.link.sharing = LinkSharing::sender;
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 4 * 2700 + 2 * 2200);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 9000 + 4 * 2700 + 2 * 2200);
 }
 
 TEST(Links, AddARoundTripToEachCopyUnderRendezvous) {
-    const Profile profile = profile_of({layer_of(1000, 2000, 4000), layer_of(1000, 2000, 1)});
+    const CheckedProfile profile = profile_of({layer_of(1000, 2000, 4000), layer_of(1000, 2000, 1)});
     Link link = measured_link();
     link.protocol = LinkProtocol::rendezvous;
     EXPECT_EQ(simulate(profile, two_lanes(link)).step_time.count(), 6000 + 2 * (2700 + 2 * 500));
@@ -107,7 +107,7 @@ TEST(Links, NeverShareTheRoundTripOfARendezvous) {
 TEST(Links, StartLateIfReceivesBlock) {
     PipelineOptions options = two_lanes({.latency_ns = 100});
     options.chunks = options.batch = 4;
-    const Profile profile = uniform_profile(2);
+    const CheckedProfile profile = uniform_profile(2);
     const std::int64_t ahead = simulate(profile, options).step_time.count();
     options.hardware.link.protocol = LinkProtocol::blocking;
     // The lane that receives is busy while all but the first forward's outputs, and the first backward's, are there.
@@ -124,7 +124,7 @@ TEST(Links, StartLateIfReceivesBlock) {
 
 // Forwards 1000, backwards 2000, copies 500; times at which lane 0's last backward ends.
 TEST(Links, MayKeepLanesWaiting) {
-    const Profile profile = uniform_profile(2);
+    const CheckedProfile profile = uniform_profile(2);
     const auto step = [&](Sends sends) {
         PipelineOptions options = two_lanes({.latency_ns = 500, .sends = sends});
         options.schedule = Schedule::one_f_one_b;

@@ -119,11 +119,12 @@ TEST(AbsurdNumbers, GiveASensibleAnswerOrAReason) {
         SCOPED_TRACE("round " + std::to_string(round));
         absurd.draw();
         try {
-            expect_sensible(
-                simulate(absurd.profile, absurd.options, {.noise = true, .memory = true, .reserved = true}));
+            expect_sensible(simulate(CheckedProfile(absurd.profile), absurd.options,
+                                     {.noise = true, .memory = true, .reserved = true}));
             for (const BalanceAlgorithm algorithm : {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax,
                                                      BalanceAlgorithm::variance, BalanceAlgorithm::block}) {
-                const FoundBalance found = find_balance(absurd.profile, absurd.options, absurd.n, algorithm);
+                const FoundBalance found =
+                    find_balance(CheckedProfile(absurd.profile), absurd.options, absurd.n, algorithm);
                 EXPECT_GE(found.lower_bound_ns, 0);
                 EXPECT_LE(found.lower_bound_ns, found.step_ns);
             }

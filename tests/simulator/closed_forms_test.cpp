@@ -148,7 +148,7 @@ TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
         options.batch = each.m * replicas;
         options.hardware.link.latency_ns = 70;
         const double ring = 2.0 * (replicas - 1) * (70 + static_cast<double>(gradients) / replicas);
-        const Simulation simulation = simulate(profile, options);
+        const Simulation simulation = simulate(CheckedProfile(profile), options);
         EXPECT_NEAR(static_cast<double>(simulation.step_time.count()),
                     static_cast<double>(each.m * (sum(each.f) + sum(each.b))) + ring, 1);
         EXPECT_NEAR(simulation.samples_per_second * static_cast<double>(simulation.step_time.count()),
@@ -170,7 +170,7 @@ TEST(ClosedForms, OfAGridOfPipelinesAreThatOfOneAndItsLanesRings) {
         options.batch = 4;
         options.checkpoint = Checkpoint::never;
         options.hardware.link = {1e9, 0};
-        return simulate(profile, options);
+        return simulate(CheckedProfile(profile), options);
     };
     EXPECT_EQ(grid(0, 0).step_time.count(), 9000);
     EXPECT_EQ(grid(50'000, 5000).step_time.count(), 9000 + 50'000);

@@ -84,7 +84,7 @@ TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
     static_assert(kPredictionCv == 0.03);
     Profile profile = uniform_profile(8);
     profile.step_cv = 0.03;
-    const Simulation simulation = simulate(profile, options_for(8, 32));
+    const Simulation simulation = simulate(CheckedProfile(profile), options_for(8, 32));
     const auto step = static_cast<double>(simulation.step_time.count());
     EXPECT_NEAR(static_cast<double>(simulation.noise->low.count()) / step, 1 - 0.0855, 0.01);
     EXPECT_NEAR(static_cast<double>(simulation.noise->high.count()) / step, 1 + 0.0855, 0.01);
@@ -116,7 +116,7 @@ TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
                 layer.forward_ns[0] *= drift;
                 layer.backward_ns[0] *= drift;
             }
-            const StepBand band = *simulate(profile, options).noise;
+            const StepBand band = *simulate(CheckedProfile(profile), options).noise;
             for (int step = 0; step < kSteps; ++step) {
                 std::vector<double> durations;
                 for (const Task& task : graph.tasks()) {
@@ -136,7 +136,7 @@ TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
 TEST(NoiseBand, IsNoNarrowerThanPredictionsAreOffOnARealMachine) {
     Profile profile = noisy(8, 0.01);  // whole passes varied as their layers did: step_cv is 0
     const auto width = [&] {
-        const Simulation simulation = simulate(profile, options_for(8, 32));
+        const Simulation simulation = simulate(CheckedProfile(profile), options_for(8, 32));
         return static_cast<double>((simulation.noise->high - simulation.noise->low).count()) /
                static_cast<double>(simulation.step_time.count());
     };
@@ -200,7 +200,7 @@ TEST(NoiseBand, WaitsForTheSlowestOfAllReplicas) {
         options.batch = 6 * replicas;
         options.replicas = replicas;
         options.hardware.link.latency_ns = 10;
-        const Simulation simulation = simulate(profile, options);
+        const Simulation simulation = simulate(CheckedProfile(profile), options);
         const std::vector<double> steps =
             steps_of_replicas(replicas, 6, kOwn, kLane, 10, 2.0 * (replicas - 1) * options.hardware.link.latency_ns);
         const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
@@ -241,7 +241,7 @@ TEST(NoiseBand, AveragesOutOverThePartitionsLayers) {
         }
         PipelineOptions options = options_for(1, 30);
         options.balance = Balance({layers});
-        const Simulation simulation = simulate(profile, options);
+        const Simulation simulation = simulate(CheckedProfile(profile), options);
         return static_cast<double>((simulation.noise->high - simulation.noise->low).count());
     };
     EXPECT_NEAR(width(4) / width(1), 0.5, 0.05);

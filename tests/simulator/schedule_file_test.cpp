@@ -83,10 +83,10 @@ TEST(ScheduleFile, IsSimulatedAsTheNamedScheduleThatWroteIt) {
             RandomRun run = random_run(random, schedule);
             const std::string csv = csv_of(schedule, run.shape);
             run.options.schedule = drained(schedule);
-            const Simulation named = simulate(run.profile, run.options);
+            const Simulation named = simulate(CheckedProfile(run.profile), run.options);
             run.options.schedule = Schedule::from_csv("own.csv", csv);
             follow_file(run.options, {});
-            expect_equal(simulate(run.profile, run.options), named, to_string(schedule) + ":\n" + csv);
+            expect_equal(simulate(CheckedProfile(run.profile), run.options), named, to_string(schedule) + ":\n" + csv);
         }
     }
 }
@@ -98,9 +98,9 @@ TEST(ScheduleFile, TakesAsLongAsGPipeIfTheLossIsFree) {
         RandomRun run = random_run(random, Schedule::gpipe);
         run.profile.loss_ns = {0, 0};
         run.options.checkpoint = random() % 2 == 0 ? Checkpoint::never : Checkpoint::except_last;
-        const Simulation named = simulate(run.profile, run.options);
+        const Simulation named = simulate(CheckedProfile(run.profile), run.options);
         run.options.schedule = Schedule::from_csv("own.csv", csv_of(Schedule::gpipe, run.shape));
-        EXPECT_EQ(simulate(run.profile, run.options).step_time, named.step_time);
+        EXPECT_EQ(simulate(CheckedProfile(run.profile), run.options).step_time, named.step_time);
     }
 }
 
@@ -121,7 +121,7 @@ TEST(ScheduleFile, IsSimulatedInAnyValidOrder) {
         options.checkpoint = static_cast<Checkpoint>(random() % 3);
         options.hardware.link = {1e9, 10};
         follow_file(options, {});
-        const Simulation simulation = simulate(profile, options);
+        const Simulation simulation = simulate(CheckedProfile(profile), options);
         std::int64_t most = 0;
         for (const SimulatedLane& lane : simulation.lanes) {
             most = std::max<std::int64_t>(most, lane.busy.count());
@@ -224,7 +224,7 @@ TEST(ScheduleFile, IsPartOfTheStoredOptions) {
 }
 
 TEST(ScheduleFile, IsBalancedAndPlannedOnItsOwnLanes) {
-    const Profile profile = uniform_profile(8);
+    const CheckedProfile profile = uniform_profile(8);
     PipelineOptions options;
     options.batch = 8;
     options.checkpoint = Checkpoint::never;
@@ -266,7 +266,7 @@ TEST(ScheduleFile, SaysThatNoBalanceOfItsLanesKeepsTheLimit) {
     options.batch = options.chunks = 2;
     options.hardware.memory_limit = 3000;
     options.schedule = Schedule::from_csv("mine.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
-    const FoundBalance found = find_balance(profile, options, 2, BalanceAlgorithm::optimal);
+    const FoundBalance found = find_balance(CheckedProfile(profile), options, 2, BalanceAlgorithm::optimal);
     EXPECT_FALSE(found.feasible);
     EXPECT_FALSE(found.smallest_partitions.has_value());
     EXPECT_TRUE(found.smallest_limit.has_value());

@@ -49,7 +49,7 @@ TEST(Simulate, UniformPipelinesTakeTheClosedForm) {
     for (const UniformCase& each :
          {UniformCase{2, 4, 19, 18, 15}, UniformCase{4, 4, 25, 24, 21}, UniformCase{4, 8, 41, 40, 33},
           UniformCase{4, 32, 137, 136, 105}, UniformCase{8, 32, 149, 148, 117}}) {
-        const Profile profile = uniform_profile(each.n);
+        const CheckedProfile profile = uniform_profile(each.n);
         const auto of = [&](Checkpoint mode) { return simulate(profile, uniform_options(each.n, each.m, mode)); };
         EXPECT_EQ(of(Checkpoint::always).step_time.count(), each.always * 1000);
         EXPECT_EQ(of(Checkpoint::except_last).step_time.count(), each.except_last * 1000);
@@ -96,7 +96,7 @@ TEST(Simulate, ExceptLastRecomputesAllButTheLastInEitherOrderEarlyOrNot) {
 }
 
 TEST(Simulate, ExceptLastWithOneMicroBatchIsNever) {
-    const Profile profile = uniform_profile(3);
+    const CheckedProfile profile = uniform_profile(3);
     EXPECT_EQ(simulate(profile, uniform_options(3, 1, Checkpoint::except_last)).timeline,
               simulate(profile, uniform_options(3, 1, Checkpoint::never)).timeline);
 }
@@ -118,7 +118,7 @@ TEST(Simulate, SendsOneMicroBatchAfterTheOtherOverALinkSlowerThanCompute) {
 TEST(Simulate, AddsLatencyToEveryCopyAndNothingWithinADevice) {
     PipelineOptions options = uniform_options(3, 1, Checkpoint::never);
     options.hardware.link.latency_ns = 500;
-    const Profile profile = uniform_profile(3);
+    const CheckedProfile profile = uniform_profile(3);
     EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 4 * 500);
     options.hardware.devices = {"cuda:0", "cuda:0", "cuda:1"};
     EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 2 * 500);
@@ -134,20 +134,23 @@ TEST(Simulate, GivesEachMicroBatchTheTimeOfItsOwnSize) {
     profile.layers[0].output_bytes = {0, 0};
     PipelineOptions options = uniform_options(1, 3, Checkpoint::never);
     options.batch = 7;
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
     EXPECT_EQ(simulation.micro_batches, 3);
     EXPECT_EQ(simulation.step_time.count(), 500 + 300 + 300 + 1000 + 600 + 600);
     EXPECT_FALSE(simulation.extrapolated);
     options.batch = 10;  // 4, 3, 3
-    EXPECT_TRUE(simulate(profile, options).extrapolated);
+    EXPECT_TRUE(simulate(CheckedProfile(profile), options).extrapolated);
 }
 
 TEST(Simulate, KnowsThatForwardsWithoutCheckpointKeepTheirGraph) {
     Profile profile = uniform_profile(1);
     profile.layers[0].graph_forward_ns = {1100};
-    EXPECT_EQ(simulate(profile, uniform_options(1, 4, Checkpoint::never)).step_time.count(), 4 * (1100 + 2000));
-    EXPECT_EQ(simulate(profile, uniform_options(1, 4, Checkpoint::always)).step_time.count(), 4 * (2 * 1000 + 2000));
-    EXPECT_EQ(simulate(profile, uniform_options(1, 1, Checkpoint::except_last)).step_time.count(), 1100 + 2000);
+    EXPECT_EQ(simulate(CheckedProfile(profile), uniform_options(1, 4, Checkpoint::never)).step_time.count(),
+              4 * (1100 + 2000));
+    EXPECT_EQ(simulate(CheckedProfile(profile), uniform_options(1, 4, Checkpoint::always)).step_time.count(),
+              4 * (2 * 1000 + 2000));
+    EXPECT_EQ(simulate(CheckedProfile(profile), uniform_options(1, 1, Checkpoint::except_last)).step_time.count(),
+              1100 + 2000);
 }
 
 TEST(Simulate, KnowsThatTheLastForwardKeepsItsGraphWithExceptLast) {
@@ -157,7 +160,7 @@ TEST(Simulate, KnowsThatTheLastForwardKeepsItsGraphWithExceptLast) {
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
         PipelineOptions options = uniform_options(2, 3, Checkpoint::except_last);
         options.schedule = schedule;
-        for (const Slice& slice : simulate(profile, options).timeline.slices) {
+        for (const Slice& slice : simulate(CheckedProfile(profile), options).timeline.slices) {
             if (slice.key.kind == TaskKind::forward) {
                 const std::int64_t kept = slice.key.partition == 0 ? 1100 : 1300;
                 EXPECT_EQ((slice.end - slice.start).count(), slice.key.micro_batch == 2 ? kept : 1000);
@@ -173,7 +176,7 @@ TEST(Simulate, KnowsThatTheLastForwardKeepsItsGraphWithExceptLast) {
     problem.backward_ns = {2000, 2000};
     problem.kept_forward_ns = {1100, 1300};
     EXPECT_EQ(gpipe_step(problem, Balance({1, 1})), 3100 + 1300 + 2 * 2000 + 2 * 3000);
-    EXPECT_EQ(simulate(profile, options).step_time.count(), gpipe_step(problem, Balance({1, 1})));
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), gpipe_step(problem, Balance({1, 1})));
 }
 
 TEST(Simulate, MakesAsManyMicroBatchesAsThereAreSamples) {
@@ -192,14 +195,14 @@ TEST(Simulate, DividesALanesTimesByItsSpeed) {
 }
 
 TEST(Simulate, RoundsAPartitionOnceNotItsLayers) {
-    const Profile profile = profile_of({layer_of(0.4, 0.4), layer_of(0.4, 0.4), layer_of(0.4, 0.4)});
+    const CheckedProfile profile = profile_of({layer_of(0.4, 0.4), layer_of(0.4, 0.4), layer_of(0.4, 0.4)});
     EXPECT_EQ(simulate(profile, options_of({3}, 1, Checkpoint::never)).step_time.count(), 1 + 1);
 }
 
 TEST(Simulate, ComputesTheLossOnceOnTheLastLaneBeforeAnyRecompute) {
     Profile profile = uniform_profile(2);
     profile.loss_ns = {250};  // a sample: 1000 for the mini-batch of 4
-    const Simulation simulation = simulate(profile, uniform_options(2, 4, Checkpoint::always));
+    const Simulation simulation = simulate(CheckedProfile(profile), uniform_options(2, 4, Checkpoint::always));
     EXPECT_EQ(picture(simulation, 1), "F0@1 F1@2 F2@3 F3@4 L@5 R3@6 B3@7 R2@9 B2@10 R1@12 B1@13 R0@15 B0@16");
     EXPECT_EQ(simulation.step_time.count(), 20000);
     EXPECT_EQ(simulation.lanes[1].busy.count(), 16000) << "the loss is not busy time";
@@ -211,7 +214,7 @@ TEST(Simulate, SendsSkipsStraightToTheLaneThatPopsThem) {
     profile.layers[2].pop = {"s"};
     PipelineOptions options = uniform_options(3, 1, Checkpoint::never);
     options.hardware.link = {1e9, 0};  // the boundaries are empty, the skip takes 5000 ns each way
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
     EXPECT_EQ(picture(simulation, 0), "F0@0 cF0@1 B0@14");
     EXPECT_EQ(picture(simulation, 2), "F0@6 B0@7 cB0@9");
     EXPECT_EQ(simulation.step_time.count(), 16000);
@@ -221,16 +224,16 @@ TEST(Simulate, ComparesWithTheFastestLaneAlone) {
     Profile profile = uniform_profile(2);
     profile.loss_ns = {500};
     PipelineOptions options = uniform_options(2, 4, Checkpoint::always);
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
     // One lane without recompute: 4 * 2 * 3000, and the loss of 2000.
     EXPECT_NEAR(simulation.speedup, 26000.0 / static_cast<double>(simulation.step_time.count()), 1e-12);
     EXPECT_NEAR(simulation.samples_per_second, 4e9 / static_cast<double>(simulation.step_time.count()), 1e-6);
-    EXPECT_DOUBLE_EQ(simulate(profile, options_of({2}, 4, Checkpoint::never)).speedup, 1);
+    EXPECT_DOUBLE_EQ(simulate(CheckedProfile(profile), options_of({2}, 4, Checkpoint::never)).speedup, 1);
 }
 
 TEST(Simulate, ComparesWithOneDeviceOfTheFastestSpeed) {
     // Two layers of 3000 ns a sample. One device of speed 2 takes 4 * 6000 / 2 ns for four samples.
-    const Profile profile = uniform_profile(2);
+    const CheckedProfile profile = uniform_profile(2);
     PipelineOptions options = uniform_options(2, 4, Checkpoint::never);
     const std::vector<std::vector<double>> speeds = {{1, 2}, {2, 1}, {2, 2}, {0.5, 2}};
     for (const std::vector<double>& each : speeds) {
@@ -249,7 +252,7 @@ TEST(Simulate, ComparesWithOneDeviceOfTheFastestSpeed) {
 }
 
 TEST(Simulate, ReportsDeviceIdleOnlyWhereLanesShareADevice) {
-    const Profile profile = uniform_profile(2);
+    const CheckedProfile profile = uniform_profile(2);
     PipelineOptions options = uniform_options(2, 1, Checkpoint::never);
     EXPECT_FALSE(simulate(profile, options).device_idle_fraction);
     options.hardware.devices = {"cuda:0", "cuda:0"};  // one after the other: always one of them
@@ -269,7 +272,7 @@ TEST(Simulate, RunsOtherSchedulesOfTheTaskGraph) {
     saving.layers[0].saved_bytes = {100};
     const auto saved = [&](Schedule schedule) {
         options.schedule = schedule;
-        return simulate(saving, options).lanes[0].peak[MemoryCategory::saved];
+        return simulate(CheckedProfile(saving), options).lanes[0].peak[MemoryCategory::saved];
     };
     EXPECT_EQ(saved(Schedule::gpipe), 8 * 100);
     EXPECT_EQ(saved(Schedule::one_f_one_b), 4 * 100) << "as many live micro-batches as lanes behind it";
@@ -279,8 +282,8 @@ TEST(Simulate, RepeatsExactly) {
     Profile profile = uniform_profile(3);
     profile.layers[1].forward_cv = 0.1;
     const PipelineOptions options = uniform_options(3, 4, Checkpoint::except_last);
-    const Simulation a = simulate(profile, options);
-    const Simulation b = simulate(profile, options);
+    const Simulation a = simulate(CheckedProfile(profile), options);
+    const Simulation b = simulate(CheckedProfile(profile), options);
     EXPECT_EQ(a.timeline, b.timeline);
     EXPECT_EQ(a.memory, b.memory);
     EXPECT_EQ(a.noise, b.noise);
@@ -295,7 +298,7 @@ TEST(Simulate, HandlesLayersThatCostNothing) {
 }
 
 TEST(Simulate, RefusesOptionsThatDoNotFit) {
-    const Profile profile = uniform_profile(3);
+    const CheckedProfile profile = uniform_profile(3);
     const auto refuses = [&](const PipelineOptions& options, const char* value, const char* remedy) {
         EXPECT_THAT(thrown<UsageError>([&] { simulate(profile, options); }),
                     AllOf(HasSubstr(value), HasSubstr(remedy)));
@@ -328,7 +331,7 @@ TEST(Simulate, RefusesOptionsThatDoNotFit) {
 }
 
 TEST(Simulate, RefusesAStepThatOutgrowsTheClockInAShortMessage) {
-    const Profile profile = profile_of({layer_of(1, 2), layer_of(1, 2)});
+    const CheckedProfile profile = profile_of({layer_of(1, 2), layer_of(1, 2)});
     PipelineOptions options;
     options.balance = Balance({1, 1});
     options.hardware.link.latency_ns = 1e300;
@@ -350,11 +353,11 @@ TEST(Simulate, RefusesAStepThatOutgrowsTheClockOnceLanesSlowEachOtherDown) {
     options.balance = Balance({1, 1});
     options.chunks = options.batch = 40;
     options.hardware.devices = {"cpu", "cpu"};
-    EXPECT_THAT(thrown<UsageError>([&] { simulate(profile, options); }),
+    EXPECT_THAT(thrown<UsageError>([&] { simulate(CheckedProfile(profile), options); }),
                 AllOf(HasSubstr("would take"), HasSubstr("below 8e18 ns"),
                       HasSubstr("correct the profile's launch_ns or co_running_slowdown")));
     options.hardware.devices = {"cuda:0", "cuda:1"};
-    EXPECT_GT(simulate(profile, options).step_time.count(), 0) << "apart they do not";
+    EXPECT_GT(simulate(CheckedProfile(profile), options).step_time.count(), 0) << "apart they do not";
 }
 }  // namespace
 }  // namespace pipescope

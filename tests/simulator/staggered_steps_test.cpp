@@ -90,9 +90,9 @@ TEST(StaggeredSteps, HaveTheWorkOfOneStepInAPeriod) {
             options.checkpoint = mode;
             options.placement = placement_of(schedule, partitions, static_cast<std::size_t>(lanes));
             SCOPED_TRACE(to_json(options));
-            const Simulation overlapping = simulate(profile, options, {.noise = false, .memory = true});
+            const Simulation overlapping = simulate(CheckedProfile(profile), options, {.noise = false, .memory = true});
             options.update = Update::synchronous;
-            const Simulation apart = simulate(profile, options, {.noise = false, .memory = true});
+            const Simulation apart = simulate(CheckedProfile(profile), options, {.noise = false, .memory = true});
             std::int64_t longest = 0;
             for (std::size_t lane = 0; lane < apart.lanes.size(); ++lane) {
                 longest = std::max(longest, apart.lanes[lane].busy.count());
@@ -162,7 +162,7 @@ TEST(StaggeredSteps, AreThoseOfALoopOverSteps) {
             updates.push_back(costs.duration({{0, TaskKind::optimizer, lane, -1, -1}, LaneId{lane}, LaneId{lane}}));
         }
         const std::int64_t expected = naive_period(pipeline_graph(options, costs), costs, updates);
-        EXPECT_NEAR(static_cast<double>(simulate(profile, options, {.noise = false}).step_time.count()),
+        EXPECT_NEAR(static_cast<double>(simulate(CheckedProfile(profile), options, {.noise = false}).step_time.count()),
                     static_cast<double>(expected), 1e-5 * static_cast<double>(expected) + 1);
     }
 }
@@ -185,7 +185,7 @@ TEST(StaggeredSteps, ArePredictedWithNoise) {
         layer.forward_cv = layer.backward_cv = 0.05;
     }
     const Simulation noisy =
-        simulate(profile, staggered(4, 16, Schedule::zero_bubble_2p), {.noise = true, .memory = false});
+        simulate(CheckedProfile(profile), staggered(4, 16, Schedule::zero_bubble_2p), {.noise = true, .memory = false});
     ASSERT_TRUE(noisy.noise);
     EXPECT_GE(noisy.noise->mean, noisy.step_time);
     EXPECT_LT(noisy.noise->mean.count(), noisy.step_time.count() * 11 / 10);
@@ -193,7 +193,7 @@ TEST(StaggeredSteps, ArePredictedWithNoise) {
 }
 
 TEST(StaggeredSteps, HaveAnAutomaticOrderThatIsNeverSlowerThanANamedOne) {
-    const Profile profile = profile_with_updates(4);
+    const CheckedProfile profile = profile_with_updates(4);
     const PipelineOptions options = staggered(4, 12, Schedule::automatic);
     const Simulation found = find_and_simulate(profile, options, {.noise = false});
     ASSERT_TRUE(found.lower_bound);
@@ -209,17 +209,18 @@ TEST(StaggeredSteps, HaveAnAutomaticOrderThatIsNeverSlowerThanANamedOne) {
         layer.backward_weight_ns = {1990};
     }
     const std::int64_t bound = 32 * (2970 + 2940 + 1990) + kUpdate;
-    const Simulation best = find_and_simulate(uneven, staggered(8, 32, Schedule::automatic), {.noise = false});
+    const Simulation best =
+        find_and_simulate(CheckedProfile(uneven), staggered(8, 32, Schedule::automatic), {.noise = false});
     EXPECT_EQ(best.lower_bound->count(), bound);
     EXPECT_LE(best.step_time.count(), bound * 1001 / 1000);
     for (const Schedule::Name named : {Schedule::one_f_one_b, Schedule::zero_bubble_h1, Schedule::zero_bubble_2p}) {
-        const Simulation other = simulate(uneven, staggered(8, 32, named), {.noise = false});
+        const Simulation other = simulate(CheckedProfile(uneven), staggered(8, 32, named), {.noise = false});
         EXPECT_GT(other.step_time.count(), bound * 105 / 100);
         PipelineOptions limited = staggered(8, 32, Schedule::automatic);
         for (const SimulatedLane& lane : other.lanes) {
             limited.hardware.memory_limits.push_back(lane.peak_bytes);
         }
-        const Simulation within = find_and_simulate(uneven, limited, {.noise = false});
+        const Simulation within = find_and_simulate(CheckedProfile(uneven), limited, {.noise = false});
         EXPECT_TRUE(within.feasible);
         EXPECT_LE(within.step_time, other.step_time) << to_string(Schedule(named));
     }
@@ -231,7 +232,7 @@ TEST(StaggeredSteps, HaveABalanceNearTheBestOfAllCuts) {
     int rounds = 0;
     for (const Schedule::Name named : {Schedule::one_f_one_b, Schedule::zero_bubble_2p, Schedule::automatic}) {
         for (int round = 0; round < 6; ++round, ++rounds) {
-            const Profile profile = random_profile(random, 7, round % 3 == 0);
+            const CheckedProfile profile = random_profile(random, 7, round % 3 == 0);
             PipelineOptions options = staggered(3, 2 + static_cast<int>(random() % 5), named);
             const FoundBalance found = named == Schedule::automatic
                                            ? find_automatic_balance(profile, options, 3, BalanceAlgorithm::optimal)

@@ -132,7 +132,7 @@ std::tuple<std::string, std::vector<std::string>> plan_pipelines(ProfileArgument
 /// The JSON, and the columns of timeline and memory. `profile`: null for a model, or a profile's file, of that name.
 Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::string& name, const Values& values,
                              const Tables& tables) {
-    const Profile* profile = given ? given->profile : nullptr;
+    const CheckedProfile* profile = given ? given->profile : nullptr;
     OptionTable options;
     SimulateQuestion question;
     LayoutQuestion layout;

@@ -15,10 +15,10 @@ namespace pipescope {
 namespace {
 /// A profile as an object of Python.
 struct ProfileObject {
-    PyObject_HEAD const Profile* profile;
+    PyObject_HEAD const CheckedProfile* profile;
 };
 
-const Profile& held(PyObject* object) {
+const CheckedProfile& held(PyObject* object) {
     return *reinterpret_cast<ProfileObject*>(object)->profile;
 }
 
@@ -41,10 +41,10 @@ PyObject* equal_profiles(PyObject* self, PyObject* other, int operation) {
     return PyBool_FromLong(equal == (operation == Py_EQ) ? 1 : 0);
 }
 
-Profile parse(const std::string& json) {
+CheckedProfile parse(const std::string& json) {
     return parse_profile(json);
 }
-Profile load(const std::string& path) {
+CheckedProfile load(const std::string& path) {
     return load_profile(path);
 }
 std::string profile_json(ProfileArgument profile) {
@@ -78,8 +78,8 @@ std::span<PyMethodDef> profile_functions() {
     return functions;
 }
 
-PythonObject to_python(Profile&& profile) {
-    auto owned = std::make_unique<const Profile>(std::move(profile));
+PythonObject to_python(const CheckedProfile& profile) {
+    auto owned = std::make_unique<const CheckedProfile>(profile);
     PythonObject object(PyType_GenericAlloc(profile_class, 0));
     reinterpret_cast<ProfileObject*>(object.get())->profile = owned.release();
     return object;

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace pipescope {
-class Profile;
+class CheckedProfile;
 struct OptionValue;
 
 /// Thrown where the thread's Python error is set.
@@ -44,7 +44,7 @@ using PythonArgument = PyObject*;
 
 /// A function's argument that is a Profile, borrowed from the caller.
 struct ProfileArgument {
-    const Profile* profile = nullptr;
+    const CheckedProfile* profile = nullptr;
 };
 
 /// Text that becomes Python's bytes, where a std::string becomes a str.
@@ -68,7 +68,7 @@ PythonObject to_python(const PythonBytes& bytes);
 PythonObject to_python(bool value);
 PythonObject to_python(const TaskColumns& tasks);
 PythonObject to_python(const MemoryColumns& memory);
-PythonObject to_python(Profile&& profile);
+PythonObject to_python(const CheckedProfile& profile);
 template <class Value>
 PythonObject to_python(const std::optional<Value>& value);
 template <class Value>

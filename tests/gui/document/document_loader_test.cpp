@@ -468,7 +468,7 @@ TEST(DocumentLoader, ShowsBoundAndHalvesOfASimulatedOrder) {
     PipelineOptions options = sampleOptions(run);
     options.schedule = Schedule::automatic;
     options.checkpoint = Checkpoint::never;
-    const Simulation found = find_and_simulate(profile, options);
+    const Simulation found = find_and_simulate(CheckedProfile(profile), options);
     ASSERT_TRUE(found.options.schedule.file());
     const auto path = temporaryPath("found.sqlite");
     write_simulation(path, profile, found);
@@ -514,7 +514,7 @@ TEST(Headlines, NameWhatAStepComesToInASecond) {
     for (LayerProfile& layer : profile.layers) {
         layer.flops.assign(profile.samples.size(), 1e9);
     }
-    document.run.profile = std::make_shared<const Profile>(profile);
+    document.run.profile = CheckedProfile(profile);
     const double work = 3e9 * static_cast<double>(profile.layers.size() * document.run.options->chunks);
     const Throughput found =
         throughputOf(document, Source::measured, document.measured->step(1)->statistics.step_time());
@@ -772,7 +772,7 @@ TEST(DocumentLoader, SimulatesARunOfAnotherProgramFromItsOwnTasks) {
             "INSERT INTO PIPESCOPE_RUN VALUES ('source', '\"a trace\"')");
     const auto document = loadTrace(QString::fromStdString(path.string()));
     ASSERT_TRUE(document->simulated && document->comparison && document->run.profile);
-    EXPECT_TRUE(document->run.profile->from_trace);
+    EXPECT_TRUE((*document->run.profile)->from_trace);
     EXPECT_TRUE(recordedScenario(*document)) << "what-if starts from it";
     EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("profile measured from this trace"));
     const QStringList all = document->messages();

@@ -285,8 +285,8 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
     EXPECT_EQ(document->whyNoBubble().isEmpty(), file.bubble_known);
     // The viewer does not replay, and tells what was recorded in its report.
     compared->comparison.replay.reset();
-    TraceComparison viewed{*document->simulation, *document->comparison,       compared->drops,
-                           document->warnings,    document->run.profile->load, document->run.load};
+    TraceComparison viewed{*document->simulation, *document->comparison,          compared->drops,
+                           document->warnings,    (*document->run.profile)->load, document->run.load};
     viewed.bubbles = compared->bubbles;
     viewed.profile_from_trace = document->run.of_another_program;
     if (!document->run.of_another_program || document->run.micro_batch_samples) {

@@ -69,7 +69,7 @@ TEST(Scenario, BeginsWithTheDefaultsOfTheCommands) {
 }
 
 TEST(Scenario, IsWhatTheSimulatorSays) {
-    const Profile profile = unevenProfile();
+    const CheckedProfile profile = unevenProfile();
     const Scenario scenario = scenarioOf(profile);
     const Simulation expected = simulate(profile, scenario.options);
     const SimulatedScenario simulated = simulateScenario(profile, scenario);
@@ -88,7 +88,7 @@ TEST(Scenario, OfABareProfileRuns) {
     for (const int layers : {1, 2, 3, 9}) {
         SampleRun run;
         run.partitions = layers;
-        const Profile profile = sampleProfile(run);
+        const CheckedProfile profile = sampleProfile(run);
         const Scenario scenario = defaultScenario(profile);
         EXPECT_EQ(lanesOf(scenario), std::min(layers, 4));
         EXPECT_TRUE(simulateScenario(profile, scenario).runs());
@@ -96,7 +96,7 @@ TEST(Scenario, OfABareProfileRuns) {
 }
 
 TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
-    const Profile profile = unevenProfile();
+    const CheckedProfile profile = unevenProfile();
     for (const Schedule& schedule : all_schedules()) {
         const Scenario changed = withSchedule(profile, scenarioOf(profile), schedule);
         const SimulatedScenario simulated = simulateScenario(profile, changed);
@@ -110,7 +110,7 @@ TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
 }
 
 TEST(Scenario, TakesLanesAndMicroBatchesFromAScheduleFile) {
-    const Profile profile = unevenProfile();
+    const CheckedProfile profile = unevenProfile();
     const Schedule bfs = Schedule::from_csv("bfs.csv", "0F0,0F1,2F0,2F1,2B1,2B0,0B1,0B0\n1F0,1F1,1B1,1B0\n");
     Scenario few = scenarioOf(profile);
     few.options.batch = 1;
@@ -152,7 +152,7 @@ TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
             case 5: scenario.options.hardware.speeds.assign(static_cast<std::size_t>(lanesOf(scenario)), 0.5); break;
             default: scenario.options.checkpoint = static_cast<Checkpoint>(below(3)); break;
         }
-        const SimulatedScenario simulated = simulateScenario(profile, scenario);
+        const SimulatedScenario simulated = simulateScenario(CheckedProfile(profile), scenario);
         EXPECT_EQ(scenario.options.balance.num_layers(), profile.layers.size());
         if (simulated.runs()) {
             EXPECT_GT(simulated.simulation.step_time.count(), 0);
@@ -179,7 +179,7 @@ TEST(Scenario, KeepsSpeedsDevicesAndLimitsWhenLanesAreAdded) {
 }
 
 TEST(Scenario, SaysWhatItCannotDo) {
-    const Profile profile = unevenProfile();
+    const CheckedProfile profile = unevenProfile();
     Scenario scenario = scenarioOf(profile);
     scenario.options.chunks = 100;  // of 16 samples
     EXPECT_THAT(textOf(simulateScenario(profile, scenario)), HasSubstr("100 micro-batches of 16 samples"));
@@ -206,7 +206,7 @@ TEST(Scenario, SaysWhatItCannotDo) {
 }
 
 TEST(Scenario, FindsABalanceThatStepsNoSlowerThanAnyOther) {
-    const Profile profile = unevenProfile();
+    const CheckedProfile profile = unevenProfile();
     const Scenario scenario = scenarioOf(profile);
     const auto stepWith = [&](BalanceAlgorithm algorithm) {
         Scenario changed = scenario;
@@ -357,7 +357,7 @@ TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {
 }
 
 TEST(Scenario, WithStaggeredUpdatesIsAStepBetweenThoseThatOverlapIt) {
-    const Profile profile = unevenProfile();
+    const CheckedProfile profile = unevenProfile();
     Scenario scenario = scenarioOf(profile);
     scenario.options.schedule = Schedule::zero_bubble_2p;
     scenario.options.update = Update::staggered;

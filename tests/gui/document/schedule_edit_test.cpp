@@ -29,7 +29,7 @@ protected:
         options_.schedule = Schedule::one_f_one_b;
     }
 
-    Simulation simulated() { return find_and_simulate(profile_, options_); }
+    Simulation simulated() { return find_and_simulate(CheckedProfile(profile_), options_); }
     /// Of the present options with another schedule.
     Simulation simulated(const Schedule& schedule) {
         options_.schedule = schedule;

@@ -160,7 +160,7 @@ TEST_F(ClusterPlanViewTest, TakesHowTokensAreSentAndWhatAGradientTakes) {
         EXPECT_EQ(each.step.layout.gradient_bytes, 2);
     }
     form_.model().clear();
-    view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
+    view_.setProfile(sampleProfile(SampleRun{}));
     planNow();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("token-dispatch is given with a profile")))
         << view_.message().toStdString();
@@ -201,7 +201,7 @@ TEST_F(ClusterPlanViewTest, PlansForTheProfileOfTheOpenFile) {
     form_.model().clear();
     planNow();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("no model is named"))) << view_.message().toStdString();
-    view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
+    view_.setProfile(sampleProfile(SampleRun{}));
     planNow();
     EXPECT_GT(rows(), 0) << view_.message().toStdString();
 }
@@ -254,7 +254,7 @@ TEST_F(ClusterPlanViewTest, TakesACatalogueTypesAndAnOptimizer) {
     EXPECT_TRUE(view_.message().contains(QStringLiteral("trains with Adam"))) << view_.message().toStdString();
 
     form_.model().clear();
-    view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
+    view_.setProfile(sampleProfile(SampleRun{}));
     const auto peakWith = [&](const char* optimizer) {
         form_.optimizer().setText(QString::fromLatin1(optimizer));
         planNow();

@@ -35,15 +35,18 @@ namespace {
 class PlanViewTest : public testing::Test {
 protected:
     void SetUp() override {
-        SampleRun run;
-        run.partitions = 8;
-        profile_ = std::make_shared<Profile>(sampleProfile(run));
-        PipelineOptions options = sampleOptions(run);
+        run_.partitions = 8;
+        open(sampleProfile(run_));
+        view_.resize(1200, 400);
+        view_.show();
+    }
+
+    void open(const CheckedProfile& profile) {
+        profile_ = profile;
+        PipelineOptions options = sampleOptions(run_);
         options.batch = 16;
         options.hardware.devices.assign(2, "cpu");
         view_.setProfile(profile_, options);
-        view_.resize(1200, 400);
-        view_.show();
         view_.form().partitions().setText(QStringLiteral("1..4"));
         view_.form().chunks().setText(QStringLiteral("1,4,16"));
     }
@@ -57,7 +60,8 @@ protected:
 
     int rows() { return view_.table().model()->rowCount(); }
 
-    std::shared_ptr<Profile> profile_;
+    SampleRun run_;
+    std::optional<CheckedProfile> profile_;
     PlanView view_;
 };
 
@@ -75,9 +79,11 @@ TEST_F(PlanViewTest, ShowsExpectedStepsWhereTheProfileHasNoise) {
     const QAbstractItemModel& table = *view_.table().model();
     EXPECT_TRUE(view_.table().isColumnHidden(PlanTableModel::expectedStep));
     EXPECT_EQ(table.headerData(PlanTableModel::stepTime, Qt::Horizontal).toString(), QStringLiteral("Step time"));
-    for (LayerProfile& layer : profile_->layers) {
+    Profile noisy = *profile_;
+    for (LayerProfile& layer : noisy.layers) {
         layer.forward_cv = layer.backward_cv = 0.4;
     }
+    open(CheckedProfile(noisy));
     planNow();
     EXPECT_FALSE(view_.table().isColumnHidden(PlanTableModel::expectedStep));
     EXPECT_EQ(table.headerData(PlanTableModel::stepTime, Qt::Horizontal).toString(), QStringLiteral("Without noise"));
@@ -287,7 +293,7 @@ protected:
     void SetUp() override {
         SampleRun run;
         run.partitions = 4;
-        profile_ = std::make_shared<Profile>(sampleProfile(run));
+        profile_ = sampleProfile(run);
         view_.setProfile(profile_, sampleOptions(run));
         view_.resize(1200, 400);
         view_.show();
@@ -295,7 +301,7 @@ protected:
 
     ~PlanInStepsTest() override { allowed_.release(kSteps); }  // whatever failed, the worker ends
 
-    Plan planInSteps(const Profile& profile, const PlanRequest& request) {
+    Plan planInSteps(const CheckedProfile& profile, const PlanRequest& request) {
         PlanRequest all = request;
         all.progress = {};
         Plan made = plan(profile, all);
@@ -318,9 +324,10 @@ protected:
 
     static constexpr int kSteps = 4;
     QSemaphore allowed_;
-    std::shared_ptr<Profile> profile_;
-    PlanView view_{
-        nullptr, [this](const Profile& profile, const PlanRequest& request) { return planInSteps(profile, request); }};
+    std::optional<CheckedProfile> profile_;
+    PlanView view_{nullptr, [this](const CheckedProfile& profile, const PlanRequest& request) {
+                       return planInSteps(profile, request);
+                   }};
 };
 
 TEST_F(PlanInStepsTest, ShowsHowFarItIsWhileTheWindowAnswers) {
@@ -363,7 +370,7 @@ TEST_F(PlanInStepsTest, IsCancelledByTheButtonInTheMidst) {
 
 TEST_F(PlanViewTest, ForgetsAPlanOfAnotherProfile) {
     view_.start();
-    view_.setProfile(nullptr, {});
+    view_.setProfile(std::nullopt, {});
     QSignalSpy finished(&view_, &PlanView::finished);
     QTest::qWait(100);
     EXPECT_EQ(finished.count(), 0);

@@ -35,7 +35,7 @@ protected:
         panel_.resize(1100, 300);
     }
 
-    void play() { model_.setProfile(std::make_shared<Profile>(profile_), recorded_); }
+    void play() { model_.setProfile(CheckedProfile(profile_), recorded_); }
     bool completes() {
         return QTest::qWaitFor([this] { return panel_.isComplete(); }, kPatience);
     }
@@ -62,7 +62,7 @@ TEST_F(AdvicePanelTest, ListsEachMoveWithTheFiguresOfItsSimulation) {
     play();
     panel_.show();
     ASSERT_TRUE(completes());
-    const Advice advice = advise(profile_, recorded_.options);
+    const Advice advice = advise(CheckedProfile(profile_), recorded_.options);
     ASSERT_EQ(rows().rowCount(), static_cast<int>(advice.moves.size()));
     ASSERT_GT(rows().rowCount(), 5);
     for (int row = 0; row < rows().rowCount(); ++row) {
@@ -149,11 +149,11 @@ TEST_F(AdvicePanelTest, ShowsExpectedStepsOnceTheNoiseIsKnown) {
     });
     panel_.show();
     ASSERT_TRUE(completes());
-    Advice advice = advise(profile_, recorded_.options);
+    Advice advice = advise(CheckedProfile(profile_), recorded_.options);
     EXPECT_TRUE(first.startsWith(QStringLiteral("Without noise so far"))) << first.toStdString();
     EXPECT_TRUE(first.contains(formatDuration(advice.base.step_time.count()))) << "the base of the differences";
     EXPECT_EQ(header, QStringLiteral("Step without noise"));
-    add_noise(profile_, advice);
+    add_noise(CheckedProfile(profile_), advice);
     EXPECT_TRUE(panel_.message().contains(formatDuration(advice.base.noise->mean.count())));
     EXPECT_FALSE(panel_.message().contains(QStringLiteral("Without noise")));
     EXPECT_EQ(rows().headerData(AdviceTableModel::step, Qt::Horizontal).toString(), QStringLiteral("Step time"));
@@ -174,9 +174,9 @@ TEST_F(AdvicePanelTest, SelectsTheBestChangeOnceTheNoiseIsKnownUnlessTheUserSele
     recorded_.options.chunks = 4;
     recorded_.options.batch = 16;
     recorded_.options.hardware.memory_limit = {};
-    Advice advice = advise(profile_, recorded_.options);
+    Advice advice = advise(CheckedProfile(profile_), recorded_.options);
     const std::string quiet = advice.moves.front().title;
-    add_noise(profile_, advice);
+    add_noise(CheckedProfile(profile_), advice);
     ASSERT_NE(advice.moves.front().title, quiet);
     play();
     panel_.show();
@@ -210,7 +210,7 @@ TEST_F(AdvicePanelTest, LeadsAPipelineThatDoesNotFitToOnesThatDo) {
     recorded_.options.checkpoint = Checkpoint::never;
     PipelineOptions frugal = recorded_.options;
     frugal.checkpoint = Checkpoint::always;
-    recorded_.options.hardware.memory_limit = highest_peak(simulate(profile_, frugal));
+    recorded_.options.hardware.memory_limit = highest_peak(simulate(CheckedProfile(profile_), frugal));
     play();
     panel_.show();
     ASSERT_TRUE(completes());
@@ -229,7 +229,8 @@ TEST_F(AdvicePanelTest, StartsFromAutoToo) {
     panel_.show();
     ASSERT_TRUE(completes()) << panel_.message().toStdString();
     EXPECT_GE(rowOf(QStringLiteral("Schedule: gpipe instead of auto")), 0);
-    EXPECT_EQ(static_cast<std::size_t>(rows().rowCount()), advise(profile_, recorded_.options).moves.size());
+    EXPECT_EQ(static_cast<std::size_t>(rows().rowCount()),
+              advise(CheckedProfile(profile_), recorded_.options).moves.size());
 }
 
 TEST_F(AdvicePanelTest, SaysWhyThereIsNoList) {

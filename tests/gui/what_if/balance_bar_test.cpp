@@ -31,7 +31,7 @@ protected:
         Scenario scenario{sampleOptions(run), {}};
         scenario.options.balance = balance;
         model_.setPatience(1h);
-        model_.setProfile(std::make_shared<Profile>(sampleProfile(run)), scenario);
+        model_.setProfile(sampleProfile(run), scenario);
         editor_.resize(1000, 220);
         editor_.show();
         QApplication::processEvents();
@@ -78,7 +78,7 @@ TEST_F(BalanceBarTest, TellsCostAndMemoryOfEveryPlaceThatADraggedCutPasses) {
         // All layers have the same cost: a forward, a recompute if there is one, a backward.
         const LayerSums sums = layerSums(profile, model_.scenario());
         std::int64_t longest = 0;
-        const Simulation own = simulate(profile, model_.scenario().options);
+        const Simulation own = simulate(CheckedProfile(profile), model_.scenario().options);
         for (std::size_t j = 0; j < 3; ++j) {
             const double time = sums.timeOf(balance().layers_of(PartitionId{static_cast<int>(j)}));
             longest = std::max(longest, static_cast<std::int64_t>(time));
@@ -196,9 +196,9 @@ TEST_F(BalanceBarTest, NamesNoBytesThatTheProfileDoesNotKnow) {
     open(12, Balance({8, 2, 2}));
     const QPoint layer{bar().partitionRect(0).center().toPoint().x(), 20};
     EXPECT_TRUE(bar().descriptionAt(layer).endsWith(QStringLiteral("of parameters")));
-    auto profile = std::make_shared<Profile>(*model_.profile());
-    profile->memory_unknown = true;
-    model_.setProfile(profile, model_.scenario());
+    Profile profile = *model_.profile();
+    profile.memory_unknown = true;
+    model_.setProfile(CheckedProfile(profile), model_.scenario());
     QApplication::processEvents();
     EXPECT_TRUE(bar().descriptionAt(layer).endsWith(QStringLiteral("for one micro-batch")))
         << bar().descriptionAt(layer).toStdString();
@@ -243,7 +243,7 @@ TEST_F(BalanceBarTest, SurvivesOnePartitionAndNoProfile) {
     QTest::keyClick(&bar(), Qt::Key_Right);
     QTest::mouseClick(&bar(), Qt::LeftButton, {}, {50, 50});
     EXPECT_EQ(balance(), Balance({3}));
-    model_.setProfile(nullptr, std::nullopt);
+    model_.setProfile(std::nullopt, std::nullopt);
     bar().grab();
     EXPECT_TRUE(bar().descriptionAt({50, 50}).isEmpty());
 }

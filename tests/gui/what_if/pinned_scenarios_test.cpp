@@ -28,7 +28,7 @@ protected:
     std::shared_ptr<const SimulatedScenario> scenarioWith(std::int64_t chunks) {
         Scenario scenario = defaultScenario(profile_);
         scenario.options.chunks = chunks;
-        return std::make_shared<const SimulatedScenario>(simulateScenario(profile_, scenario));
+        return std::make_shared<const SimulatedScenario>(simulateScenario(CheckedProfile(profile_), scenario));
     }
 
     QString cell(int row, int column) { return pins_.table().model()->index(row, column).data().toString(); }
@@ -52,7 +52,7 @@ TEST_F(PinnedScenariosTest, ShowsExpectedSteps) {
         layer.forward_cv = layer.backward_cv = 0.4;
     }
     const auto pending = scenarioWith(16);
-    const StepBand band = *stepBand(profile_, pending->scenario);
+    const StepBand band = *stepBand(CheckedProfile(profile_), pending->scenario);
     EXPECT_EQ(scenarioFigures(*pending, nullptr)[0].name, QStringLiteral("Step time without noise"));
     pins_.pin(std::make_shared<const SimulatedScenario>(withNoise(*pending, band)), QStringLiteral("A"));
     EXPECT_EQ(cell(0, 2), formatDuration(band.mean.count()));
@@ -140,7 +140,7 @@ TEST(ScenarioFigures, ShowTheModelsOperationsAndTheirShareOfThePeak) {
     profile.device = "A100";
     profile.dtype = "bfloat16";
     Scenario scenario{sampleOptions({}), {}};
-    const SimulatedScenario simulated = simulateScenario(profile, scenario);
+    const SimulatedScenario simulated = simulateScenario(CheckedProfile(profile), scenario);
     const std::vector<ScenarioFigure> figures = scenarioFigures(simulated, nullptr);
     const double seconds = static_cast<double>(simulated.simulation.step_time.count()) / 1e9;
     const double tera = 2.0 * 3.0 * static_cast<double>(scenario.options.batch) / seconds;
@@ -148,7 +148,7 @@ TEST(ScenarioFigures, ShowTheModelsOperationsAndTheirShareOfThePeak) {
     EXPECT_NEAR(figures.at(7).plain.toDouble(), tera, 1e-9 * tera);
     EXPECT_NEAR(figures.at(8).plain.toDouble(), tera / (2 * 312), 1e-9);
     profile.device = "cpu";
-    EXPECT_FALSE(scenarioFigures(simulateScenario(profile, scenario), nullptr).at(8).plain.isValid());
+    EXPECT_FALSE(scenarioFigures(simulateScenario(CheckedProfile(profile), scenario), nullptr).at(8).plain.isValid());
 }
 }  // namespace
 }  // namespace pipescope

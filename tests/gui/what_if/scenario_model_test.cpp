@@ -18,10 +18,10 @@ protected:
     void SetUp() override {
         SampleRun run;
         run.partitions = 8;
-        auto profile = std::make_shared<Profile>(sampleProfile(run));
-        profile->layers[0].forward_ns[0] *= 3;
+        Profile profile = sampleProfile(run);
+        profile.layers[0].forward_ns[0] *= 3;
         model_.setPatience(1h);  // always at once, however slow the machine
-        model_.setProfile(profile, std::nullopt);
+        model_.setProfile(CheckedProfile(profile), std::nullopt);
     }
 
     Scenario withChunks(std::int64_t chunks) const {
@@ -90,7 +90,7 @@ TEST_F(ScenarioModelTest, ShowsTheLatestScenarioOfManyFromTheWorker) {
 TEST_F(ScenarioModelTest, DropsWhatWasAskedOfAnotherProfile) {
     model_.setPatience(0ns);
     model_.change(withChunks(3), QStringLiteral("micro-batches"));
-    model_.setProfile(nullptr, std::nullopt);
+    model_.setProfile(std::nullopt, std::nullopt);
     QSignalSpy simulated(&model_, &ScenarioModel::simulated);
     QTest::qWait(50);
     EXPECT_EQ(simulated.count(), 0);
@@ -150,13 +150,13 @@ TEST_F(ScenarioModelTest, SaysWhatIsWrongInsteadOfThrowing) {
 }
 
 TEST_F(ScenarioModelTest, WorksOutWhereStepsLieOnceTheScenarioRests) {
-    auto profile = std::make_shared<Profile>(*model_.profile());
-    for (LayerProfile& layer : profile->layers) {
+    Profile profile = *model_.profile();
+    for (LayerProfile& layer : profile.layers) {
         layer.forward_cv = 0.1;
         layer.backward_cv = 0.1;
     }
-    profile->step_cv = 0.05;
-    model_.setProfile(profile, std::nullopt);
+    profile.step_cv = 0.05;
+    model_.setProfile(CheckedProfile(profile), std::nullopt);
     model_.change(withChunks(6), QStringLiteral("micro-batches"));
     EXPECT_FALSE(model_.band());  // that of the scenario before is not shown for this one
     ASSERT_TRUE(QTest::qWaitFor([&] { return model_.band().has_value(); }, kPatience));
@@ -164,24 +164,25 @@ TEST_F(ScenarioModelTest, WorksOutWhereStepsLieOnceTheScenarioRests) {
     EXPECT_LT(model_.band()->low, step);
     EXPECT_GT(model_.band()->high, step);
     EXPECT_GE(model_.band()->mean, step);
-    EXPECT_EQ(model_.band(), stepBand(*profile, model_.scenario()));
+    EXPECT_EQ(model_.band(), stepBand(CheckedProfile(profile), model_.scenario()));
     EXPECT_EQ(model_.result()->simulation.noise, model_.band());
-    EXPECT_EQ(model_.recordedResult()->simulation.noise, stepBand(*profile, model_.recorded()))
+    EXPECT_EQ(model_.recordedResult()->simulation.noise, stepBand(CheckedProfile(profile), model_.recorded()))
         << "which it is compared with";
     model_.change(withChunks(7), QStringLiteral("micro-batches"));
     EXPECT_TRUE(model_.result()->noisePending);
-    EXPECT_EQ(model_.resultWithNoise()->simulation.noise, stepBand(*profile, model_.scenario()))
+    EXPECT_EQ(model_.resultWithNoise()->simulation.noise, stepBand(CheckedProfile(profile), model_.scenario()))
         << "for a pinned scenario, which nothing changes any more";
     model_.undoStack().undo();
     model_.undoStack().undo();
-    EXPECT_EQ(model_.band(), stepBand(*profile, model_.recorded())) << "that of the recorded scenario is kept";
+    EXPECT_EQ(model_.band(), stepBand(CheckedProfile(profile), model_.recorded()))
+        << "that of the recorded scenario is kept";
 }
 
 TEST_F(ScenarioModelTest, WaitsForABandThatTheFileBrings) {
-    auto profile = std::make_shared<Profile>(*model_.profile());
-    profile->step_cv = 0.05;
+    Profile profile = *model_.profile();
+    profile.step_cv = 0.05;
     const Scenario recorded = model_.scenario();
-    model_.setProfile(profile, recorded, true, std::nullopt, true);
+    model_.setProfile(CheckedProfile(profile), recorded, true, std::nullopt, true);
     QTest::qWait(400);  // longer than a scenario rests before its band is computed
     EXPECT_FALSE(model_.band());
     const StepBand band{Nanoseconds{1}, Nanoseconds{3}, Nanoseconds{2}, 0.5};

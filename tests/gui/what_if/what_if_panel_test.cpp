@@ -50,7 +50,7 @@ protected:
         recorded.options.batch = 32;
         model_.setPatience(1h);
         profile_ = sampleProfile(run);
-        model_.setProfile(std::make_shared<Profile>(profile_), recorded);
+        model_.setProfile(CheckedProfile(profile_), recorded);
         panel_.resize(360, 800);
         panel_.show();
         QApplication::processEvents();
@@ -106,12 +106,12 @@ TEST_F(WhatIfPanelTest, ShowsTokensPerSecondOfALanguageModel) {
     constexpr std::size_t kTokens = 6;
     EXPECT_EQ(panel_.figures().shownValue(kTokens), unknownValue());
     profile_.tokens_per_sample = 1000;
-    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded());
+    model_.setProfile(CheckedProfile(profile_), model_.recorded());
     EXPECT_EQ(panel_.figures().shownValue(kTokens), formatPerSecond(simulation().samples_per_second * 1000));
     constexpr std::size_t kSamples = 4;
     EXPECT_EQ(panel_.figures().shownName(kSamples), QStringLiteral("Samples/s"));
     panel_.figures().setBatchUnknown(true);
-    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded());
+    model_.setProfile(CheckedProfile(profile_), model_.recorded());
     EXPECT_EQ(panel_.figures().shownName(kSamples), QStringLiteral("Micro-batches/s"));
 }
 
@@ -119,17 +119,17 @@ TEST_F(WhatIfPanelTest, ShowsTheExpectedStepOnceItIsKnown) {
     for (LayerProfile& layer : profile_.layers) {
         layer.forward_cv = layer.backward_cv = 0.4;
     }
-    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded());
+    model_.setProfile(CheckedProfile(profile_), model_.recorded());
     panel_.microBatches().setFocus();
     QTest::keyClick(&panel_.microBatches().slider(), Qt::Key_Right);
-    const Simulation own = simulate(profile_, options());
+    const Simulation own = simulate(CheckedProfile(profile_), options());
     EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.step_time.count()));
     ASSERT_TRUE(QTest::qWaitFor([&] { return model_.band().has_value(); }, kPatience));
     const StepFigures expected = expected_figures(own);
     EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.noise->mean.count()));
     EXPECT_EQ(panel_.figures().shownValue(1), formatShare(own.noise->bubble));
     EXPECT_EQ(panel_.figures().shownValue(4), formatPerSecond(expected.samples_per_second));
-    const auto before = simulate(profile_, model_.recorded().options).noise->mean;
+    const auto before = simulate(CheckedProfile(profile_), model_.recorded().options).noise->mean;
     EXPECT_EQ(
         panel_.figures().shownChange(0),
         formatShareChange(static_cast<double>(own.noise->mean.count()) / static_cast<double>(before.count()) - 1));
@@ -140,7 +140,7 @@ TEST_F(WhatIfPanelTest, RangeAndExpectedStepOfALayoutAreThoseOfWholeSteps) {
     for (LayerProfile& layer : profile_.layers) {
         layer.forward_cv = layer.backward_cv = 0.1;
     }
-    const Simulation pipeline = simulate(profile_, options());
+    const Simulation pipeline = simulate(CheckedProfile(profile_), options());
     const Nanoseconds rest{3'000'000};
     const StepOnCluster step{.layout = "p4 d1 t1 v1 b4",
                              .pipeline = pipeline.step_time,
@@ -148,7 +148,7 @@ TEST_F(WhatIfPanelTest, RangeAndExpectedStepOfALayoutAreThoseOfWholeSteps) {
                              .batch = options().batch,
                              .checkpoint = to_string(options().checkpoint),
                              .optimizer = options().optimizer};
-    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded(), true, pipeline.noise, false, step);
+    model_.setProfile(CheckedProfile(profile_), model_.recorded(), true, pipeline.noise, false, step);
     EXPECT_EQ(panel_.figures().shownValue(0), formatDuration((pipeline.noise->mean + rest).count()));
     std::map<std::string, qlonglong> plain;
     const FigureTableModel& figures = panel_.figures().model();
@@ -189,7 +189,7 @@ TEST_F(WhatIfPanelTest, ShowsTheFiguresOfEveryPlaceThatASliderPasses) {
     for (int x = from.x(); x < slider.width() - 10; x += 9) {
         QTest::mouseMove(&slider, {x, from.y()});
         passed.insert(options().chunks);
-        expectFiguresOf(simulate(profile_, options()));
+        expectFiguresOf(simulate(CheckedProfile(profile_), options()));
     }
     QTest::mouseRelease(&slider, Qt::LeftButton, {}, {slider.width() - 10, from.y()});
     EXPECT_GT(passed.size(), 5U);
@@ -198,7 +198,7 @@ TEST_F(WhatIfPanelTest, ShowsTheFiguresOfEveryPlaceThatASliderPasses) {
         for (const Qt::Key key : {Qt::Key_Left, Qt::Key_Left, Qt::Key_Right, Qt::Key_PageUp}) {
             QTest::keyClick(&each->slider(), key);
             SCOPED_TRACE(each->slider().accessibleName().toStdString());
-            expectFiguresOf(simulate(profile_, options()));
+            expectFiguresOf(simulate(CheckedProfile(profile_), options()));
         }
     }
 }
@@ -241,7 +241,7 @@ TEST_F(WhatIfPanelTest, RecomputesAsTheCheckpointBoxSays) {
         QTest::keyClick(&box, key);
         EXPECT_EQ(to_string(options().checkpoint), box.currentText().toStdString());
         simulated[options().checkpoint] = simulation();
-        expectFiguresOf(simulate(profile_, options()));
+        expectFiguresOf(simulate(CheckedProfile(profile_), options()));
     }
     ASSERT_EQ(simulated.size(), 3U);
     EXPECT_GT(simulated[Checkpoint::always].step_time, simulated[Checkpoint::never].step_time);
@@ -266,7 +266,7 @@ TEST_F(WhatIfPanelTest, CutsAnewAtAPressOfEachBalanceButton) {
         ASSERT_TRUE(QTest::qWaitFor([&] { return options().balance != uneven.options.balance; }, kPatience)) << text;
         PipelineOptions even = options();
         even.balance = Balance({2, 2, 2, 2});
-        EXPECT_LE(simulation().step_time, simulate(profile_, even).step_time) << text;
+        EXPECT_LE(simulation().step_time, simulate(CheckedProfile(profile_), even).step_time) << text;
         EXPECT_EQ(model_.undoStack().count(), changes + 1);
         model_.undoStack().undo();
         EXPECT_EQ(options().balance, uneven.options.balance);
@@ -699,7 +699,7 @@ TEST_F(WhatIfPanelTest, GivesNoPeakOfALaneWhereMemoryIsUnknown) {
     profile_.memory_unknown = true;
     Scenario unlimited = model_.recorded();
     unlimited.options.hardware.memory_limit.reset();
-    model_.setProfile(std::make_shared<Profile>(profile_), unlimited);
+    model_.setProfile(CheckedProfile(profile_), unlimited);
     QApplication::processEvents();
     ASSERT_TRUE(simulation().memory_unknown);
     EXPECT_TRUE(panel_.peaks().accessibleDescription().startsWith(QStringLiteral("lane 0: peak unknown; lane 1")))
@@ -707,7 +707,7 @@ TEST_F(WhatIfPanelTest, GivesNoPeakOfALaneWhereMemoryIsUnknown) {
 }
 
 TEST_F(WhatIfPanelTest, SaysWhatToDoWithoutAProfile) {
-    model_.setProfile(nullptr, std::nullopt);
+    model_.setProfile(std::nullopt, std::nullopt);
     QApplication::processEvents();
     EXPECT_FALSE(panel_.microBatches().isVisible());
 }

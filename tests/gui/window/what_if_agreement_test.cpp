@@ -148,7 +148,7 @@ TEST_F(WhatIfAgreement, TheFiguresAreThoseOfPipescopeSimulateWithTheSameOptions)
         std::ofstream(path) << to_json(profile);
         file_ = QString::fromStdString(path.string());
         model_.setPatience(1h);
-        model_.setProfile(std::make_shared<Profile>(load_profile(path)), std::nullopt);
+        model_.setProfile(load_profile(path), std::nullopt);
         changeEverything();
         const QStringList flags = sameInFlags();
         SCOPED_TRACE("seed " + std::to_string(seed) + ": " + flags.join(QLatin1Char(' ')).toStdString());

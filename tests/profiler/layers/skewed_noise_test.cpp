@@ -235,7 +235,7 @@ TEST_P(SkewedNoise, LeavesTheExpectedStepUnbiased) {
     for (unsigned seed = 1; seed <= kProfiles; ++seed) {
         Machine machine(GetParam(), 2, seed);
         double now = 0;
-        const Profile profile = profile_on(machine, now);
+        const CheckedProfile profile = profile_on(machine, now);
         const Simulation predicted = simulate(profile, two_lanes());
         ASSERT_TRUE(predicted.noise);
         const double run = mean_of(run_on(machine, profile, now, kSteps));

@@ -113,7 +113,7 @@ TEST(LayerTape, KeepsTheHalvesOfASplitBackwardInTheFile) {
     tape.all_gradients = {other};
     profile.layers[0].tape = {tape};
     const std::string json = to_json(profile);
-    EXPECT_EQ(parse_profile(json).layers[0].tape[0], tape) << json;
+    EXPECT_EQ(parse_profile(json)->layers[0].tape[0], tape) << json;
     EXPECT_THAT(thrown<ProfileError>(
                     [&] { parse_profile(std::regex_replace(json, std::regex("\"halves\""), "\"gathered\"")); }),
                 HasSubstr("forward"));
@@ -158,7 +158,7 @@ TEST(LayerTape, KeepsItsVariantsInTheFile) {
     tape.all_gradients = {with_block(3)};
     tape.all_gradients[0].gathered = {with_block(4)};
     profile.layers[0].tape = {tape};
-    const LayerTape again = parse_profile(to_json(profile)).layers[0].tape.at(0);
+    const LayerTape again = parse_profile(to_json(profile))->layers[0].tape.at(0);
     EXPECT_EQ(again, tape);
     const auto bytes = [&](TapeVariant variant) { return variant_of(again, variant).blocks[2].bytes; };
     EXPECT_EQ(bytes({}), 1);

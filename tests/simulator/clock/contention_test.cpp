@@ -58,7 +58,7 @@ TEST(CoRunningSpeed, UndoesAProfileTakenWithMoreLanesThanCores) {
 }
 
 TEST(Contention, LeavesLanesAloneThatHaveACoreEach) {
-    const Profile profile = uniform_profile(4);
+    const CheckedProfile profile = uniform_profile(4);
     const Simulation shared = simulate(profile, lanes_on_host(4, 8, 4));
     EXPECT_EQ(shared.step_time.count(), (8 + 3) * 3000);
     EXPECT_NEAR(*shared.device_idle_fraction, 3.0 / 11, 1e-12);
@@ -110,8 +110,8 @@ TEST(Contention, SpeedsUpALaneWhoseNeighbourWaits) {
     profile.co_running_lanes = 2;
     profile.host_cores = 2;
     profile.co_running_slowdown = {1, 1.5};
-    EXPECT_EQ(simulate(profile, lanes_on_host(2, 1, 2)).step_time.count(), 6000 / 1.5);
-    const Simulation one = simulate(profile, lanes_on_host(2, 1, 2));
+    EXPECT_EQ(simulate(CheckedProfile(profile), lanes_on_host(2, 1, 2)).step_time.count(), 6000 / 1.5);
+    const Simulation one = simulate(CheckedProfile(profile), lanes_on_host(2, 1, 2));
     EXPECT_NEAR(one.speedup, 1, 1e-9) << "one lane alone would be as quick";
 }
 
@@ -135,12 +135,12 @@ TEST(Contention, TakesTimesOfLanesThatSlowedEachOtherDownBackToThoseAlone) {
     alone.optimizer_ns = 400;
     PipelineOptions options = lanes_on_host(4, 8, 2);
     const auto expect_equal = [&](const std::string& of) {
-        const Simulation expected = simulate(alone, options);
-        const Simulation found = simulate(slowed, options);
+        const Simulation expected = simulate(CheckedProfile(alone), options);
+        const Simulation found = simulate(CheckedProfile(slowed), options);
         EXPECT_EQ(found.step_time, expected.step_time) << of;
         EXPECT_DOUBLE_EQ(found.speedup, expected.speedup) << of;
-        EXPECT_EQ(find_balance(slowed, options, 4, BalanceAlgorithm::optimal).lower_bound_ns,
-                  find_balance(alone, options, 4, BalanceAlgorithm::optimal).lower_bound_ns)
+        EXPECT_EQ(find_balance(CheckedProfile(slowed), options, 4, BalanceAlgorithm::optimal).lower_bound_ns,
+                  find_balance(CheckedProfile(alone), options, 4, BalanceAlgorithm::optimal).lower_bound_ns)
             << of;
     };
     expect_equal("lanes on the host");
@@ -148,11 +148,12 @@ TEST(Contention, TakesTimesOfLanesThatSlowedEachOtherDownBackToThoseAlone) {
     expect_equal("some lanes on other devices");
     options.hardware.devices.clear();
     expect_equal("devices without names");
-    EXPECT_EQ(simulate(slowed, options).step_time.count(), (8 + 3) * 1500 + 8 * 200);
-    EXPECT_TRUE(find_balance(slowed, options, 4, BalanceAlgorithm::optimal).optimal);
+    EXPECT_EQ(simulate(CheckedProfile(slowed), options).step_time.count(), (8 + 3) * 1500 + 8 * 200);
+    EXPECT_TRUE(find_balance(CheckedProfile(slowed), options, 4, BalanceAlgorithm::optimal).optimal);
     options.hardware.devices.assign(4, "cpu");
     options.hardware.processes = 4;
-    EXPECT_EQ(simulate(slowed, options).step_time.count(), (8 + 3) * 1500 + 8 * 200) << "hosts of their own";
+    EXPECT_EQ(simulate(CheckedProfile(slowed), options).step_time.count(), (8 + 3) * 1500 + 8 * 200)
+        << "hosts of their own";
     expect_equal("hosts of their own");
 }
 
@@ -161,12 +162,12 @@ TEST(Contention, BandsTheNoiseOfSharedCoresToo) {
     for (LayerProfile& layer : profile.layers) {
         layer.forward_cv = layer.backward_cv = 0.1;
     }
-    const Simulation shared = simulate(profile, lanes_on_host(4, 8, 2));
+    const Simulation shared = simulate(CheckedProfile(profile), lanes_on_host(4, 8, 2));
     ASSERT_TRUE(shared.noise);
     const auto step = static_cast<double>(shared.step_time.count());
     EXPECT_NEAR(static_cast<double>(shared.noise->mean.count()), step, 0.1 * step);
     EXPECT_LT(shared.noise->low, shared.noise->high);
-    EXPECT_EQ(simulate(profile, lanes_on_host(4, 8, 2)).noise, shared.noise);
+    EXPECT_EQ(simulate(CheckedProfile(profile), lanes_on_host(4, 8, 2)).noise, shared.noise);
 }
 
 TEST(Contention, LaunchesTasksOfAcceleratorsOneAfterTheOther) {
@@ -176,9 +177,10 @@ TEST(Contention, LaunchesTasksOfAcceleratorsOneAfterTheOther) {
     PipelineOptions options = lanes_on_host(2, 4, 0);
     options.hardware.devices = {"cuda:0", "cuda:1"};
     // 16 tasks, the loss and 12 copies are launched before the last backward starts.
-    EXPECT_GE(simulate(profile, options).step_time.count(), 16 * 10'000 + 2000 - 10'000);
+    EXPECT_GE(simulate(CheckedProfile(profile), options).step_time.count(), 16 * 10'000 + 2000 - 10'000);
     options.hardware.devices = {"cpu", "cpu"};
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000) << "a lane on the host launches nothing";
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 15'000)
+        << "a lane on the host launches nothing";
 }
 
 TEST(Contention, LaunchesATaskForEachOfItsLayers) {
@@ -191,7 +193,7 @@ TEST(Contention, LaunchesATaskForEachOfItsLayers) {
     options.balance = Balance({2, 1});
     options.hardware.devices = {"cuda:0", "cuda:1"};
     options.checkpoint = Checkpoint::never;
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
     const auto start_of = [&](TaskKind kind, int partition) {
         for (const Slice& slice : simulation.timeline.slices) {
             if (slice.key.kind == kind && slice.key.partition == partition) {
@@ -216,7 +218,7 @@ TEST(Contention, SharesAPortBetweenTheCopiesThatLeaveIt) {
     options.hardware.link = {1e9, 0, LinkSharing::none};
     const auto step_with = [&](LinkSharing sharing) {
         options.hardware.link.sharing = sharing;
-        return simulate(profile, options).step_time;
+        return simulate(CheckedProfile(profile), options).step_time;
     };
     EXPECT_LE(step_with(LinkSharing::none), step_with(LinkSharing::sender));
     EXPECT_LT(step_with(LinkSharing::sender), step_with(LinkSharing::all));
@@ -233,12 +235,12 @@ TEST(Contention, HalvesAPortWhereASkipLeavesBesideABoundary) {
     options.hardware.devices.clear();
     options.checkpoint = Checkpoint::never;
     options.hardware.link = {1e9, 0, LinkSharing::none};
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 13'000);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 13'000);
     options.hardware.link.sharing = LinkSharing::sender;
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 15'000);
     // Every copy also waits for a latency of 500, which is not shared: two pairs and two single copies in a row.
     options.hardware.link.latency_ns = 500;
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000 + 4 * 500);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 15'000 + 4 * 500);
 }
 
 TEST(Contention, SharesBandwidthButNoLatency) {
@@ -249,10 +251,10 @@ TEST(Contention, SharesBandwidthButNoLatency) {
     options.hardware.devices.clear();
     for (const double bandwidth : {0.0, 1e15}) {
         options.hardware.link = {bandwidth, 20'000, LinkSharing::none};
-        const std::int64_t apart = simulate(profile, options).step_time.count();
+        const std::int64_t apart = simulate(CheckedProfile(profile), options).step_time.count();
         for (const LinkSharing sharing : {LinkSharing::sender, LinkSharing::all}) {
             options.hardware.link.sharing = sharing;
-            EXPECT_EQ(simulate(profile, options).step_time.count(), apart);
+            EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), apart);
         }
     }
 }
@@ -283,7 +285,7 @@ TEST(Contention, SharesTheSendingAndTheReceivingPortOfAHost) {
     PipelineOptions options = lanes_on_host(3, 1, 0);
     options.hardware.devices.clear();
     options.hardware.link = {1e9, 500, LinkSharing::host};
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000 + 4 * 500);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 15'000 + 4 * 500);
 }
 
 TEST(Contention, SharesTheReceivingPortOfAHost) {
@@ -297,7 +299,7 @@ TEST(Contention, SharesTheReceivingPortOfAHost) {
     options.hardware.devices.clear();
     options.hardware.link = {1e9, 0, LinkSharing::sender};
     const auto last_forward = [&] {
-        for (const Slice& slice : simulate(profile, options).timeline.slices) {
+        for (const Slice& slice : simulate(CheckedProfile(profile), options).timeline.slices) {
             if (slice.key.kind == TaskKind::forward && slice.key.partition == 2) {
                 return slice.start.count();
             }
@@ -313,19 +315,19 @@ TEST(Processes, OwnConsecutiveLanesAndLinkOnlyEachOther) {
     Profile profile = uniform_profile(4);
     PipelineOptions options = lanes_on_host(4, 1, 0);
     options.hardware.link.latency_ns = 500;
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 12'000) << "one device";
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 12'000) << "one device";
     options.hardware.processes = 2;
     EXPECT_EQ(process_of(options.hardware, LaneId{1}, 4), 0);
     EXPECT_EQ(process_of(options.hardware, LaneId{2}, 4), 1);
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 12'000 + 2 * 500);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 12'000 + 2 * 500);
     options.hardware.processes = 8;
-    EXPECT_EQ(simulate(profile, options).step_time.count(), 12'000 + 6 * 500);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).step_time.count(), 12'000 + 6 * 500);
     options.hardware.processes = 0;
-    EXPECT_THROW(simulate(profile, options), UsageError);
+    EXPECT_THROW(simulate(CheckedProfile(profile), options), UsageError);
 }
 
 TEST(Processes, HaveCoresOfTheirOwn) {
-    const Profile profile = uniform_profile(4);
+    const CheckedProfile profile = uniform_profile(4);
     PipelineOptions options = lanes_on_host(4, 4, 2);
     const auto step = [&] { return simulate(profile, options).step_time; };
     const auto waiting = step();

@@ -102,7 +102,7 @@ TEST(GPipeRecurrence, EqualsTheSimulatedTaskGraphUnevenMicroBatchesIncluded) {
                 layer.graph_forward_ns[0] += 1;
             }
         }
-        const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
+        const Simulation simulation = simulate(CheckedProfile(profile), options, {.noise = false, .memory = false});
         const std::int64_t m = simulation.micro_batches;
         const std::int64_t large = (options.batch + m - 1) / m;
         const std::int64_t num_large = options.batch % m == 0 ? m : options.batch % m;

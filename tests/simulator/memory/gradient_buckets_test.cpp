@@ -57,7 +57,7 @@ TEST(GradientBuckets, WeightCopiesSumWithoutSharingTheBatch) {
 
 // Two layers: forwards until 2000, the second layer's backward until 4000, the first one's until 6000.
 TEST(GradientBuckets, BeginWhenTheirLayersAreDone) {
-    const Profile profile = with_gradients(2);
+    const CheckedProfile profile = with_gradients(2);
     const auto step = [&](double bytes_per_second, Bytes bucket) {
         return simulate(profile, two_replicas(Balance({2}), bytes_per_second, bucket));
     };
@@ -74,7 +74,7 @@ TEST(GradientBuckets, BeginWhenTheirLayersAreDone) {
 
 // Lanes of two partitions: the sum of the upper one runs while the lower one's backward does.
 TEST(GradientBuckets, HideTheSumsOfPartitionsThatEndEarly) {
-    const Profile profile = with_gradients(4);
+    const CheckedProfile profile = with_gradients(4);
     PipelineOptions options = two_replicas(Balance({1, 1, 1, 1}), 1e9, 1000);
     options.schedule = Schedule::interleaved_1f1b;
     options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
@@ -96,7 +96,7 @@ TEST(GradientBuckets, WaitForTheGradientsOfWeights) {
     }
     PipelineOptions options = two_replicas(Balance({1, 1}), 1e9, 1000);
     options.schedule = Schedule::zero_bubble_h1;
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
     for (const auto& [start, end] : sums_of(simulation)) {
         EXPECT_EQ(end - start, 1000);
         EXPECT_TRUE(std::ranges::any_of(simulation.timeline.slices, [&](const Slice& slice) {

@@ -35,13 +35,13 @@ TEST(MemoryModel, HoldsParametersGradientsAndOptimizerState) {
     profile.layers[1].buffer_bytes = 7;
     PipelineOptions options = two_lanes(1, Checkpoint::never);
     options.optimizer = "adam";
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
     EXPECT_EQ(simulation.lanes[0].peak[MemoryCategory::parameters], 100);
     EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::parameters], 207);
     EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::gradients], 200);
     EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::optimizer], 400);
     options.optimizer = "0.5";
-    EXPECT_EQ(simulate(profile, options).lanes[1].peak[MemoryCategory::optimizer], 100);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).lanes[1].peak[MemoryCategory::optimizer], 100);
 }
 
 TEST(MemoryModel, HoldsABucketOfGradientsWhileReplicasSumThem) {
@@ -52,12 +52,12 @@ TEST(MemoryModel, HoldsABucketOfGradientsWhileReplicasSumThem) {
     profile.layers[0] = linear(1000);
     profile.layers[1] = linear(2 * bucket);
     options.hardware.devices = {"cpu", "cpu"};
-    const Simulation host = simulate(profile, options);
+    const Simulation host = simulate(CheckedProfile(profile), options);
     EXPECT_EQ(host.lanes[0].peak_bytes, 2 * 1000 + 1000 + 500);  // parameters, gradients, bucket, what arrives
     EXPECT_EQ(host.lanes[1].peak_bytes, 2 * 2 * bucket + bucket + bucket / 2);
     EXPECT_EQ(host.lanes[1].peak[MemoryCategory::transient], bucket + bucket / 2);
     options.hardware.devices = {"gpu:0", "gpu:1"};
-    EXPECT_LT(simulate(profile, options).lanes[1].peak_bytes, 2 * 2 * bucket + 1000);
+    EXPECT_LT(simulate(CheckedProfile(profile), options).lanes[1].peak_bytes, 2 * 2 * bucket + 1000);
 }
 
 // A forward without a graph makes what it would save, and frees it at the layer's end. Each lane has two partitions of
@@ -80,7 +80,7 @@ TEST(MemoryModel, ACheckpointedForwardHoldsTheRunningLayersSavedTensors) {
     for (const Schedule::Name name : {Schedule::v_half, Schedule::v_min, Schedule::zero_bubble_v}) {
         options.schedule = name;
         options.placement = placement_of(options.schedule, 4, 2);
-        const Simulation simulation = simulate(profile, options);
+        const Simulation simulation = simulate(CheckedProfile(profile), options);
         int forwards = 0;
         for (const Slice& slice : simulation.timeline.slices) {
             if (slice.key.kind != TaskKind::forward) {
@@ -120,12 +120,13 @@ TEST(MemoryModel, CountsAStashThatTheGraphKeepsAnywayOnce) {
     Profile without = kept_stash();
     without.layers[1].stash.clear();
     without.layers[3].pop.clear();
-    EXPECT_EQ(with, simulate(without, options).lanes[0].peak_bytes);
+    EXPECT_EQ(with, simulate(CheckedProfile(without), options).lanes[0].peak_bytes);
 
     Profile not_kept = kept_stash();
     not_kept.layers[2].keeps_input = false;
     without.layers[2].keeps_input = false;
-    EXPECT_EQ(simulate(not_kept, options).lanes[0].peak_bytes, simulate(without, options).lanes[0].peak_bytes + 10)
+    EXPECT_EQ(simulate(CheckedProfile(not_kept), options).lanes[0].peak_bytes,
+              simulate(CheckedProfile(without), options).lanes[0].peak_bytes + 10)
         << "else it lives because it is stashed";
 }
 
@@ -186,7 +187,7 @@ TEST(MemoryModel, LeavesAnOutputsGradientWhereASkipsGradientHoldsItToo) {
         Profile profile = concatenation(true);
         profile.layers[3].output_bytes = {40};  // so that no forward is the peak
         profile.layers[layer].transient_bytes = {100};
-        const Simulation simulation = simulate(profile, options);
+        const Simulation simulation = simulate(CheckedProfile(profile), options);
         EXPECT_EQ(simulation.lanes[0].peak[MemoryCategory::skip], 40);
         EXPECT_EQ(simulation.lanes[0].peak[MemoryCategory::copy], 0)
             << "neither charged twice nor let go of what is not charged";
@@ -205,8 +206,8 @@ TEST(MemoryModel, KeepsAGradientAsLongAsAViewOfItIsNeededInThePartition) {
     for (Profile* profile : {&views, &own}) {
         profile->layers[1].transient_bytes = {100};  // so that it is the peak
     }
-    EXPECT_EQ(simulate(own, options).lanes[0].peak_bytes, 100 + 20 + 10);
-    EXPECT_EQ(simulate(views, options).lanes[0].peak_bytes, 100 + 20 + 20);
+    EXPECT_EQ(simulate(CheckedProfile(own), options).lanes[0].peak_bytes, 100 + 20 + 10);
+    EXPECT_EQ(simulate(CheckedProfile(views), options).lanes[0].peak_bytes, 100 + 20 + 20);
 }
 
 TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
@@ -219,9 +220,9 @@ TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
     late.layers[3].output_bytes = early.layers[3].output_bytes = {40};  // so that no forward is the peak
     late.layers[0].transient_bytes = {100};
     early.layers[2].transient_bytes = {100};
-    const Simulation at_the_end = simulate(late, options);
+    const Simulation at_the_end = simulate(CheckedProfile(late), options);
     EXPECT_EQ(at_the_end.lanes[0].peak[MemoryCategory::skip], 0);
-    EXPECT_EQ(simulate(early, options).lanes[0].peak[MemoryCategory::skip], 40);
+    EXPECT_EQ(simulate(CheckedProfile(early), options).lanes[0].peak[MemoryCategory::skip], 40);
 }
 
 /// Skip bytes on the popping lane of a pipeline of two, at the end of that micro-batch's task of that kind.
@@ -282,7 +283,7 @@ TEST(MemoryModel, LetsWhatArrivesMeetOnlyTheLayersThatAreStillToRun) {
         Profile needy = profile;
         needy.layers[layer].transient_bytes = {1000};
         needy.layers[layer].backward_ns = {1};
-        return simulate(needy, options).lanes[0].peak_bytes;
+        return simulate(CheckedProfile(needy), options).lanes[0].peak_bytes;
     };
     // The transient bytes of layer 0 coincide with its output of 10, in backward also with layer 1's gradient. Those of
     // layer 1 coincide with input, output and the received gradient.
@@ -306,7 +307,7 @@ TEST(MemoryModel, CountsATwoLanePipelineByHand) {
 TEST(MemoryModel, CountsWhatTheLossNeedsForItself) {
     Profile profile = two_linears();
     profile.loss_transient_bytes = {9};  // of the mini-batch, 27
-    EXPECT_EQ(simulate(profile, two_lanes(3, Checkpoint::never)).lanes[1].peak_bytes, 454 + 27);
+    EXPECT_EQ(simulate(CheckedProfile(profile), two_lanes(3, Checkpoint::never)).lanes[1].peak_bytes, 454 + 27);
 }
 
 TEST(MemoryModel, SharesTheHandedOverStorageOnTheHost) {
@@ -354,7 +355,7 @@ TEST(MemoryModel, PeaksWhereALayerNeedsMost) {
     PipelineOptions options = two_lanes(2, Checkpoint::never);
     options.balance = Balance({2, 2});
     profile.layers[2].transient_bytes = {1000};
-    const SimulatedLane lane = simulate(profile, options).lanes[1];
+    const SimulatedLane lane = simulate(CheckedProfile(profile), options).lanes[1];
     // Backward of layer 2, the lower one of lane 1, in micro-batch 1: layer 3 has freed its 50 and T2.
     //   held: 2 inputs of 10, graphs 110 + 50, gradient of the whole output 20; work: 10 above, 10 below, 1000
     // Forward of layer 2 in micro-batch 1 needs less: of the second graph, only its own 50 exist, plus outputs of 10 +
@@ -369,10 +370,10 @@ TEST(MemoryModel, ChargesAKeptOutputOnceWhereStorageIsShared) {
     profile.layers[0].keeps_output = true;  // like a relu
     PipelineOptions options = two_lanes(2, Checkpoint::never);
     options.hardware.devices = {"cpu", "cpu"};
-    const Simulation shared = simulate(profile, options);
+    const Simulation shared = simulate(CheckedProfile(profile), options);
     EXPECT_EQ(shared.lanes[0].peak[MemoryCategory::saved], 0) << "charged to lane 1 as its input";
     options.hardware.devices.clear();
-    const Simulation apart = simulate(profile, options);
+    const Simulation apart = simulate(CheckedProfile(profile), options);
     EXPECT_GT(apart.lanes[0].peak[MemoryCategory::saved], 0);
     EXPECT_GT(apart.lanes[0].peak_bytes - 12, shared.lanes[0].peak_bytes) << "12 is the mini-batch";
 }
@@ -383,7 +384,7 @@ TEST(MemoryModel, LetsGoOfAnInputThatNoLayerKept) {
     options.balance = Balance({2, 2});
     const auto boundary = [&](Checkpoint mode) {
         options.checkpoint = mode;
-        return simulate(profile, options).lanes[1].peak[MemoryCategory::boundary];
+        return simulate(CheckedProfile(profile), options).lanes[1].peak[MemoryCategory::boundary];
     };
     EXPECT_EQ(boundary(Checkpoint::never), 40);
     profile.layers[2].keeps_input = false;
@@ -399,7 +400,7 @@ TEST(MemoryModel, NeverHoldsAnInputThatWentBesideWhatTheTaskLeaves) {
     profile.layers[2].saved_bytes = {60};
     PipelineOptions options = two_lanes(1, Checkpoint::never);
     options.balance = Balance({1, 2});
-    EXPECT_EQ(simulate(profile, options).lanes[1].peak_bytes, 10 + 100);
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).lanes[1].peak_bytes, 10 + 100);
 }
 
 /// {linear(x), x}, then a layer that joins the two: outputs of 10, 100 and 5. Only what depends on parameters needs a
@@ -436,9 +437,9 @@ TEST(MemoryModel, CountsGradientsOfDataBehindACheckpointedPartition) {
     const auto more = [](Checkpoint checkpoint, Profile profile) {
         PipelineOptions options = two_lanes(1, checkpoint);
         options.hardware.devices = {"cpu", "cpu"};
-        const Bytes with = simulate(profile, options).lanes[1].peak_bytes;
+        const Bytes with = simulate(CheckedProfile(profile), options).lanes[1].peak_bytes;
         profile.layers[1].tape[0].all_gradients.clear();
-        return with - simulate(profile, options).lanes[1].peak_bytes;
+        return with - simulate(CheckedProfile(profile), options).lanes[1].peak_bytes;
     };
     Profile profile = passed_data();
     EXPECT_EQ(more(Checkpoint::never, profile), 0);
@@ -481,10 +482,12 @@ TEST(MemoryModel, KeepsNothingForWeightsOfALayerWithoutASecondHalf) {
     profile.layers[1].backward_weight_ns = {0};
     // Lane 1 frees an input and its output's gradient in each first half. At its peak it has made both losses'
     // gradients.
-    EXPECT_EQ(simulate(profile, both_inputs_then_both_weights()).lanes[1].peak_bytes, 400 + 2 * (10 + 4) + 10);
+    EXPECT_EQ(simulate(CheckedProfile(profile), both_inputs_then_both_weights()).lanes[1].peak_bytes,
+              400 + 2 * (10 + 4) + 10);
     PipelineOptions options = both_inputs_then_both_weights();
     options.schedule = Schedule::from_csv("late", "0F0,,0F1,,,0I0,0I1,0W0,0W1\n,1F0,1I0,1F1,1I1,1W0,1W1,,\n");
-    EXPECT_EQ(simulate(profile, options).lanes[1].peak_bytes, 400 + (10 + 4) + 10 + 10) << "the next input has arrived";
+    EXPECT_EQ(simulate(CheckedProfile(profile), options).lanes[1].peak_bytes, 400 + (10 + 4) + 10 + 10)
+        << "the next input has arrived";
     EXPECT_EQ(simulate(two_linears(), options).lanes[1].peak_bytes, 400 + 2 * (10 + 4) + 10);
 }
 
@@ -509,21 +512,23 @@ TEST(MemoryModel, PlaysTheRecordedHalvesOfASplitBackward) {
     profile.layers[0].backward_ns = {500};  // over before the next gradient arrives
     profile.layers[0].tape = {bottom};
     profile.layers[1].tape = {top};
-    const Simulation simulation = simulate(profile, both_inputs_then_both_weights());
+    const Simulation simulation = simulate(CheckedProfile(profile), both_inputs_then_both_weights());
     EXPECT_EQ(simulation.lanes[0].peak_bytes, 100 + 2 * 6 + 10) << "its tape frees the gradient in the first half";
     // Before the first backward lane 1 holds two inputs, graphs and gradients. The first second half takes 90.
     EXPECT_EQ(simulation.lanes[1].peak_bytes, 400 + 2 * (10 + 50 + 4) + 7 + 10);
     profile.layers[1].tape[0].halves[0].blocks[6].bytes = 900;
-    EXPECT_EQ(simulate(profile, both_inputs_then_both_weights()).lanes[1].peak_bytes, 400 + 2 * (10 + 7) + 900);
+    EXPECT_EQ(simulate(CheckedProfile(profile), both_inputs_then_both_weights()).lanes[1].peak_bytes,
+              400 + 2 * (10 + 7) + 900);
     profile.layers[1].tape[0].halves.clear();  // as estimated: the graph and the gradient stay
-    EXPECT_EQ(simulate(profile, both_inputs_then_both_weights()).lanes[1].peak_bytes, 400 + 2 * (10 + 50 + 4) + 10);
+    EXPECT_EQ(simulate(CheckedProfile(profile), both_inputs_then_both_weights()).lanes[1].peak_bytes,
+              400 + 2 * (10 + 50 + 4) + 10);
 }
 
 TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
     std::mt19937 random(3);
     for (int round = 0; round < 300; ++round) {
         const std::size_t layers = 2 + random() % 7;
-        const Profile profile = random_profile(random, layers, true);
+        const CheckedProfile profile = random_profile(random, layers, true);
         PipelineOptions options;
         options.balance = Balance({1, static_cast<std::int64_t>(layers - 1)});
         options.chunks = 2 * static_cast<std::int64_t>(1 + random() % 4);

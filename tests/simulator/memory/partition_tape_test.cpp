@@ -239,7 +239,7 @@ TEST(ReservedMemory, CountsWholeSegments) {
     // MiB.
     Profile profile = two_layers();
     profile.layers[0].parameter_bytes = profile.layers[0].gradient_bytes = Bytes{6} << 20;
-    const Simulation simulation = simulate(profile, on_accelerators(2, 4), {.reserved = true});
+    const Simulation simulation = simulate(CheckedProfile(profile), on_accelerators(2, 4), {.reserved = true});
     EXPECT_EQ(simulation.lanes[0].peak_reserved_bytes, Bytes{22} << 20);
     EXPECT_EQ(simulation.lanes[1].peak_reserved_bytes, Bytes{2} << 20);
     EXPECT_EQ(simulation.memory.back().reserved, Bytes{22} << 20) << "of lane 0, whose backward is the last";
@@ -261,7 +261,8 @@ TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
     const auto reserved = [&](int m, Checkpoint checkpoint) {
         PipelineOptions options = on_accelerators(1, m);
         options.checkpoint = checkpoint;
-        return simulate(profile, options, {.reserved = true}).lanes[0].peak_reserved_bytes.value() >> 20;
+        return simulate(CheckedProfile(profile), options, {.reserved = true}).lanes[0].peak_reserved_bytes.value() >>
+               20;
     };
     // Input 12, saved 30, scratch 12 (11, in whole 2 MiB), output 14. The loss' gradient takes 14. No free block holds
     // backward's 16.
@@ -304,7 +305,7 @@ TEST(ReservedMemory, HoldsAllThatTensorsHoldWhenALaneEndsATask) {
                                              Schedule::pipedream};
     for (int round = 0; round < 400; ++round) {
         const std::size_t layers = 2 + random() % 5;
-        const Profile profile = profile_of_large_blocks(random, layers);
+        const CheckedProfile profile = profile_of_large_blocks(random, layers);
         PipelineOptions options =
             random_options(random, random_balance(random, layers, 1 + static_cast<int>(random() % layers)));
         options.placement.clear();

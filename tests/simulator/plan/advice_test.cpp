@@ -158,7 +158,7 @@ TEST(Advice, ExplainsAStepByWorkAndWaiting) {
 }
 
 TEST(Advice, RanksFasterMovesFirstAndOnesOverTheLimitBehindThem) {
-    const Profile profile = profile_with_memory(8);
+    const CheckedProfile profile = profile_with_memory(8);
     PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 8);
     options.hardware.memory_limit = highest_peak(simulate(profile, options));
     const Advice advice = advise(profile, options);
@@ -182,7 +182,7 @@ TEST(Advice, RanksFasterMovesFirstAndOnesOverTheLimitBehindThem) {
 }
 
 TEST(Advice, LeadsABaseThatDoesNotFitToOnesThatDo) {
-    const Profile profile = profile_with_memory(8);
+    const CheckedProfile profile = profile_with_memory(8);
     PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
     options.checkpoint = Checkpoint::never;
     PipelineOptions frugal = options;
@@ -204,7 +204,7 @@ TEST(Advice, LeadsABaseThatDoesNotFitToOnesThatDo) {
 }
 
 TEST(Advice, DoublesMicroBatchesUntilTheyFit) {
-    const Profile profile = profile_with_memory(8);
+    const CheckedProfile profile = profile_with_memory(8);
     PipelineOptions options = pipeline_of({2, 2, 2, 2}, 2, 32);
     PipelineOptions frugal = options;
     frugal.chunks = 16;
@@ -234,11 +234,11 @@ TEST(Advice, FindsTheOnlyMicroBatchesThatFit) {
         for (std::int64_t m = 2; m < batch; ++m) {
             options.chunks = m;
             const bool counts = (batch == 23 || batch % m == 0) && m != 2;
-            least = counts ? std::min(least, highest_peak(simulate(profile, options))) : least;
+            least = counts ? std::min(least, highest_peak(simulate(CheckedProfile(profile), options))) : least;
         }
         options.chunks = 1;
         options.hardware.memory_limit = least;
-        const Advice advice = advise(profile, options);
+        const Advice advice = advise(CheckedProfile(profile), options);
         EXPECT_FALSE(advice.base.feasible);
         const auto fits = [](const Move& move) {
             return move.kind == MoveKind::micro_batches && move.effect == MoveEffect::fits;
@@ -252,7 +252,7 @@ TEST(Advice, LetsOneLaneTakeTurnsToFit) {
     options.checkpoint = Checkpoint::never;
     PipelineOptions frugal = options;
     frugal.schedule = Schedule::one_f_one_b;
-    const Profile profile = profile_with_memory(4);
+    const CheckedProfile profile = profile_with_memory(4);
     options.hardware.memory_limit = highest_peak(simulate(profile, frugal));
     const Advice advice = advise(profile, options);
     EXPECT_FALSE(advice.base.feasible);
@@ -280,8 +280,8 @@ TEST(Advice, DoesNotTakeLuckOfTheDrawForAGain) {
             layer.recompute_ns = {2000};
             layer.forward_cv = layer.backward_cv = 0.2;
         }
-        Advice advice = advise(profile, pipeline_of({1, 1, 1, 1}, 4, 4));
-        add_noise(profile, advice);
+        Advice advice = advise(CheckedProfile(profile), pipeline_of({1, 1, 1, 1}, 4, 4));
+        add_noise(CheckedProfile(profile), advice);
         EXPECT_EQ(titled(advice, "Checkpoint: always instead of except_last").effect, MoveEffect::none) << "more work";
         EXPECT_GT(advice.base.noise->mean_error_ns, 0);
         for (const Move& move : advice.moves) {
@@ -321,7 +321,7 @@ TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
             layer.forward_ns[0] *= static_cast<double>(1 + random() % 4);
             layer.backward_ns[0] *= static_cast<double>(1 + random() % 4);
         }
-        const Advice advice = advise(profile, options);
+        const Advice advice = advise(CheckedProfile(profile), options);
         const auto move = std::ranges::find(advice.moves, "Schedule: auto instead of gpipe", &Move::title);
         if (move == advice.moves.end()) {
             continue;  // a named schedule is as good
@@ -329,7 +329,7 @@ TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
         ++found;
         EXPECT_EQ(move->changes, (std::vector<OptionText>{{"schedule", "auto"}}));
         EXPECT_FALSE(move->hypothetical);
-        EXPECT_EQ(move->simulation.step_time, find_and_simulate(profile, automatic).step_time);
+        EXPECT_EQ(move->simulation.step_time, find_and_simulate(CheckedProfile(profile), automatic).step_time);
         for (const char* name : {"1f1b", "zero-bubble-h1", "zero-bubble-2p"}) {
             const Simulation& named = titled(advice, "Schedule: " + std::string(name) + " instead of gpipe").simulation;
             const bool needs_less = highest_peak(move->simulation) < highest_peak(named);
@@ -346,8 +346,8 @@ TEST(Advice, SearchesAnOrderForEachChangeOfAuto) {
     options.schedule = Schedule::automatic;
     Profile profile = profile_with_memory(8);
     profile.layers[1].forward_ns[0] *= 3;
-    const Advice advice = advise(profile, options);
-    EXPECT_EQ(advice.base.step_time, find_and_simulate(profile, options).step_time);
+    const Advice advice = advise(CheckedProfile(profile), options);
+    EXPECT_EQ(advice.base.step_time, find_and_simulate(CheckedProfile(profile), options).step_time);
     std::set<MoveKind> kinds;
     for (const Move& move : advice.moves) {
         kinds.insert(move.kind);
@@ -359,7 +359,7 @@ TEST(Advice, SearchesAnOrderForEachChangeOfAuto) {
         } else if (asked.balance == options.balance) {
             EXPECT_GE(move.simulation.step_time, advice.base.step_time) << move.title;
         }
-        EXPECT_EQ(move.simulation.step_time, find_and_simulate(profile, asked).step_time) << move.title;
+        EXPECT_EQ(move.simulation.step_time, find_and_simulate(CheckedProfile(profile), asked).step_time) << move.title;
     }
     EXPECT_THAT(kinds, IsSupersetOf({MoveKind::checkpoint, MoveKind::micro_batches, MoveKind::balance,
                                      MoveKind::schedule, MoveKind::lanes}));
@@ -383,7 +383,7 @@ TEST(Advice, KeepsTheCutsAndLanesOfAFile) {
     options.schedule = file_of(Schedule::one_f_one_b, 4, options.placement);
     Profile profile = profile_with_memory(6);
     profile.layers[0].forward_ns[0] *= 5;
-    const Advice advice = advise(profile, options);
+    const Advice advice = advise(CheckedProfile(profile), options);
     for (const char* name : {"gpipe", "1f1b", "zero-bubble-h1"}) {
         const Move& move = titled(advice, "Schedule: " + std::string(name) + " instead of mine.csv");
         EXPECT_EQ(move.simulation.options.balance, options.balance) << name;
@@ -398,11 +398,11 @@ TEST(Advice, LeavesOutAnOrderThatIsNoBetterThanTheFiles) {
     automatic.schedule = Schedule::automatic;
     Profile profile = profile_with_memory(4);
     profile.layers[0].backward_ns[0] *= 3;
-    const Simulation found = find_and_simulate(profile, automatic);
+    const Simulation found = find_and_simulate(CheckedProfile(profile), automatic);
     PipelineOptions options = automatic;
     options.schedule = found.options.schedule;
     if (found.options.schedule.file()) {
-        EXPECT_THAT(titles_of(advise(profile, options)), Not(Contains(HasSubstr("Schedule: auto"))));
+        EXPECT_THAT(titles_of(advise(CheckedProfile(profile), options)), Not(Contains(HasSubstr("Schedule: auto"))));
     }
 }
 
@@ -415,7 +415,7 @@ TEST(Advice, NamesModelParallelWhereItIsTheBest) {
     options.schedule = Schedule::one_f_one_b;
     options.hardware.devices = {"cpu", "cpu"};
     options.hardware.host_cores = 2;
-    const Advice advice = advise(profile, options);
+    const Advice advice = advise(CheckedProfile(profile), options);
     const Move& move = titled(advice, "Schedule: model-parallel instead of 1f1b");
     EXPECT_EQ(move.effect, MoveEffect::faster);
     EXPECT_THAT(move.changes, ElementsAre(OptionText{"schedule", "model-parallel"}));
@@ -445,7 +445,7 @@ TEST(Advice, KeepsTheBaseAndItsBestMoveInStepWithSimulate) {
     int helped = 0;
     for (int round = 0; round < 60; ++round) {
         const std::size_t layers = 4 + random() % 6;
-        const Profile profile = random_profile(random, layers, round % 3 == 0);
+        const CheckedProfile profile = random_profile(random, layers, round % 3 == 0);
         const int n = 1 + static_cast<int>(random() % 4);
         PipelineOptions options = random_options(random, random_balance(random, layers, n));
         if (round % 2 == 0) {
@@ -479,12 +479,13 @@ TEST(Advice, RanksByExpectedStepsOnceNoiseIsAdded) {
         layer.forward_cv = layer.backward_cv = 0.2;
     }
     const PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
-    Advice advice = advise(profile, options);
+    Advice advice = advise(CheckedProfile(profile), options);
     EXPECT_FALSE(advice.base.noise);
-    add_noise(profile, advice);
-    EXPECT_EQ(advice.base.noise, simulate(profile, options).noise);
+    add_noise(CheckedProfile(profile), advice);
+    EXPECT_EQ(advice.base.noise, simulate(CheckedProfile(profile), options).noise);
     for (const Move& move : advice.moves) {
-        EXPECT_EQ(move.simulation.noise, simulate(profile, move.simulation.options).noise) << move.title;
+        EXPECT_EQ(move.simulation.noise, simulate(CheckedProfile(profile), move.simulation.options).noise)
+            << move.title;
     }
     const Move& best = advice.moves.front();
     EXPECT_DOUBLE_EQ(relative_change(advice, best), static_cast<double>(best.simulation.noise->mean.count()) /
@@ -493,7 +494,7 @@ TEST(Advice, RanksByExpectedStepsOnceNoiseIsAdded) {
 }
 
 TEST(Advice, StopsWhenAsked) {
-    const Profile profile = profile_with_memory(8);
+    const CheckedProfile profile = profile_with_memory(8);
     const PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
     int asked = 0;
     const Advice stopped = advise(profile, options, [&asked] { return ++asked > 2; });
@@ -509,7 +510,7 @@ TEST(Advice, RefusesABaseThatCannotRun) {
 
 TEST(Advice, TakesMillisecondsForEightLanes) {
     std::mt19937 random(3);
-    const Profile profile = random_profile(random, 48, false);
+    const CheckedProfile profile = random_profile(random, 48, false);
     PipelineOptions options = pipeline_of({6, 6, 6, 6, 6, 6, 6, 6}, 32, 64);
     options.hardware.link = {1e9, 100};
     const auto start = std::chrono::steady_clock::now();

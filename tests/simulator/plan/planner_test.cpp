@@ -111,9 +111,9 @@ TEST(Plan, NamesTheSizesToProfileWhereTheBestIsExtrapolated) {
     PlanRequest request = request_of(2, 10);
     request.chunks = {3};
     Profile profile = eight_layers();
-    EXPECT_EQ(plan(profile, request).sizes_to_profile, (std::vector<std::int64_t>{1, 3, 4}));
+    EXPECT_EQ(plan(CheckedProfile(profile), request).sizes_to_profile, (std::vector<std::int64_t>{1, 3, 4}));
     request.chunks = {10};
-    EXPECT_TRUE(plan(profile, request).sizes_to_profile.empty());
+    EXPECT_TRUE(plan(CheckedProfile(profile), request).sizes_to_profile.empty());
 }
 
 /// Applies a remedy to the request, like its reader would.
@@ -174,7 +174,7 @@ TEST(Plan, NamesRemediesThatWorkWhenFollowed) {
                 request.chunks = {1, 2};
                 request.schedules = schedules;
                 request.checkpoints = modes;
-                const Plan none = plan(profile, request);
+                const Plan none = plan(CheckedProfile(profile), request);
                 if (none.best) {
                     EXPECT_TRUE(none.remedies.empty());
                     continue;
@@ -182,7 +182,7 @@ TEST(Plan, NamesRemediesThatWorkWhenFollowed) {
                 ++asked;
                 ASSERT_FALSE(none.remedies.empty()) << "a larger limit always is one";
                 for (const std::string& remedy : none.remedies) {
-                    EXPECT_TRUE(plan(profile, followed(request, remedy)).best)
+                    EXPECT_TRUE(plan(CheckedProfile(profile), followed(request, remedy)).best)
                         << remedy << " for " << *none.infeasible_because;
                     EXPECT_THAT(*none.infeasible_because, HasSubstr(remedy));
                     seen.insert(remedy.substr(0, remedy.find(' ')));
@@ -202,13 +202,13 @@ TEST(Plan, NamesSeveralOptionsTogetherWhereNoneAloneWouldDo) {
     request.partitions = {2};
     request.chunks = {4};
     request.hardware.memory_limit = 14'000;
-    const Plan none = plan(profile, request);
+    const Plan none = plan(CheckedProfile(profile), request);
     ASSERT_FALSE(none.best);
     ASSERT_EQ(none.remedies.size(), 2u) << *none.infeasible_because;
     EXPECT_THAT(none.remedies[0], HasSubstr("--memory-limit"));
     EXPECT_THAT(none.remedies[1], AllOf(HasSubstr("-m "), HasSubstr("--schedule 1f1b")));
     EXPECT_THAT(none.remedies[1], ::testing::Not(HasSubstr("--checkpoint"))) << "it is among those asked for";
-    EXPECT_TRUE(plan(profile, followed(request, none.remedies[1])).best) << none.remedies[1];
+    EXPECT_TRUE(plan(CheckedProfile(profile), followed(request, none.remedies[1])).best) << none.remedies[1];
 }
 
 TEST(Plan, NamesNoLimitThatADeviceDoesNotHave) {
@@ -223,14 +223,14 @@ TEST(Plan, NamesNoLimitThatADeviceDoesNotHave) {
     type.memory_bytes_per_second = 1e12;
     PlanRequest request = request_of(2, 16);
     request.device_types = {type};
-    const Plan none = plan(profile, request);
+    const Plan none = plan(CheckedProfile(profile), request);
     ASSERT_FALSE(none.best);
     EXPECT_EQ(options_of(none.remedies).count("--memory-limit"), 0u);
     for (const std::string& remedy : none.remedies) {
-        EXPECT_TRUE(plan(profile, followed(request, remedy)).best) << remedy;
+        EXPECT_TRUE(plan(CheckedProfile(profile), followed(request, remedy)).best) << remedy;
     }
     request.device_types[0].memory_bytes = 100;
-    EXPECT_THAT(plan(profile, request).infeasible_because.value_or(""),
+    EXPECT_THAT(plan(CheckedProfile(profile), request).infeasible_because.value_or(""),
                 AllOf(HasSubstr("no more lanes and micro-batches would keep it"), HasSubstr("more memory")));
 }
 
@@ -266,10 +266,10 @@ TEST(Plan, RanksTheBestByTheirExpectedSteps) {
     for (LayerProfile& layer : profile.layers) {
         layer.forward_cv = layer.backward_cv = 0.2;
     }
-    const Plan result = plan(profile, request_of(8, 16));
+    const Plan result = plan(CheckedProfile(profile), request_of(8, 16));
     PlanRequest without = request_of(8, 16);
     without.most_with_noise = 0;
-    const Plan bare = plan(profile, without);
+    const Plan bare = plan(CheckedProfile(profile), without);
     ASSERT_EQ(result.candidates.size(), bare.candidates.size());
     ASSERT_GT(result.candidates.size(), 20u);
     int with_noise = 0;
@@ -279,7 +279,7 @@ TEST(Plan, RanksTheBestByTheirExpectedSteps) {
         EXPECT_TRUE(each.noise || k >= 10) << k;
         with_noise += each.noise ? 1 : 0;
         if (each.noise) {
-            EXPECT_EQ(each.noise, simulate(profile, each.options).noise) << "as `simulate` has it";
+            EXPECT_EQ(each.noise, simulate(CheckedProfile(profile), each.options).noise) << "as `simulate` has it";
         }
         if (k > 0 && k < 10) {
             EXPECT_LE(relative_throughput(each, result.candidates[k - 1].simulation), 1 + kPlanTie);
@@ -289,7 +289,8 @@ TEST(Plan, RanksTheBestByTheirExpectedSteps) {
     EXPECT_GT(relative_throughput(bare.candidates[0].simulation, bare.candidates[1].simulation), 0.999);
     PlanRequest alone = request_of(8, 16);
     alone.threads = 1;
-    EXPECT_EQ(plan(profile, alone).candidates[7].simulation.noise, result.candidates[7].simulation.noise);
+    EXPECT_EQ(plan(CheckedProfile(profile), alone).candidates[7].simulation.noise,
+              result.candidates[7].simulation.noise);
 }
 
 TEST(Plan, HasTheSameBestHoweverManyAreShown) {
@@ -307,9 +308,9 @@ TEST(Plan, HasTheSameBestHoweverManyAreShown) {
     for (const PlanGoal goal : {PlanGoal::speed, PlanGoal::cost}) {
         request.goal = goal;
         request.most_with_noise = 10;
-        const Plan few = plan(profile, request);
+        const Plan few = plan(CheckedProfile(profile), request);
         request.most_with_noise = 100;
-        const Plan all = plan(profile, request);
+        const Plan all = plan(CheckedProfile(profile), request);
         ASSERT_EQ(few.candidates.size(), all.candidates.size());
         for (std::size_t k = 0; k < all.candidates.size(); ++k) {
             EXPECT_EQ(few.candidates[k].simulation.options, all.candidates[k].simulation.options) << k;

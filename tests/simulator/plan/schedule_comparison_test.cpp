@@ -61,7 +61,7 @@ TEST(CompareSchedules, DataParallelLanesWaitForTheSlowest) {
     for (LayerProfile& layer : profile.layers) {
         layer.forward_cv = layer.backward_cv = 0.3;
     }
-    const ScheduleComparison comparison = compare_schedules(profile, options_of(4, 8));
+    const ScheduleComparison comparison = compare_schedules(CheckedProfile(profile), options_of(4, 8));
     // A lane does two samples: 48000 ns, with a deviation of 300 sqrt(16 (1 + 4)) ns. The largest of four normal
     // numbers is 1.029 deviations above the mean.
     const Simulation& each = named(comparison, "data-parallel").simulation;
@@ -71,7 +71,7 @@ TEST(CompareSchedules, DataParallelLanesWaitForTheSlowest) {
     PipelineOptions alone = grid.options;
     alone.batch /= alone.replicas;
     alone.replicas = 1;
-    EXPECT_GT(grid.noise->mean, simulate(profile, alone).noise->mean);
+    EXPECT_GT(grid.noise->mean, simulate(CheckedProfile(profile), alone).noise->mean);
 }
 
 TEST(CompareSchedules, ShowsWhatTheExplainerTells) {

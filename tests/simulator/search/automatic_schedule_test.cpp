@@ -29,7 +29,7 @@ std::optional<Simulation> simulated_if_accepted(const Profile& profile, Pipeline
                                                 const Schedule& schedule) {
     options.schedule = schedule;
     try {
-        return simulate(profile, options, {.noise = false, .memory = true});
+        return simulate(CheckedProfile(profile), options, {.noise = false, .memory = true});
     } catch (const UsageError&) {
         return std::nullopt;  // does not fit the placement or the micro-batches
     }
@@ -74,7 +74,8 @@ TEST(AutomaticSchedule, IsNeverSlowerThanANamedOneNorQuickerThanItsBound) {
         }
         PipelineOptions automatic = options;
         automatic.schedule = Schedule::automatic;
-        const Simulation found = find_and_simulate(profile, automatic, {.noise = false, .memory = true});
+        const Simulation found =
+            find_and_simulate(CheckedProfile(profile), automatic, {.noise = false, .memory = true});
         ASSERT_TRUE(found.lower_bound) << "round " << round;
         for (const Schedule& named : all_schedules()) {
             const auto other = simulated_if_accepted(profile, options, named);
@@ -92,7 +93,7 @@ TEST(AutomaticSchedule, BoundsEveryScheduleThatDrains) {
     std::mt19937 random(11);
     int bounded = 0;
     for (int round = 0; round < 60; ++round) {
-        const Profile profile = random_profile(random, 8, round % 3 == 0);
+        const CheckedProfile profile = random_profile(random, 8, round % 3 == 0);
         PipelineOptions options = random_placement(random, profile);
         if (round % 2 == 0) {
             options.hardware.memory_limit = 1 + static_cast<Bytes>(random() % 2'000'000);
@@ -119,7 +120,7 @@ TEST(AutomaticSchedule, WithItsCutsIsNeverSlowerThanANamedOneWithTheBestCuts) {
     constexpr int kLanes = 2;
     for (int round = 0; round < 12; ++round) {
         const std::size_t layers = 4 + static_cast<std::size_t>(round % 3);
-        const Profile profile = random_profile(random, layers, round % 3 == 0);
+        const CheckedProfile profile = random_profile(random, layers, round % 3 == 0);
         PipelineOptions options = random_options(random, random_balance(random, layers, kLanes));
         options.chunks = options.batch = 1 + round % 5;
         options.hardware.devices.clear();
@@ -164,7 +165,7 @@ TEST(AutomaticSchedule, IsFoundBeforeItIsSimulated) {
     options.balance = Balance({1, 1});
     options.chunks = options.batch = 2;
     options.schedule = Schedule::automatic;
-    const Profile profile = uniform_profile(2);
+    const CheckedProfile profile = uniform_profile(2);
     EXPECT_THAT(thrown<UsageError>([&] { simulate(profile, options); }), testing::HasSubstr("find_and_simulate()"));
     const Simulation found = find_and_simulate(profile, options, {.noise = false});
     EXPECT_EQ(simulate(profile, found.options, {.noise = false}).step_time, found.step_time);
@@ -179,7 +180,7 @@ TEST(AutomaticSchedule, KeepsALimitOfMicroBatchesInFlight) {
     options.checkpoint = Checkpoint::never;
     options.most_in_flight = 2;
     options.schedule = Schedule::one_f_one_b;
-    const Profile profile = uniform_profile(8);
+    const CheckedProfile profile = uniform_profile(8);
     const Nanoseconds named = simulate(profile, options).step_time;
     options.schedule = Schedule::automatic;
     EXPECT_LE(find_and_simulate(profile, options).step_time, named);
@@ -196,14 +197,14 @@ TEST(AutomaticSchedule, CountsTheWorkOfUnequalMicroBatches) {
     options.batch = 12;
     options.checkpoint = Checkpoint::never;
     options.schedule = Schedule::automatic;
-    EXPECT_EQ(find_and_simulate(profile, options).lower_bound->count(), 4 * 1000 + 12 * 4 * 3000);
+    EXPECT_EQ(find_and_simulate(CheckedProfile(profile), options).lower_bound->count(), 4 * 1000 + 12 * 4 * 3000);
 }
 
 TEST(AutomaticSchedule, KeepsAMemoryLimitThatANamedOneKeeps) {
     std::mt19937 random(2);
     int tight = 0;
     for (int round = 0; round < 60; ++round) {
-        const Profile profile = random_profile(random, 8, false);
+        const CheckedProfile profile = random_profile(random, 8, false);
         PipelineOptions options = random_placement(random, profile);
         Bytes least = std::numeric_limits<Bytes>::max();
         for (const Schedule& named : all_schedules()) {
@@ -229,7 +230,7 @@ TEST(AutomaticSchedule, KeepsAMemoryLimitThatANamedOneKeeps) {
 TEST(AutomaticSchedule, IsATableThatSimulatesAlike) {
     std::mt19937 random(3);
     for (int round = 0; round < 20; ++round) {
-        const Profile profile = random_profile(random, 8, round % 2 == 0);
+        const CheckedProfile profile = random_profile(random, 8, round % 2 == 0);
         PipelineOptions options = random_placement(random, profile);
         options.schedule = Schedule::automatic;
         const Simulation found = find_and_simulate(profile, options, {.noise = false, .memory = true});
@@ -243,7 +244,7 @@ TEST(AutomaticSchedule, IsATableThatSimulatesAlike) {
 TEST(AutomaticSchedule, MovesCutsAndOrderTogether) {
     std::mt19937 random(4);
     for (int round = 0; round < 8; ++round) {
-        const Profile profile = random_profile(random, 9, false);
+        const CheckedProfile profile = random_profile(random, 9, false);
         const int lanes = 2 + static_cast<int>(random() % 2);
         PipelineOptions options;
         options.chunks = 4;
@@ -278,10 +279,10 @@ TEST(AutomaticSchedule, HasABalanceThatIsNeverWorseThanThatOfANamedOne) {
         options.batch = options.chunks + static_cast<std::int64_t>(random() % 2);
         options.checkpoint = static_cast<Checkpoint>(random() % 3);
         options.schedule = Schedule::automatic;
-        FoundBalance found = find_automatic_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+        FoundBalance found = find_automatic_balance(CheckedProfile(profile), options, lanes, BalanceAlgorithm::optimal);
         if (round % 4 >= 2) {
             options.hardware.memory_limit = *std::ranges::max_element(found.peak_bytes) - 1;
-            found = find_automatic_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+            found = find_automatic_balance(CheckedProfile(profile), options, lanes, BalanceAlgorithm::optimal);
             limited += found.feasible ? 1 : 0;
         }
         for (const Schedule& named : all_schedules()) {
@@ -289,12 +290,12 @@ TEST(AutomaticSchedule, HasABalanceThatIsNeverWorseThanThatOfANamedOne) {
             if (!is_synchronous(named) || !runs_one_partition_a_lane(named)) {
                 continue;
             }
-            const FoundBalance other = find_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+            const FoundBalance other = find_balance(CheckedProfile(profile), options, lanes, BalanceAlgorithm::optimal);
             EXPECT_TRUE(found.feasible || !other.feasible) << to_string(named) << ", round " << round;
             EXPECT_TRUE(found.step_ns <= other.step_ns || !other.feasible) << to_string(named) << ", round " << round;
             for_every_balance(is_tiny ? profile.layers.size() : 0, lanes, [&](const Balance& balance) {
                 options.balance = balance;
-                const Simulation cut = simulate(profile, options, {.noise = false, .memory = true});
+                const Simulation cut = simulate(CheckedProfile(profile), options, {.noise = false, .memory = true});
                 EXPECT_TRUE(found.step_ns <= cut.step_time.count() || !cut.feasible)
                     << to_string(named) << ", round " << round;
             });
@@ -317,7 +318,8 @@ TEST(AutomaticSchedule, HasABalanceThatSaysWhichLimitAndLanesAreEnough) {
         options.batch = options.chunks;
         options.checkpoint = round % 3 == 1 ? Checkpoint::always : Checkpoint::never;
         options.schedule = Schedule::automatic;
-        const FoundBalance any = find_automatic_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+        const FoundBalance any =
+            find_automatic_balance(CheckedProfile(profile), options, lanes, BalanceAlgorithm::optimal);
         if (round % 4 == 3) {
             for (int lane = 0; lane < lanes; ++lane) {
                 options.hardware.memory_limits.push_back(10 + lane);
@@ -325,7 +327,8 @@ TEST(AutomaticSchedule, HasABalanceThatSaysWhichLimitAndLanesAreEnough) {
         } else {
             options.hardware.memory_limit = *std::ranges::max_element(any.peak_bytes) * 6 / 10;
         }
-        const FoundBalance found = find_automatic_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+        const FoundBalance found =
+            find_automatic_balance(CheckedProfile(profile), options, lanes, BalanceAlgorithm::optimal);
         if (found.feasible) {
             continue;
         }
@@ -337,20 +340,22 @@ TEST(AutomaticSchedule, HasABalanceThatSaysWhichLimitAndLanesAreEnough) {
         } else {
             enough.hardware.memory_limits = found.smallest_limits;
         }
-        EXPECT_TRUE(find_automatic_balance(profile, enough, lanes, BalanceAlgorithm::optimal).feasible)
+        EXPECT_TRUE(find_automatic_balance(CheckedProfile(profile), enough, lanes, BalanceAlgorithm::optimal).feasible)
             << "round " << round;
         all_used += lanes == layers ? 1 : 0;
         EXPECT_FALSE(lanes == layers && found.smallest_partitions) << "no lane is left without a layer";
         if (found.smallest_partitions) {
             ++wider;
-            EXPECT_TRUE(find_automatic_balance(profile, options, *found.smallest_partitions, BalanceAlgorithm::optimal)
+            EXPECT_TRUE(find_automatic_balance(CheckedProfile(profile), options, *found.smallest_partitions,
+                                               BalanceAlgorithm::optimal)
                             .feasible)
                 << "round " << round;
         }
         for (const Schedule& named : all_schedules()) {
             if (is_synchronous(named) && runs_one_partition_a_lane(named)) {
                 options.schedule = named;
-                const FoundBalance other = find_balance(profile, options, lanes, BalanceAlgorithm::optimal);
+                const FoundBalance other =
+                    find_balance(CheckedProfile(profile), options, lanes, BalanceAlgorithm::optimal);
                 EXPECT_LE(found.smallest_limit, other.smallest_limit) << to_string(named) << ", round " << round;
             }
         }
@@ -371,7 +376,7 @@ TEST(AutomaticSchedule, HasABoundThatNoOrderWithinTheMemoryLimitBeats) {
         PipelineOptions options = random_placement(random, profile);
         options.chunks = 1 + static_cast<std::int64_t>(random() % 12);
         options.batch = options.chunks * static_cast<std::int64_t>(1 + random() % 2);
-        const Nanoseconds without = least_step(profile, options);
+        const Nanoseconds without = least_step(CheckedProfile(profile), options);
         std::vector<Schedule> schedules = all_schedules();
         schedules.emplace_back(Schedule::automatic);
         for (const Schedule& named : schedules) {
@@ -383,7 +388,7 @@ TEST(AutomaticSchedule, HasABoundThatNoOrderWithinTheMemoryLimitBeats) {
             for (const SimulatedLane& lane : other->lanes) {
                 limited.hardware.memory_limits.push_back(std::max<Bytes>(1, lane.peak_bytes));
             }
-            const Nanoseconds bound = least_step(profile, limited);
+            const Nanoseconds bound = least_step(CheckedProfile(profile), limited);
             EXPECT_LE(bound, other->step_time) << to_string(named) << ", round " << round;
             EXPECT_GE(bound, without);
             tighter += bound > without ? 1 : 0;
@@ -408,19 +413,19 @@ TEST(AutomaticSchedule, IsProvedTheBestInTheMemoryOf1F1B) {
     options.chunks = options.batch = 32;
     options.checkpoint = Checkpoint::never;
     options.schedule = Schedule::one_f_one_b;
-    const Bytes memory = peak_of(simulate(profile, options)) * 101 / 100;
+    const Bytes memory = peak_of(simulate(CheckedProfile(profile), options)) * 101 / 100;
     options.schedule = Schedule::automatic;
     const std::int64_t without = 7 * 29'700 + 32 * 79'000;
-    EXPECT_EQ(find_and_simulate(profile, options).lower_bound->count(), without);
+    EXPECT_EQ(find_and_simulate(CheckedProfile(profile), options).lower_bound->count(), without);
     options.hardware.memory_limit = memory;
-    const Simulation found = find_and_simulate(profile, options);
+    const Simulation found = find_and_simulate(CheckedProfile(profile), options);
     EXPECT_TRUE(found.feasible);
     EXPECT_EQ(found.lower_bound->count(), 7 * 29'700 + 32 * 59'100 + 24 * 19'900 + 7 * 29'400 + 19'900);
     EXPECT_EQ(found.step_time, *found.lower_bound);
     options.hardware.memory_limit = 2 * memory;
-    EXPECT_EQ(find_and_simulate(profile, options).lower_bound->count(), without);
+    EXPECT_EQ(find_and_simulate(CheckedProfile(profile), options).lower_bound->count(), without);
     options.hardware.memory_limit = 1 << 20;  // no order fits, and the one found may be quicker than any that would
-    const Simulation over = find_and_simulate(profile, options);
+    const Simulation over = find_and_simulate(CheckedProfile(profile), options);
     EXPECT_FALSE(over.feasible);
     EXPECT_EQ(over.lower_bound->count(), without);
 }
@@ -473,7 +478,7 @@ std::optional<Nanoseconds> best_of_all(const Profile& profile, PipelineOptions o
         }
         try {
             options.schedule = schedule_of(rows);
-            const Simulation simulation = simulate(profile, options, {.noise = false, .memory = true});
+            const Simulation simulation = simulate(CheckedProfile(profile), options, {.noise = false, .memory = true});
             if (simulation.feasible) {
                 best = std::min(best.value_or(simulation.step_time), simulation.step_time);
             }
@@ -524,7 +529,7 @@ TEST(AutomaticSchedule, IsTheBestOfAllOrdersOfSmallPipelinesUnderAMemoryLimit) {
         options.chunks = options.batch = round % 6 == 1 ? 3 : 2;
         options.checkpoint = Checkpoint::never;
         options.schedule = Schedule::automatic;
-        Bytes limit = peak_of(find_and_simulate(profile, options)) - 1;
+        Bytes limit = peak_of(find_and_simulate(CheckedProfile(profile), options)) - 1;
         for (std::optional<Nanoseconds> best; limit > 0; limit -= 1 + limit / 6) {
             options.hardware.memory_limit = limit;
             best = best_of_all(profile, options, lanes);
@@ -532,7 +537,7 @@ TEST(AutomaticSchedule, IsTheBestOfAllOrdersOfSmallPipelinesUnderAMemoryLimit) {
                 break;
             }
             options.schedule = Schedule::automatic;
-            const Simulation found = find_and_simulate(profile, options);
+            const Simulation found = find_and_simulate(CheckedProfile(profile), options);
             EXPECT_TRUE(found.feasible) << "round " << round;
             EXPECT_LE(found.step_time, *best) << "round " << round;
             EXPECT_LE(*found.lower_bound, *best) << "round " << round;
@@ -558,10 +563,10 @@ TEST(AutomaticSchedule, IsNoSlowerThanAGreedyOrderInTheSameMemory) {
             for (int k = 2; k < lanes; k += std::max(1, lanes / 4)) {
                 options.hardware.memory_limit.reset();
                 options.schedule = greedy(lanes, m, k);
-                const Simulation other = simulate(profile, options);
+                const Simulation other = simulate(CheckedProfile(profile), options);
                 options.hardware.memory_limit = peak_of(other);
                 options.schedule = Schedule::automatic;
-                const Simulation found = find_and_simulate(profile, options);
+                const Simulation found = find_and_simulate(CheckedProfile(profile), options);
                 EXPECT_TRUE(found.feasible);
                 EXPECT_LE(static_cast<double>(found.step_time.count()),
                           1.05 * static_cast<double>(other.step_time.count()))
@@ -585,9 +590,9 @@ TEST(AutomaticSchedule, ReachesTheBoundAtTheMemoryOf1F1B) {
     options.checkpoint = Checkpoint::never;
     options.schedule = Schedule::one_f_one_b;
     // The paper counts activations only; split backwards also keep each output's gradient until W.
-    options.hardware.memory_limit = peak_of(simulate(profile, options)) * 102 / 100;
+    options.hardware.memory_limit = peak_of(simulate(CheckedProfile(profile), options)) * 102 / 100;
     options.schedule = Schedule::automatic;
-    const Simulation found = find_and_simulate(profile, options);
+    const Simulation found = find_and_simulate(CheckedProfile(profile), options);
     EXPECT_TRUE(found.feasible);
     EXPECT_LE(static_cast<double>(found.step_time.count()), 1.01 * static_cast<double>(found.lower_bound->count()));
     EXPECT_EQ(found.lower_bound->count(), 7 * 1000 + 32 * 3000);

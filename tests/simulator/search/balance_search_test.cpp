@@ -28,7 +28,7 @@ BruteForce brute_force(const Profile& profile, PipelineOptions options, int n) {
     BruteForce best;
     for_every_balance(profile.layers.size(), n, [&](const Balance& balance) {
         options.balance = balance;
-        const Simulation simulation = simulate(profile, options, {.noise = false, .memory = true});
+        const Simulation simulation = simulate(CheckedProfile(profile), options, {.noise = false, .memory = true});
         Bytes most = 0;
         Bytes raise = std::numeric_limits<Bytes>::min();
         for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
@@ -87,7 +87,8 @@ TEST(FindBalance, IsTheBestOfAllCutsBySimulation) {
     RandomSearch search(31);
     for (int round = 0; round < 600; ++round) {
         search.draw(false);
-        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        const FoundBalance found =
+            find_balance(CheckedProfile(search.profile), search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_EQ(found.step_ns, brute_force(search.profile, search.options, search.n).step_ns) << "round " << round;
         EXPECT_TRUE(found.optimal);
         EXPECT_EQ(found.lower_bound_ns, found.step_ns);
@@ -104,7 +105,8 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepAMemoryLimit) {
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
         search.options.hardware.memory_limit = std::max<Bytes>(1, least - 20 + static_cast<Bytes>(search.next() % 200));
         const BruteForce best = brute_force(search.profile, search.options, search.n);
-        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        const FoundBalance found =
+            find_balance(CheckedProfile(search.profile), search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_EQ(found.feasible, best.step_ns != std::numeric_limits<std::int64_t>::max()) << "round " << round;
         if (found.feasible) {
             ++feasible;
@@ -135,7 +137,8 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
             search.options.hardware.memory_limits.push_back(std::max<Bytes>(1, limit));
         }
         const BruteForce best = brute_force(search.profile, search.options, search.n);
-        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        const FoundBalance found =
+            find_balance(CheckedProfile(search.profile), search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_EQ(found.feasible, best.step_ns != std::numeric_limits<std::int64_t>::max()) << "round " << round;
         if (found.feasible) {
             ++feasible;
@@ -159,7 +162,9 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
                               HasSubstr(counted(best.least_raise, "byte", "bytes")),
                               HasSubstr(" more on each lane would be enough")));
             search.options.hardware.memory_limits = found.smallest_limits;
-            EXPECT_TRUE(find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal).feasible);
+            EXPECT_TRUE(
+                find_balance(CheckedProfile(search.profile), search.options, search.n, BalanceAlgorithm::optimal)
+                    .feasible);
         }
     }
     EXPECT_GT(feasible, 200);
@@ -177,7 +182,8 @@ TEST(FindBalance, KeepsALimitOfEachLanesOwnWhereItHasNoBoundAsWell) {
             search.options.hardware.memory_limits.push_back(
                 std::max<Bytes>(1, least - 50 + static_cast<Bytes>(search.next() % 400)));
         }
-        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        const FoundBalance found =
+            find_balance(CheckedProfile(search.profile), search.options, search.n, BalanceAlgorithm::optimal);
         bool keeps = true;
         for (std::size_t lane = 0; lane < found.peak_bytes.size(); ++lane) {
             keeps = keeps && found.peak_bytes[lane] <= search.options.hardware.memory_limits[lane];
@@ -202,7 +208,8 @@ TEST(FindBalance, FindsTheCutThatKeepsTheLimitWhateverTheSchedule) {
         search.options.backward_order = search.next() % 2 == 0 ? BackwardOrder::last_first : BackwardOrder::first_first;
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
         search.options.hardware.memory_limit = std::max<Bytes>(1, least - 2 + static_cast<Bytes>(search.next() % 4));
-        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        const FoundBalance found =
+            find_balance(CheckedProfile(search.profile), search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_EQ(found.feasible, *search.options.hardware.memory_limit >= least)
             << "round " << round << ", " << to_string(search.options.schedule);
         if (!found.feasible) {
@@ -223,7 +230,8 @@ TEST(FindBalance, NamesTheFewestLanesThatKeepTheLimit) {
         search.options.hardware.speeds.clear();
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
         search.options.hardware.memory_limit = std::max<Bytes>(1, least - 1 - static_cast<Bytes>(search.next() % 500));
-        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        const FoundBalance found =
+            find_balance(CheckedProfile(search.profile), search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_FALSE(found.feasible);
         std::optional<int> fewest;
         for (int n = search.n + 1; !fewest && static_cast<std::size_t>(n) <= search.profile.layers.size(); ++n) {
@@ -244,8 +252,8 @@ TEST(FindBalance, StaysHonestWhenItsEffortIsUsedUp) {
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
         search.options.hardware.memory_limit = least + static_cast<Bytes>(search.next() % 50);
         const std::int64_t best = brute_force(search.profile, search.options, search.n).step_ns;
-        const FoundBalance found =
-            find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal, {2, 1, true, true});
+        const FoundBalance found = find_balance(CheckedProfile(search.profile), search.options, search.n,
+                                                BalanceAlgorithm::optimal, {2, 1, true, true});
         EXPECT_LE(found.lower_bound_ns, best) << "round " << round;
         EXPECT_TRUE(!found.feasible || found.step_ns >= best);
         EXPECT_TRUE(!found.optimal || found.step_ns == best);
@@ -261,7 +269,8 @@ TEST(FindBalance, BoundsWhatItCannotProve) {
         search.options.schedule = search.next() % 4 == 0 ? Schedule::one_f_one_b : Schedule::gpipe;
         for (const BalanceAlgorithm algorithm : {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax,
                                                  BalanceAlgorithm::variance, BalanceAlgorithm::block}) {
-            const FoundBalance found = find_balance(search.profile, search.options, search.n, algorithm);
+            const FoundBalance found =
+                find_balance(CheckedProfile(search.profile), search.options, search.n, algorithm);
             const std::int64_t best = brute_force(search.profile, search.options, search.n).step_ns;
             EXPECT_GE(found.step_ns, best);
             EXPECT_LE(found.lower_bound_ns, best) << "round " << round;
@@ -283,7 +292,7 @@ TEST(FindBalance, BoundsAStepOfUnevenMicroBatchesCloselyWithoutEnumeratingCuts) 
     for (const Checkpoint checkpoint : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
         options.checkpoint = checkpoint;
         const FoundBalance found =
-            find_balance(profile, options, 6, BalanceAlgorithm::optimal, {.prove_uneven = false});
+            find_balance(CheckedProfile(profile), options, 6, BalanceAlgorithm::optimal, {.prove_uneven = false});
         EXPECT_LE(found.lower_bound_ns, found.step_ns);
         EXPECT_GT(static_cast<double>(found.lower_bound_ns), 0.9 * static_cast<double>(found.step_ns));
     }
@@ -297,16 +306,16 @@ TEST(FindBalance, NamesTheSmallestLimitThatWouldDo) {
     PipelineOptions options;
     options.chunks = options.batch = 4;
     options.hardware.memory_limit = 399;
-    const FoundBalance found = find_balance(profile, options, 2, BalanceAlgorithm::optimal);
+    const FoundBalance found = find_balance(CheckedProfile(profile), options, 2, BalanceAlgorithm::optimal);
     EXPECT_FALSE(found.feasible);
     EXPECT_THAT(*found.infeasible_because,
                 AllOf(HasSubstr("--memory-limit is 399 B;"), HasSubstr("400 bytes per lane would be enough")));
     options.hardware.memory_limit = 400;
-    EXPECT_TRUE(find_balance(profile, options, 2, BalanceAlgorithm::optimal).feasible);
+    EXPECT_TRUE(find_balance(CheckedProfile(profile), options, 2, BalanceAlgorithm::optimal).feasible);
 }
 
 TEST(FindBalance, ShowsWhatTorchgpipesBalanceCosts) {
-    const Profile profile = uniform_profile(7);
+    const CheckedProfile profile = uniform_profile(7);
     PipelineOptions options;
     options.chunks = options.batch = 8;
     const FoundBalance block = find_balance(profile, options, 4, BalanceAlgorithm::block);
@@ -319,7 +328,7 @@ TEST(FindBalance, ShowsWhatTorchgpipesBalanceCosts) {
 }
 
 TEST(FindBalance, RefusesWhatCannotBe) {
-    const Profile profile = uniform_profile(3);
+    const CheckedProfile profile = uniform_profile(3);
     PipelineOptions options;
     EXPECT_THAT(thrown<BalanceError>([&] { find_balance(profile, options, 4, BalanceAlgorithm::optimal); }),
                 HasSubstr("partitions is 4; the model has 3 layers, and each partition needs one; use 1 to 3"));
@@ -355,7 +364,7 @@ public:
         }
     }
     std::int64_t best_step() const { return brute_force(profile, options, n).step_ns; }
-    FoundBalance found() const { return find_balance(profile, options, n, BalanceAlgorithm::optimal); }
+    FoundBalance found() const { return find_balance(CheckedProfile(profile), options, n, BalanceAlgorithm::optimal); }
 
     Profile profile;
     PipelineOptions options;
