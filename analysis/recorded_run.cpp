@@ -1,6 +1,7 @@
 #include "analysis/recorded_run.h"
 
 #include "base/error.h"
+#include "base/json_reader.h"
 #include "base/quantities.h"
 #include "profiler/profile/profile_file.h"
 #include "schedule/checkpoint.h"
@@ -23,74 +24,84 @@
 
 namespace pipescope {
 namespace {
-/// A text entry; empty if there is no such entry or it is not a text.
+constexpr JsonKind kEntryJson{"an entry of a trace", "the trace is damaged", "the trace is damaged",
+                              throw_error<TraceFormatError>};
+using Value = JsonValue<Json>;
+using Object = JsonObject<Json>;
+
+/// Null if there is no such entry, discarded if it is no JSON.
+Json entry_of(const OpenedTrace& trace, std::string_view key) {
+    const auto found = trace.run.find(std::string(key));
+    try {
+        return found == trace.run.end() ? Json() : parse_json(found->second, kEntryJson);
+    } catch (const TraceFormatError&) {
+        return Json::value_t::discarded;
+    }
+}
+
+/// An entry that is a text; else empty.
 std::string text_of(const OpenedTrace& trace, const char* key) {
-    const auto found = trace.run.find(key);
-    const nlohmann::json value =
-        found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+    const Json value = entry_of(trace, key);
     return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 /// Reads the samples of micro-batches from the messages of another program's run.
 void read_samples(const OpenedTrace& trace, RecordedRun& run) {
-    const auto found = trace.run.find(std::string(kMicroBatchKey));
-    const nlohmann::json value =
-        found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
-    const auto samples_of = [](const nlohmann::json& object) {
-        const nlohmann::json number = object.is_object() ? object.value("samples", nlohmann::json()) : nlohmann::json();
-        return number.is_number_integer() ? std::max<std::int64_t>(0, number.get<std::int64_t>()) : 0;
+    const Json entry = entry_of(trace, kMicroBatchKey);
+    if (!entry.is_object()) {
+        return;
+    }
+    const auto samples_of = [](Object& object) {
+        const std::optional<Value> samples = object.find("samples");
+        return samples ? std::max<std::int64_t>(0, samples->integer()) : 0;
     };
-    if (const std::int64_t samples = samples_of(value); samples > 0) {
-        run.micro_batch_samples = samples;
-    }
-    const nlohmann::json others = value.is_object() ? value.value("others", nlohmann::json()) : nlohmann::json();
-    for (const nlohmann::json& each : others.is_array() ? others : nlohmann::json::array()) {
-        const nlohmann::json steps = each.is_object() ? each.value("steps", nlohmann::json()) : nlohmann::json();
-        for (const nlohmann::json& step : steps.is_array() ? steps : nlohmann::json::array()) {
-            if (step.is_number_integer()) {
-                run.other_samples[step.get<std::int32_t>()] = samples_of(each);
-            }
+    try {
+        Object object = Value(entry, "", kEntryJson).object();
+        if (const std::int64_t samples = samples_of(object); samples > 0) {
+            run.micro_batch_samples = samples;
         }
+        if (const std::optional<Value> others = object.find("others")) {
+            others->list("a list of other sizes", [&](const Value& value) {
+                Object other = value.object();
+                const std::int64_t samples = samples_of(other);
+                other.at("steps").list("a list of steps", [&](const Value& step) {
+                    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+                    return run.other_samples[static_cast<std::int32_t>(step.integer(0, kMost))] = samples;
+                });
+                return samples;
+            });
+        }
+    } catch (const TraceFormatError&) {
+        return;  // what is not readable is not known
     }
 }
 
-/// The facts that write_simulation() stored with the tasks. Null if there are none.
-nlohmann::json simulation_of(const OpenedTrace& trace) {
-    const auto found = trace.run.find(std::string(kSimulationKey));
-    return found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+std::optional<Nanoseconds> bound_of(const Json& simulation) {
+    const Json bound = simulation.is_object() ? simulation.value("lower_bound_ns", Json()) : Json();
+    const std::int64_t ns = bound.is_number_integer() ? bound.get<std::int64_t>() : 0;
+    return ns > 0 ? std::optional(Nanoseconds{ns}) : std::nullopt;
 }
 
-std::optional<Nanoseconds> bound_of(const nlohmann::json& value) {
-    const bool is_known = value.is_object() && value.value("lower_bound_ns", nlohmann::json()).is_number_integer();
-    const std::int64_t bound = is_known ? value["lower_bound_ns"].get<std::int64_t>() : 0;
-    return bound > 0 ? std::optional(Nanoseconds{bound}) : std::nullopt;
-}
-
-/// Empty if a number is impossible.
-std::optional<StepOnCluster> step_on_cluster_of(const nlohmann::json& simulation) {
-    const nlohmann::json value =
-        simulation.is_object() ? simulation.value("cluster", nlohmann::json()) : nlohmann::json();
-    if (!value.is_object()) {
-        return std::nullopt;
-    }
+/// Empty if a number cannot be true.
+std::optional<StepOnCluster> step_on_cluster_of(const Json& simulation) {
     try {
         constexpr std::int64_t kMost = std::int64_t{1} << 53;
+        Object entry = Value(simulation, "", kEntryJson).object();
+        Object object = entry.at("cluster").object();
         StepOnCluster step;
-        step.layout = value.at("layout").get<std::string>();
-        step.pipeline = Nanoseconds{value.at("pipeline_ns").get<std::int64_t>()};
-        step.whole = Nanoseconds{value.at("step_ns").get<std::int64_t>()};
-        step.batch = value.at("batch").get<std::int64_t>();
-        step.model_flops = value.at("model_flops").get<double>();
-        step.lane_devices = value.at("lane_devices").get<std::int64_t>();
-        step.checkpoint = to_string(parse_checkpoint(value.at("checkpoint").get<std::string>()));
-        step.optimizer = value.at("optimizer").get<std::string>();
+        step.layout = object.at("layout").text();
+        step.pipeline = Nanoseconds{object.at("pipeline_ns").integer()};
+        step.whole = Nanoseconds{object.at("step_ns").integer()};
+        step.batch = object.at("batch").integer();
+        step.model_flops = object.at("model_flops").number();
+        step.lane_devices = object.at("lane_devices").integer();
+        step.checkpoint = to_string(parse_checkpoint(object.at("checkpoint").text()));
+        step.optimizer = object.at("optimizer").text();
         const bool is_true = step.pipeline.count() > 0 && step.whole >= step.pipeline && step.whole.count() < kMost &&
                              step.batch > 0 && step.model_flops >= 0 && step.lane_devices > 0;
         return is_true ? std::optional(step) : std::nullopt;
-    } catch (const nlohmann::json::exception&) {
+    } catch (const Error&) {
         return std::nullopt;
-    } catch (const UsageError&) {
-        return std::nullopt;  // not a checkpoint mode
     }
 }
 
@@ -107,7 +118,7 @@ std::int64_t simulated_span(const OpenedTrace& trace) {
 
 /// The layout that the trace claims to hold. Drops a description that is impossible or belongs to another timeline,
 /// with a warning.
-std::optional<StepOnCluster> layout_of(const OpenedTrace& trace, const nlohmann::json& simulation,
+std::optional<StepOnCluster> layout_of(const OpenedTrace& trace, const Json& simulation,
                                        std::vector<TraceWarning>& warnings) {
     if (!simulation.is_discarded() && !(simulation.is_object() && simulation.contains("cluster"))) {
         return std::nullopt;
@@ -290,7 +301,7 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.only_launches = trace.run.contains(std::string(kLaunchesKey));
     read_samples(trace, run);
     run.missing = missing_ranks(trace);
-    const nlohmann::json simulation = simulation_of(trace);
+    const Json simulation = entry_of(trace, kSimulationKey);  // the facts of write_simulation()
     run.lower_bound = bound_of(simulation);
     run.steps = trace.steps;
     run.processes = merged_processes(trace.run);

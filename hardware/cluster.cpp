@@ -1,12 +1,12 @@
 #include "hardware/cluster.h"
 
 #include "base/error.h"
+#include "base/json_reader.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
 #include "base/text_file.h"
 #include "hardware/links_file.h"
 #include "hardware/named_clusters.h"
-#include "profiler/profile/json_path.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,78 +26,55 @@ constexpr const char* kRemedy = "correct it; see docs/cluster-format.md";
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr double kMostDevices = 1e9;
 
-void check_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
-    if (!object.is_object()) {
-        wrong_type(path, object, "an object", kRemedy);
-    }
-    refuse_unknown_keys(object, path, known, "cluster file");
+constexpr JsonKind kClusterJson{"a cluster file", kRemedy, kRemedy, throw_error<ProfileError>};
+using Value = JsonValue<Json>;
+using Object = JsonObject<Json>;
+
+Object object_of(const Value& value, const std::vector<std::string>& known) {
+    Object object = value.object();
+    object.allow(known, "cluster file");
+    return object;
 }
 
-const Json& required(const Json& object, const std::string& path, const char* key) {
-    const auto found = object.find(key);
-    if (found == object.end()) {
-        throw ProfileError(path + (path.empty() ? "" : ".") + key + " is missing; " +
-                           (path.empty() ? "every cluster file has it" : path + " needs it") + "; " + kRemedy);
-    }
-    return *found;
+Value required(Object& object, const char* key) {
+    const std::string rule = object.path().empty() ? "every cluster file has it" : object.path() + " needs it";
+    return object.at(key, rule + "; " + kRemedy);
 }
 
-double number(const Json& object, const std::string& path, const char* key, double otherwise) {
-    const auto found = object.find(key);
-    if (found == object.end()) {
-        return otherwise;
-    }
-    const double value = found->is_number() ? found->get<double>() : -1;
-    if (!(value >= 0) || !std::isfinite(value)) {
-        wrong_type(path + "." + key, *found, "a finite number, not negative", kRemedy);
-    }
-    return value + 0.0;  // -0 is 0
-}
-
-int count(const Json& value, const std::string& path) {
-    const double number = value.is_number() ? value.get<double>() : 0;
+int count(const Value& value) {
+    constexpr std::string_view kWanted = "a whole number from 1 to 1000000";
+    const double number = value.number(kWanted);
     if (!(number >= 1 && number <= kMostNodes) || number != std::floor(number)) {
-        wrong_type(path, value, "a whole number from 1 to 1000000", kRemedy);
+        value.refuse(kWanted);
     }
     return static_cast<int>(number);
 }
 
-int count(const Json& object, const std::string& path, const char* key, int otherwise) {
-    const auto found = object.find(key);
-    return found == object.end() ? otherwise : count(*found, path + "." + key);
-}
-
-std::string text(const Json& value, const std::string& path) {
-    if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-        wrong_type(path, value, "a text that is not empty", kRemedy);
-    }
-    return value.get<std::string>();
-}
-
 /// `more`: further keys of the object.
-Link link_of(const Json& object, const std::string& path, std::vector<std::string> more = {}) {
+Link link_of(const Value& value, std::vector<std::string> more = {}) {
     more.insert(more.end(), {"bytes_per_second", "efficiency", "latency_ns", "times", "source"});
-    check_keys(object, path, more);
+    Object object = object_of(value, more);
+    const std::string& path = value.path();
     Link link;
-    const double efficiency = number(object, path, "efficiency", 1);
+    const double efficiency = object.amount("efficiency", 1);
     if (!(efficiency > 0 && efficiency <= 1)) {
-        wrong_type(path + ".efficiency", object["efficiency"], "above 0 and at most 1", kRemedy);
+        object.at("efficiency").refuse("above 0 and at most 1");
     }
-    link.bytes_per_second = number(object, path, "bytes_per_second", 0) * efficiency;
+    link.bytes_per_second = object.amount("bytes_per_second", 0) * efficiency;
     constexpr double kSlowest = 1000;
     if (link.bytes_per_second > 0 && link.bytes_per_second < kSlowest) {
         throw ProfileError(path + ".bytes_per_second" + (efficiency < 1 ? " times efficiency" : "") + " is " +
                            shortest(link.bytes_per_second) + "; a link moves at least 1000 bytes a second; " + kRemedy);
     }
-    link.latency_ns = number(object, path, "latency_ns", 0);
-    if (const auto times = object.find("times"); times != object.end()) {
+    link.latency_ns = object.amount("latency_ns", 0);
+    if (const std::optional<Value> times = object.find("times")) {
         if (object.contains("efficiency")) {
             throw ProfileError(
                 path + ".efficiency is given with times; measured times are already what programs reach; " + kRemedy);
         }
-        link.times = read_link_times(*times, path + ".times");
+        link.times = read_link_times(*times);
         if (link.times.empty()) {
-            wrong_type(path + ".times", *times, "a list of at least two sizes", kRemedy);
+            times->refuse("a list of at least two sizes");
         }
     } else if (link.bytes_per_second == 0) {
         throw ProfileError(
@@ -111,34 +88,34 @@ Link link_of(const Json& object, const std::string& path, std::vector<std::strin
     return link;
 }
 
-NodeGroup group_of(const Json& object, const std::string& path, const std::vector<DeviceType>& catalogue) {
-    check_keys(object, path,
-               {"device", "count", "devices", "ports", "link", "price_per_hour", "hours_between_failures"});
+NodeGroup group_of(const Value& value, const std::vector<DeviceType>& catalogue) {
+    Object object =
+        object_of(value, {"device", "count", "devices", "ports", "link", "price_per_hour", "hours_between_failures"});
     NodeGroup group;
-    const std::string name = text(required(object, path, "device"), path + ".device");
+    const Value name = required(object, "device");
     try {
-        group.device = find_device(catalogue, name);
+        group.device = find_device(catalogue, name.filled_text());
     } catch (const UsageError& fault) {
-        throw ProfileError(path + ".device: " + fault.what());
+        throw ProfileError(name.path() + ": " + fault.what());
     }
-    group.nodes = count(required(object, path, "count"), path + ".count");
-    group.devices_per_node = count(required(object, path, "devices"), path + ".devices");
+    group.nodes = count(required(object, "count"));
+    group.devices_per_node = count(required(object, "devices"));
     if (static_cast<double>(group.nodes) * group.devices_per_node > kMostDevices) {
-        throw ProfileError(path + " holds more than 1e9 devices; correct count or devices");
+        throw ProfileError(value.path() + " holds more than 1e9 devices; correct count or devices");
     }
-    group.ports_per_node = count(object, path, "ports", group.devices_per_node);
-    if (const auto link = object.find("link"); link != object.end()) {
-        group.link = link_of(*link, path + ".link");
+    const std::optional<Value> ports = object.find("ports");
+    group.ports_per_node = ports ? count(*ports) : group.devices_per_node;
+    if (const std::optional<Value> link = object.find("link")) {
+        group.link = link_of(*link);
     } else {
         group.link.bytes_per_second = group.device.link_bytes_per_second * group.device.link_efficiency;
         group.link.latency_ns = group.device.link_latency_ns;
     }
-    group.price_per_hour = number(object, path, "price_per_hour", group.device.price_per_hour * group.devices_per_node);
-    group.hours_between_failures = number(object, path, "hours_between_failures", 0);
+    group.price_per_hour = object.amount("price_per_hour", group.device.price_per_hour * group.devices_per_node);
+    group.hours_between_failures = object.amount("hours_between_failures", 0);
     constexpr double kFewestHours = 0.01;
     if (group.hours_between_failures > 0 && group.hours_between_failures < kFewestHours) {
-        wrong_type(path + ".hours_between_failures", object["hours_between_failures"], "0, or at least 0.01 hours",
-                   kRemedy);
+        object.at("hours_between_failures").refuse("0, or at least 0.01 hours");
     }
     return group;
 }
@@ -192,9 +169,9 @@ Link hop_of_ring(const Link& inside, const Link& between, int leaving, int ranks
 }  // namespace
 
 Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& catalogue) {
-    const Json document = parse_json_with_path(json, "a cluster file", kRemedy);
+    const Json document = parse_json(json, kClusterJson);
     if (!document.is_object()) {
-        wrong_type("the file", document, "an object", kRemedy);
+        Value(document, "the file", kClusterJson).refuse("an object");
     }
     for (const auto& [key, expected] : {std::pair<const char*, Json>{"format", kFormat}, {"version", 1}}) {
         const Json found = document.value(key, Json());
@@ -203,17 +180,18 @@ Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& cata
                                "; every cluster file has " + expected.dump() + "; " + kRemedy);
         }
     }
-    check_keys(document, "", {"format", "version", "name", "source", "nodes", "between_nodes", "between_racks"});
+    Object object = object_of(Value(document, "", kClusterJson),
+                              {"format", "version", "name", "source", "nodes", "between_nodes", "between_racks"});
     Cluster cluster;
-    cluster.name = text(required(document, "", "name"), "name");
-    if (const auto source = document.find("source"); source != document.end()) {
-        text(*source, "source");
+    cluster.name = required(object, "name").filled_text();
+    if (const std::optional<Value> source = object.find("source")) {
+        source->filled_text();
     }
-    cluster.groups = read_array(
-        required(document, "", "nodes"), "nodes", "a list of groups of nodes",
-        [&](const Json& each, const std::string& path) { return group_of(each, path, catalogue); }, kRemedy);
+    const Value groups = required(object, "nodes");
+    cluster.groups =
+        groups.list("a list of groups of nodes", [&](const Value& each) { return group_of(each, catalogue); });
     if (cluster.groups.empty()) {
-        wrong_type("nodes", document["nodes"], "a list of one group or more", kRemedy);
+        groups.refuse("a list of one group or more");
     }
     double nodes = 0;
     double devices = 0;
@@ -232,18 +210,16 @@ Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& cata
     if (devices > kMostDevices) {
         throw ProfileError("nodes hold more than 1e9 devices; correct their counts");
     }
-    if (nodes > 1 && !document.contains("between_nodes")) {
-        throw ProfileError(std::string("between_nodes is missing; with several nodes there is a link between them; ") +
-                           kRemedy);
-    }
     if (nodes > 1) {
-        cluster.between_nodes = link_of(required(document, "", "between_nodes"), "between_nodes");
-    } else if (document.contains("between_nodes")) {
-        cluster.between_nodes = link_of(document["between_nodes"], "between_nodes");
+        object.at("between_nodes", std::string("with several nodes there is a link between them; ") + kRemedy);
     }
-    if (const auto racks = document.find("between_racks"); racks != document.end()) {
-        cluster.racks = {1, link_of(*racks, "between_racks", {"nodes"})};
-        cluster.racks->nodes = count(required(*racks, "between_racks", "nodes"), "between_racks.nodes");
+    if (const std::optional<Value> between = object.find("between_nodes")) {
+        cluster.between_nodes = link_of(*between);
+    }
+    if (const std::optional<Value> racks = object.find("between_racks")) {
+        cluster.racks = {1, link_of(*racks, {"nodes"})};
+        Object of_racks = racks->object();
+        cluster.racks->nodes = count(required(of_racks, "nodes"));
     }
     return cluster;
 }

@@ -1,10 +1,10 @@
 #include "hardware/device_catalogue.h"
 
 #include "base/error.h"
+#include "base/json_reader.h"
 #include "base/printable.h"
 #include "base/quantities.h"
 #include "base/text_file.h"
-#include "profiler/profile/json_path.h"
 
 #include <algorithm>
 #include <array>
@@ -21,105 +21,68 @@ extern const std::string_view kDeviceCatalogueJson;
 namespace {
 constexpr std::string_view kCatalogueFormat = "pipescope.devices";
 
-[[noreturn]] void refuse(const std::string& path, const std::string& found, const std::string& rule) {
-    throw ProfileError(path + " is " + found + "; " + rule + "; correct the device catalogue");
-}
+constexpr JsonKind kCatalogueJson{"a device catalogue", "correct the device catalogue",
+                                  "every device has it; add it to the device catalogue", throw_error<ProfileError>};
+using Value = JsonValue<Json>;
+using Object = JsonObject<Json>;
 
-double number(const Json& object, const std::string& path, const char* key, bool required, double otherwise) {
-    const auto found = object.find(key);
-    if (found == object.end()) {
-        if (required) {
-            throw ProfileError(path + "." + key + " is missing; every device has it; add it to the device catalogue");
-        }
-        return otherwise;
-    }
-    const double value = found->is_number() ? found->get<double>() : -1;
-    if (!(value >= 0) || !std::isfinite(value)) {
-        refuse(path + "." + key, found->dump(), "it must be a finite number, not negative");
-    }
-    return value + 0.0;  // -0 is 0
-}
-
-double efficiency(const Json& object, const std::string& path, const char* key, double otherwise = 1) {
-    const double value = number(object, path, key, false, otherwise);
+double efficiency(Object& object, const char* key, double otherwise = 1) {
+    const double value = object.amount(key, otherwise);
     if (!(value > 0 && value <= 1)) {
-        refuse(path + "." + key, shortest(value), "an efficiency is above 0 and at most 1");
+        object.at(key).refuse("an efficiency, above 0 and at most 1");
     }
     return value;
 }
 
-double rate(const Json& object, const std::string& path, const char* key) {
-    const double value = number(object, path, key, true, 0);
-    if (value <= 0) {
-        refuse(path + "." + key, "0", "a device computes and moves something");
+double rate(const Value& value) {
+    if (value.amount() == 0) {
+        value.refuse("above 0, since a device computes and moves something");
     }
-    return value;
+    return value.amount();
 }
 
-std::string text(const Json& object, const std::string& path, const char* key, bool required) {
-    const auto found = object.find(key);
-    if (found == object.end() && !required) {
-        return {};
-    }
-    if (found == object.end() || !found->is_string() || found->get<std::string>().empty()) {
-        refuse(path + "." + key, found == object.end() ? "missing" : found->dump(), "it must be a text");
-    }
-    return found->get<std::string>();
-}
-
-DeviceType device_of(const Json& object, const std::string& path) {
-    if (!object.is_object()) {
-        refuse(path, object.dump(), "it must be an object");
-    }
-    refuse_unknown_keys(
-        object, path,
-        {"name", "flops_per_second", "memory_bytes", "headroom_bytes", "memory_bytes_per_second",
-         "link_bytes_per_second", "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency",
-         "link_efficiency", "matmul_efficiency", "multiprocessors", "price_per_hour", "source"},
-        "device catalogue");
+DeviceType device_of(const Value& value) {
+    Object object = value.object();
+    object.allow({"name", "flops_per_second", "memory_bytes", "headroom_bytes", "memory_bytes_per_second",
+                  "link_bytes_per_second", "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency",
+                  "link_efficiency", "matmul_efficiency", "multiprocessors", "price_per_hour", "source"},
+                 "device catalogue");
+    constexpr std::string_view kText = "a text that is not empty";
     DeviceType device;
-    device.name = text(object, path, "name", true);
-    const auto flops = object.find("flops_per_second");
-    if (flops == object.end() || !flops->is_object()) {
-        refuse(path + ".flops_per_second", flops == object.end() ? "missing" : flops->dump(),
-               "it must be an object of dtypes and rates");
-    }
-    refuse_unknown_keys(*flops, path + ".flops_per_second", dtypes(), "device catalogue");
-    for (const auto& [dtype, value] : flops->items()) {
-        device.flops_per_second[dtype] = rate(*flops, path + ".flops_per_second", dtype.c_str());
-    }
-    if (!device.flops_per_second.contains("float32")) {
-        throw ProfileError(path +
-                           ".flops_per_second.float32 is missing; every device has it, for what other dtypes "
-                           "do not cover; add it to the device catalogue");
-    }
-    const double memory_bytes = rate(object, path, "memory_bytes");
-    if (memory_bytes < 1) {  // less would round to 0 bytes, and no layout would fit
-        refuse(path + ".memory_bytes", shortest(memory_bytes), "it must be 1 byte or more");
+    device.name = object.at("name").filled_text(kText);
+    Object flops = object.at("flops_per_second").object("an object of dtypes and rates");
+    flops.allow(dtypes(), "device catalogue");
+    flops.for_each([&](const std::string& dtype, const Value& each) { device.flops_per_second[dtype] = rate(each); });
+    flops.at("float32", "every device has it, for what other dtypes do not cover; add it to the device catalogue");
+    const Value memory = object.at("memory_bytes");
+    const double memory_bytes = rate(memory);
+    if (memory_bytes < 1) {  // less would round to none, which no layout fits into
+        memory.refuse("1 byte or more");
     }
     device.memory_bytes = std::llround(std::min(memory_bytes, 9e15));
-    constexpr double kUsualHeadroom = 0.05;  // share of the memory; docs/device-catalogue.md says why
-    const double headroom =
-        number(object, path, "headroom_bytes", false, kUsualHeadroom * static_cast<double>(device.memory_bytes));
+    constexpr double kUsualHeadroom = 0.05;  // of the memory; docs/device-catalogue.md says why
+    const double headroom = object.amount("headroom_bytes", kUsualHeadroom * static_cast<double>(device.memory_bytes));
     if (headroom >= static_cast<double>(device.memory_bytes)) {
-        refuse(path + ".headroom_bytes", shortest(headroom), "it is less than memory_bytes, so that tensors have room");
+        object.at("headroom_bytes").refuse("less than memory_bytes, so that tensors have room");
     }
     device.headroom_bytes = std::llround(std::floor(headroom));
-    device.memory_bytes_per_second = rate(object, path, "memory_bytes_per_second");
-    device.link_bytes_per_second = number(object, path, "link_bytes_per_second", false, 0);
-    device.link_latency_ns = number(object, path, "link_latency_ns", false, 0);
-    device.launch_ns = number(object, path, "launch_ns", false, 0);
-    device.compute_efficiency = efficiency(object, path, "compute_efficiency");
-    device.memory_efficiency = efficiency(object, path, "memory_efficiency");
-    device.link_efficiency = efficiency(object, path, "link_efficiency");
-    device.matmul_efficiency = efficiency(object, path, "matmul_efficiency", device.compute_efficiency);
-    const double multiprocessors = number(object, path, "multiprocessors", false, 0);
+    device.memory_bytes_per_second = rate(object.at("memory_bytes_per_second"));
+    device.link_bytes_per_second = object.amount("link_bytes_per_second", 0);
+    device.link_latency_ns = object.amount("link_latency_ns", 0);
+    device.launch_ns = object.amount("launch_ns", 0);
+    device.compute_efficiency = efficiency(object, "compute_efficiency");
+    device.memory_efficiency = efficiency(object, "memory_efficiency");
+    device.link_efficiency = efficiency(object, "link_efficiency");
+    device.matmul_efficiency = efficiency(object, "matmul_efficiency", device.compute_efficiency);
+    const double multiprocessors = object.amount("multiprocessors", 0);
     if (multiprocessors != std::floor(multiprocessors) || multiprocessors > 1e6) {
-        refuse(path + ".multiprocessors", shortest(multiprocessors), "it must be a whole number up to 1e6");
+        object.at("multiprocessors").refuse("a whole number up to 1e6");
     }
     device.multiprocessors = static_cast<int>(multiprocessors);
-    device.price_per_hour = number(object, path, "price_per_hour", false, 0);
-    device.source = text(object, path, "source", false);
+    device.price_per_hour = object.amount("price_per_hour", 0);
+    if (const std::optional<Value> source = object.find("source")) {
+        device.source = source->filled_text(kText);
+    }
     return device;
 }
 
@@ -140,25 +103,27 @@ double input_bytes(const Profile& profile, std::size_t layer, std::size_t k) {
 }  // namespace
 
 std::vector<DeviceType> parse_device_catalogue(std::string_view json) {
-    const Json document = parse_json_with_path(json, "a device catalogue", "correct it");
+    const Json document = parse_json(json, kCatalogueJson);
     if (!document.is_object() || document.value("format", Json()) != Json(kCatalogueFormat) ||
         document.value("version", Json()) != Json(1)) {
         throw ProfileError("format is not " + std::string(kCatalogueFormat) +
                            " of version 1; every device catalogue declares that; see docs/device-catalogue.md");
     }
-    refuse_unknown_keys(document, "", {"format", "version", "devices"}, "device catalogue");
-    const auto list = document.find("devices");
-    if (list == document.end() || !list->is_array() || list->empty()) {
-        refuse("devices", list == document.end() ? "missing" : list->dump(), "it must be a list of one device or more");
-    }
-    std::vector<DeviceType> devices;
+    Object object = Value(document, "", kCatalogueJson).object();
+    object.allow({"format", "version", "devices"}, "device catalogue");
+    constexpr std::string_view kWanted = "a list of one device or more";
+    const Value list = object.at("devices", "it must be a list of one device or more; correct the device catalogue");
     std::set<std::string> names;
-    for (std::size_t k = 0; k < list->size(); ++k) {
-        const std::string path = "devices[" + std::to_string(k) + "]";
-        devices.push_back(device_of((*list)[k], path));
-        if (!names.insert(lower(devices.back().name)).second) {
-            refuse(path + ".name", devices.back().name, "a name appears once");
+    std::vector<DeviceType> devices = list.list(kWanted, [&](const Value& each) {
+        DeviceType device = device_of(each);
+        if (!names.insert(lower(device.name)).second) {
+            throw ProfileError(each.path() + ".name is " + device.name +
+                               "; a name appears once; correct the device catalogue");
         }
+        return device;
+    });
+    if (devices.empty()) {
+        list.refuse(kWanted);
     }
     return devices;
 }

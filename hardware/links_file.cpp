@@ -1,61 +1,55 @@
 #include "hardware/links_file.h"
 
 #include "base/error.h"
+#include "base/json_reader.h"
 #include "base/text_file.h"
-#include "profiler/profile/json_path.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
 namespace {
 constexpr const char* kLinksFormat = "pipescope.links";
 constexpr const char* kLinksRemedy = "correct it, or measure again; see docs/links-format.md";
+constexpr JsonKind kLinksJson{"a links file", kLinksRemedy,
+                              "it must be a number; correct it, or measure again; see docs/links-format.md",
+                              throw_error<ProfileError>};
+using Value = JsonValue<Json>;
 
-double number(const Json& object, const std::string& path, const char* key) {
-    const auto found = object.find(key);
-    if (found == object.end() || !found->is_number()) {
-        wrong_type(path + "." + key, found == object.end() ? Json("missing") : *found, "a number", kLinksRemedy);
-    }
-    return found->get<double>() + 0.0;  // -0 is 0
-}
-
-LinkTime time_of(const Json& object, const std::string& path) {
-    if (!object.is_object()) {
-        wrong_type(path, object, "an object with bytes and ns", kLinksRemedy);
-    }
-    refuse_unknown_keys(object, path, {"bytes", "ns", "exchange_ns"}, "times");
+LinkTime time_of(const Value& value) {
+    JsonObject<Json> object = value.object("an object with bytes and ns");
+    object.allow({"bytes", "ns", "exchange_ns"}, "times");
     constexpr double kMostBytes = 1e15;
-    const double bytes = number(object, path, "bytes");
+    const Value size = object.at("bytes");
+    const double bytes = size.number();
     if (!(bytes >= 0 && bytes <= kMostBytes) || bytes != std::floor(bytes)) {
-        wrong_type(path + ".bytes", object["bytes"], "a whole number from 0 to 1e15", kLinksRemedy);
+        size.refuse("a whole number from 0 to 1e15");
     }
-    const LinkTime time{std::llround(bytes), number(object, path, "ns"),
-                        object.contains("exchange_ns") ? number(object, path, "exchange_ns") : 0};
+    const std::optional<Value> exchange = object.find("exchange_ns");
+    const LinkTime time{std::llround(bytes), object.at("ns").number(), exchange ? exchange->number() : 0};
     if (time.exchange_ns > 0 && time.exchange_ns < time.ns) {
-        wrong_type(path + ".exchange_ns", object["exchange_ns"],
-                   "at least ns, since two messages take no less than one", kLinksRemedy);
+        exchange->refuse("at least ns, since two messages take no less than one");
     }
     return time;
 }
 }  // namespace
 
-std::vector<LinkTime> read_link_times(const Json& times, const std::string& path) {
-    return read_array(times, path, "a list of objects with bytes and ns", time_of, kLinksRemedy);
+std::vector<LinkTime> read_link_times(const JsonValue<Json>& times) {
+    return times.list("a list of objects with bytes and ns", time_of);
 }
 
 std::vector<LinkTime> parse_links(std::string_view json) {
-    const Json document = parse_json_with_path(json, "a links file", kLinksRemedy);
+    const Json document = parse_json(json, kLinksJson);
     if (!document.is_object() || document.value("format", Json()) != Json(kLinksFormat) ||
         document.value("version", Json()) != Json(1)) {
         throw ProfileError(std::string("format is not ") + kLinksFormat +
                            " of version 1; every links file declares that; see docs/links-format.md");
     }
-    refuse_unknown_keys(document, "", {"format", "version", "times"}, "links file");
-    const auto list = document.find("times");
-    const Json missing;
+    JsonObject<Json> object = Value(document, "", kLinksJson).object();
+    object.allow({"format", "version", "times"}, "links file");
     Link link;
-    link.times = read_link_times(list == document.end() ? missing : *list, "times");
+    link.times = read_link_times(object.at("times", "every links file has it; add it; see docs/links-format.md"));
     check_link(link);
     if (link.times.empty()) {
         throw ProfileError("times is empty; a links file holds the times of at least two sizes; measure some");

@@ -2,7 +2,7 @@
 
 #include "save/durable_file.h"
 #include "save/save_error.h"
-#include "save/strict_json.h"
+#include "save/save_json.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -39,53 +39,39 @@ std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, const std::string
     return bytes;
 }
 
-std::vector<std::int64_t> parse_shape_of_tensor(const json& value) {
-    std::vector<std::int64_t> shape;
-    if (!value.is_array()) {
-        throw SaveError("its shape is " + shown(value) + "; it must be a list of sizes");
-    }
-    for (const json& size : value) {
-        if (!size.is_number_unsigned() || size.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
-            throw SaveError("its shape holds " + shown(size) + "; a size is a whole number from 0 to 2^63 - 1");
-        }
-        shape.push_back(size.get<std::int64_t>());
-    }
-    return shape;
-}
-
-StoredTensor parse_tensor(const std::string& name, const json& value, std::uint64_t data_bytes) {
-    StoredTensor tensor{name, text_member(value, "dtype"), parse_shape_of_tensor(member(value, "shape"))};
-    const json& offsets = member(value, "data_offsets");
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-        !offsets[1].is_number_unsigned()) {
-        throw SaveError("its data_offsets are " + shown(offsets) + "; they must be two whole numbers from 0");
-    }
-    tensor.begin = offsets[0].get<std::uint64_t>();
-    tensor.end = offsets[1].get<std::uint64_t>();
+void check_bytes(const StoredTensor& tensor, std::uint64_t data_bytes) {
     if (tensor.begin > tensor.end || tensor.end > data_bytes) {
-        throw SaveError("its data_offsets are " + shown(offsets) + "; the file has " + std::to_string(data_bytes) +
-                        " bytes of tensors");
+        throw SaveError("its data_offsets are " + shown({tensor.begin, tensor.end}) + "; the file has " +
+                        std::to_string(data_bytes) + " bytes of tensors");
     }
     const std::uint64_t needed = bytes_of(tensor.shape, tensor.dtype);
     if (tensor.end - tensor.begin != needed) {
         throw SaveError("it has " + std::to_string(tensor.end - tensor.begin) + " bytes; its shape " +
                         shown(tensor.shape) + " of " + tensor.dtype + " needs " + std::to_string(needed));
     }
-    return tensor;
 }
 
-std::map<std::string, std::string> parse_metadata(const json& value) {
-    if (!value.is_object()) {
-        throw SaveError("its __metadata__ is " + shown(value) + "; it must be an object of texts");
+StoredTensor parse_tensor(const std::string& name, const SaveValue& value, std::uint64_t data_bytes) {
+    SaveObject object = value.object();
+    StoredTensor tensor{name, object.at("dtype").text(),
+                        object.at("shape").list("a list of sizes", [](const SaveValue& size) {
+                            constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+                            return size.integer(0, kMost, "a whole number from 0 to 2^63 - 1");
+                        })};
+    const SaveValue offsets = object.at("data_offsets");
+    const std::vector<std::uint64_t> ends =
+        offsets.list("two whole numbers from 0", [](const SaveValue& offset) { return offset.natural(); });
+    if (ends.size() != 2) {
+        offsets.refuse("two whole numbers from 0");
     }
-    std::map<std::string, std::string> metadata;
-    for (const auto& [key, text] : value.items()) {
-        if (!text.is_string()) {
-            throw SaveError("its __metadata__ holds " + shown(text) + "; it must be an object of texts");
-        }
-        metadata.emplace(key, text.get<std::string>());
+    tensor.begin = ends[0];
+    tensor.end = ends[1];
+    try {
+        check_bytes(tensor, data_bytes);
+    } catch (const SaveError& error) {
+        throw SaveError("the tensor " + shown(name) + ": " + error.what());
     }
-    return metadata;
+    return tensor;
 }
 
 /// Tensors must fill 0 to `data_bytes` without holes or overlaps. Precondition: they are sorted by position.
@@ -119,22 +105,17 @@ std::uint64_t bytes_of_element(const std::string& dtype) {
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes) {
-    const json object = parse_strict_json(text);
-    if (!object.is_object()) {
-        throw SaveError("its header is " + shown(object) + "; it must be a JSON object");
-    }
+    const json document = parse_json<json>(text, kSaveJson);
     SafetensorsHeader header;
-    for (const auto& [name, value] : object.items()) {
-        if (name == kMetadata) {
-            header.metadata = parse_metadata(value);
-            continue;
-        }
-        try {
+    SaveValue(document, "", kSaveJson).object().for_each([&](const std::string& name, const SaveValue& value) {
+        if (name != kMetadata) {
             header.tensors.push_back(parse_tensor(name, value, data_bytes));
-        } catch (const SaveError& error) {
-            throw SaveError("the tensor " + shown(name) + ": " + error.what());
+            return;
         }
-    }
+        value.object("an object of texts").for_each([&](const std::string& key, const SaveValue& each) {
+            header.metadata.emplace(key, each.text("a text"));
+        });
+    });
     std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
         return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
     });

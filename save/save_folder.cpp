@@ -2,8 +2,8 @@
 
 #include "save/durable_file.h"
 #include "save/save_error.h"
+#include "save/save_json.h"
 #include "save/saved_step.h"
-#include "save/strict_json.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

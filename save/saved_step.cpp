@@ -3,7 +3,7 @@
 #include "base/number_text.h"
 #include "base/text_file.h"
 #include "save/save_error.h"
-#include "save/strict_json.h"
+#include "save/save_json.h"
 
 #include <algorithm>
 #include <array>
@@ -57,7 +57,7 @@ TrainingRecord read_record(const fs::path& step) {
     return parse_file(step / kTrainingFile, [&](std::string_view text) {
         TrainingRecord record = parse_training_record(text);
         if (const auto named = step_of_name(step.filename()); named && *named != record.state.step) {
-            throw SaveError("\"step\" is " + std::to_string(record.state.step) + " in the folder of step " +
+            throw SaveError("step is " + std::to_string(record.state.step) + " in the folder of step " +
                             std::to_string(*named));
         }
         return record;
@@ -151,7 +151,7 @@ void check_tensors(const fs::path& step, TensorKind kind, const TrainingRecord& 
         }
     }
     if (index.total_bytes && *index.total_bytes != bytes) {
-        throw SaveError((step / name_of_index(kind)).string() + ": \"total_size\" is " +
+        throw SaveError((step / name_of_index(kind)).string() + ": total_size is " +
                         std::to_string(*index.total_bytes) + ", and its tensors have " + std::to_string(bytes) +
                         " bytes; the index was changed since it was saved");
     }
@@ -237,28 +237,23 @@ std::vector<fs::path> saved_steps(const fs::path& folder) {
 }
 
 TensorIndex parse_tensor_index(std::string_view text) {
-    const nlohmann::json object = parse_strict_json(text);
-    const nlohmann::json& map = member(object, "weight_map");
-    if (!map.is_object()) {
-        throw SaveError("\"weight_map\" is " + shown(map) + "; it must map names of tensors to files");
-    }
+    const auto document = parse_json<nlohmann::json>(text, kSaveJson);
+    SaveObject object = SaveValue(document, "", kSaveJson).object();
     TensorIndex index;
-    for (const auto& [name, file] : map.items()) {
-        const std::string plain = file.is_string() ? file.get<std::string>() : "";
-        if (plain.empty() || plain.starts_with('.') ||
-            plain.find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
-            throw SaveError("the file of the tensor " + shown(name) + " is " + shown(file) +
-                            "; it must be the name of a file in the index's folder");
-        }
-        index.files.emplace(name, plain);
-    }
-    if (object.contains("metadata")) {
-        const nlohmann::json& metadata = member(object, "metadata");
-        if (!metadata.is_object()) {
-            throw SaveError("\"metadata\" is " + shown(metadata) + "; it must be an object");
-        }
-        if (metadata.contains("total_size")) {
-            index.total_bytes = unsigned_member(metadata, "total_size");
+    object.at("weight_map")
+        .object("an object of tensors and files")
+        .for_each([&](const std::string& name, const SaveValue& file) {
+            constexpr std::string_view kWanted = "the name of a file in the index's folder";
+            const std::string& plain = file.filled_text(kWanted);
+            if (plain.starts_with('.') || plain.find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
+                file.refuse(kWanted);
+            }
+            index.files.emplace(name, plain);
+        });
+    if (const std::optional<SaveValue> metadata = object.find("metadata")) {
+        SaveObject facts = metadata->object();
+        if (const std::optional<SaveValue> total = facts.find("total_size")) {
+            index.total_bytes = total->natural();
         }
     }
     return index;

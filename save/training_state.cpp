@@ -1,10 +1,11 @@
 #include "save/training_state.h"
 
 #include "save/save_error.h"
-#include "save/strict_json.h"
+#include "save/save_json.h"
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace pipescope {
 namespace {
@@ -18,18 +19,18 @@ constexpr const char* kChecksums = "checksums";
 
 void check_step(std::uint64_t step) {
     if (step > static_cast<std::uint64_t>(kMostSteps)) {
-        throw SaveError("\"step\" is " + std::to_string(step) + "; a training has at most 2^31 - 1 steps");
+        throw SaveError("step is " + std::to_string(step) + "; a training has at most 2^31 - 1 steps");
     }
 }
 
 void check_learning_rate(double rate, const json& as_written) {
     if (!(rate >= 0 && rate <= TrainingState::kLargestLearningRate)) {
-        throw SaveError("\"learning_rate\" is " + shown(as_written) + "; it must be a number from 0 to " +
+        throw SaveError("learning_rate is " + shown(as_written) + "; it must be a number from 0 to " +
                         shown(TrainingState::kLargestLearningRate));
     }
 }
 
-std::string dumped(const nlohmann::ordered_json& object) {
+std::string indented(const nlohmann::ordered_json& object) {
     return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -46,30 +47,25 @@ nlohmann::ordered_json object_of(const SaveChecksums& checksums) {
     return files;
 }
 
-std::uint64_t checksum_in(const json& value, const std::string& what) {
-    const auto checksum = value.is_string() ? parse_checksum(value.get_ref<const std::string&>()) : std::nullopt;
+std::uint64_t checksum_in(const SaveValue& value) {
+    constexpr std::string_view kWanted = "16 hexadecimal digits";
+    const std::optional<std::uint64_t> checksum = parse_checksum(value.text(kWanted));
     if (!checksum) {
-        throw SaveError("the checksum of " + what + " is " + shown(value) + "; it must have 16 hexadecimal digits");
+        value.refuse(kWanted);
     }
     return *checksum;
 }
 
-const json& object_in(const json& value, const std::string& what) {
-    if (!value.is_object()) {
-        throw SaveError(what + " is " + shown(value) + "; it must be an object");
-    }
-    return value;
-}
-
-SaveChecksums checksums_in(const json& object) {
+SaveChecksums checksums_in(const SaveValue& value) {
     SaveChecksums checksums;
-    for (const auto& [name, file] : object_in(object, shown(kChecksums)).items()) {
+    value.object().for_each([&](const std::string& name, const SaveValue& file) {
         FileChecksums& of_file = checksums[name];
-        of_file.header = checksum_in(member(file, "header"), "the header of " + shown(name));
-        for (const auto& [tensor, checksum] : object_in(member(file, "tensors"), shown("tensors")).items()) {
-            of_file.tensors.emplace(tensor, checksum_in(checksum, "the tensor " + shown(tensor)));
-        }
-    }
+        SaveObject object = file.object();
+        of_file.header = checksum_in(object.at("header"));
+        object.at("tensors").object().for_each([&](const std::string& tensor, const SaveValue& checksum) {
+            of_file.tensors.emplace(tensor, checksum_in(checksum));
+        });
+    });
     return checksums;
 }
 
@@ -91,48 +87,51 @@ std::string to_json(const TrainingRecord& record) {
         {"seed", state.seed},
     };
     if (!record.checksums) {
-        return dumped(object);
+        return indented(object);
     }
     object[kChecksums] = object_of(*record.checksums);
-    object[kChecksum] = checksum_text(own_checksum(json::parse(dumped(object))));
-    return dumped(object);
+    object[kChecksum] = checksum_text(own_checksum(json::parse(indented(object))));
+    return indented(object);
 }
 
 TrainingRecord parse_training_record(std::string_view text) {
-    const json object = parse_strict_json(text);
-    if (const std::string format = text_member(object, "format"); format != kFormat) {
-        throw SaveError("\"format\" is " + shown(format) + "; it must be \"" + kFormat + "\"");
+    const json document = parse_json<json>(text, kSaveJson);
+    SaveObject object = SaveValue(document, "", kSaveJson).object();
+    if (const SaveValue format = object.at("format"); format.text("a text") != kFormat) {
+        format.refuse(std::string("\"") + kFormat + "\"");
     }
-    if (const std::uint64_t version = unsigned_member(object, "version"); version != kVersion) {
-        throw SaveError("\"version\" is " + std::to_string(version) + "; this PipeScope reads " +
-                        std::to_string(kVersion) + "; use the PipeScope that saved it");
+    if (const std::uint64_t version = object.at("version").natural(); version != kVersion) {
+        throw SaveError("version is " + std::to_string(version) + "; this PipeScope reads " + std::to_string(kVersion) +
+                        "; use the PipeScope that saved it");
     }
-    const bool has_checksums = object.contains(kChecksums);
-    if (has_checksums || object.contains(kChecksum)) {
-        const std::uint64_t found = own_checksum(object);
-        if (found != checksum_in(member(object, kChecksum), "the file")) {
-            throw SaveError("its checksum is " + shown(member(object, kChecksum)) + ", and that of its values is \"" +
+    const std::optional<SaveValue> checksums = object.find(kChecksums);
+    if (checksums || object.contains(kChecksum)) {
+        const std::uint64_t found = own_checksum(document);
+        const SaveValue saved = object.at(kChecksum);
+        if (found != checksum_in(saved)) {
+            throw SaveError("its checksum is " + shown(saved.json()) + ", and that of its values is \"" +
                             checksum_text(found) + "\"; a value was changed since it was saved");
         }
     }
     TrainingRecord record;
-    const std::uint64_t step = unsigned_member(object, "step");
+    const std::uint64_t step = object.at("step").natural();
     check_step(step);
-    const json& rate = member(object, "learning_rate");
-    check_learning_rate(rate.is_number() ? rate.get<double>() : -1, rate);
-    record.state = {static_cast<std::int64_t>(step), text_member(object, "model"), text_member(object, "optimizer"),
-                    rate.get<double>(), unsigned_member(object, "seed")};
-    if (has_checksums) {
-        record.checksums = checksums_in(object.at(kChecksums));
+    const SaveValue rate = object.at("learning_rate");
+    check_learning_rate(rate.json().is_number() ? rate.number() : -1, rate.json());
+    record.state = {static_cast<std::int64_t>(step), object.at("model").text("a text"),
+                    object.at("optimizer").text("a text"), rate.number(), object.at("seed").natural()};
+    if (checksums) {
+        record.checksums = checksums_in(*checksums);
     }
     return record;
 }
 
 std::string to_json(const SaveChecksums& checksums) {
-    return dumped(object_of(checksums));
+    return indented(object_of(checksums));
 }
 
 SaveChecksums parse_save_checksums(std::string_view text) {
-    return checksums_in(parse_strict_json(text));
+    const json document = parse_json<json>(text, kSaveJson);
+    return checksums_in(SaveValue(document, "", kSaveJson));
 }
 }  // namespace pipescope

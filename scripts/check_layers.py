@@ -83,7 +83,7 @@ OUTSIDE = {
     "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
     "RE2": (r"^re2/", {"trace"}),
     "xxHash": (r"^xxhash\.h", {"save"}),
-    "nlohmann-json": (r"^nlohmann/", {"trace", "profiler/profile", "hardware", "simulator", "analysis", "cluster", "answers", "models", "profiler/recorder",
+    "nlohmann-json": (r"^nlohmann/", {"base", "trace", "profiler/profile", "hardware", "simulator", "analysis", "cluster", "answers", "models", "profiler/recorder",
                                          "save", "cli", "gui", "python"}),
     "CLI11": (r"^CLI/", {"cli", "gui"}),
     "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),

@@ -1,15 +1,14 @@
 #include "base/error.h"
+#include "base/json_reader.h"
 #include "simulator/pipeline_options.h"
 
-#include <nlohmann/json.hpp>
-
-#include <limits>
+#include <optional>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 namespace pipescope {
 namespace {
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kScheduleCsv = "schedule_csv";  // the cells of a schedule from a file
 
 /// Calls each(key, value) for every key of the object, in its order.
@@ -132,150 +131,109 @@ Json json_of(const Link& link) {
     return json;
 }
 
-[[noreturn]] void refuse(const std::string& key, const Json& json, const std::string& wanted) {
-    throw UsageError(key + " is " + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "; it must be " +
-                     wanted + "; correct it");
+constexpr JsonKind kOptionsJson{"the configuration", "correct it", "record the run again", throw_error<UsageError>};
+using Value = JsonValue<Json>;
+
+// read(value, into) sets `into`. Throws UsageError that starts with the path, such as "speeds[1]".
+
+void read(const Value& value, double& into) {
+    into = value.number();
 }
-
-// read(json, key, value) sets the value. Throws UsageError that names the key, which is a path such as "speeds[1]".
-
-void read(const Json& json, const std::string& key, double& value) {
-    if (!json.is_number()) {
-        refuse(key, json, "a number");
-    }
-    value = json.get<double>();
+void read(const Value& value, std::int64_t& into) {
+    into = value.integer();
 }
-
-void read(const Json& json, const std::string& key, std::int64_t& value) {
-    const bool fits =
-        json.is_number_integer() &&
-        (!json.is_number_unsigned() ||
-         json.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
-    if (!fits) {
-        refuse(key, json, "a whole number");
-    }
-    value = json.get<std::int64_t>();
+void read(const Value& value, int& into) {
+    into = static_cast<int>(value.integer(0, 1'000'000, "a whole number from 0 to 1000000"));
 }
-
-void read(const Json& json, const std::string& key, int& value) {
-    std::int64_t number = 0;
-    read(json, key, number);
-    if (number < 0 || number > 1'000'000) {
-        refuse(key, json, "a whole number from 0 to 1000000");
-    }
-    value = static_cast<int>(number);
-}
-
-void read(const Json& json, const std::string& key, LaneId& value) {
+void read(const Value& value, LaneId& into) {
     int lane = 0;
-    read(json, key, lane);
-    value = LaneId{lane};
+    read(value, lane);
+    into = LaneId{lane};
 }
+void read(const Value& value, bool& into) {
+    into = value.truth();
+}
+void read(const Value& value, std::string& into) {
+    into = value.text();
+}
+void read(const Value& value, Checkpoint& into) {
+    into = parse_checkpoint(value.text());
+}
+void read(const Value& value, Schedule& into) {
+    into = parse_schedule(value.text());
+}
+void read(const Value& value, Update& into) {
+    into = parse_update(value.text());
+}
+void read(const Value& value, BackwardOrder& into) {
+    into = parse_backward_order(value.text());
+}
+void read(const Value& value, RecomputeStart& into) {
+    into = parse_recompute_start(value.text());
+}
+void read(const Value& value, LinkSharing& into) {
+    into = parse_link_sharing(value.text());
+}
+void read(const Value& value, Sends& into) {
+    into = parse_sends(value.text());
+}
+void read(const Value& value, LinkPlace& into) {
+    into = parse_link_place(value.text());
+}
+void read(const Value& value, LinkProtocol& into) {
+    into = parse_link_protocol(value.text());
+}
+void read(const Value& value, LinkTime& into);
+void read(const Value& value, Link& into);
+void read(const Value& value, LinkTier& into);
+void read(const Value& value, PairLink& into);
 
-void read(const Json& json, const std::string& key, bool& value) {
-    if (!json.is_boolean()) {
-        refuse(key, json, "true or false");
-    }
-    value = json.get<bool>();
-}
-
-const std::string& text_of(const Json& json, const std::string& key) {
-    if (!json.is_string()) {
-        refuse(key, json, "a string");
-    }
-    return json.get_ref<const std::string&>();
-}
-
-void read(const Json& json, const std::string& key, std::string& value) {
-    value = text_of(json, key);
-}
-void read(const Json& json, const std::string& key, Checkpoint& value) {
-    value = parse_checkpoint(text_of(json, key));
-}
-void read(const Json& json, const std::string& key, Schedule& value) {
-    value = parse_schedule(text_of(json, key));
-}
-void read(const Json& json, const std::string& key, Update& value) {
-    value = parse_update(text_of(json, key));
-}
-void read(const Json& json, const std::string& key, BackwardOrder& value) {
-    value = parse_backward_order(text_of(json, key));
-}
-void read(const Json& json, const std::string& key, RecomputeStart& value) {
-    value = parse_recompute_start(text_of(json, key));
-}
-void read(const Json& json, const std::string& key, LinkSharing& value) {
-    value = parse_link_sharing(text_of(json, key));
-}
-
-void read(const Json& json, const std::string& key, Sends& value) {
-    value = parse_sends(text_of(json, key));
-}
-
-void read(const Json& json, const std::string& key, LinkPlace& value) {
-    value = parse_link_place(text_of(json, key));
-}
-
-void read(const Json& json, const std::string& key, LinkProtocol& value) {
-    value = parse_link_protocol(text_of(json, key));
-}
-
-void read(const Json& json, const std::string& key, Link& link);
-template <class Value>
-void read(const Json& json, const std::string& key, std::vector<Value>& values);
-
-/// Sets the fields whose keys are there; for_each(object, each) calls each(key, field).
-template <class Object, class ForEach>
-void read_object(const Json& json, const std::string& key, Object& object, ForEach for_each) {
-    if (!json.is_object()) {
-        refuse(key, json, "an object");
-    }
-    for_each(object, [&](const std::string& name, auto& value) {
-        if (json.contains(name)) {
-            read(json[name], key + "." + name, value);
-        }
+template <class Element>
+void read(const Value& value, std::vector<Element>& into) {
+    into = value.list("an array", [](const Value& each) {
+        Element element{};
+        read(each, element);
+        return element;
     });
 }
 
-void read(const Json& json, const std::string& key, LinkTime& time) {
-    read_object(json, key, time, [](auto& object, auto each) { for_each_key_of_time(object, each); });
-}
-
-void read(const Json& json, const std::string& key, Link& link) {
-    read_object(json, key, link, [](auto& object, auto each) { for_each_key_of_link(object, each); });
-}
-
-void read(const Json& json, const std::string& key, LinkTier& tier) {
-    read_object(json, key, tier, [](auto& object, auto each) { for_each_key_of_tier(object, each); });
-}
-
-void read(const Json& json, const std::string& key, PairLink& pair) {
-    read_object(json, key, pair, [](auto& object, auto each) { for_each_key_of_pair(object, each); });
-}
-
-template <class Value>
-void read(const Json& json, const std::string& key, std::optional<Value>& value) {
-    if (!json.is_null()) {
-        read(json, key, value.emplace());
+template <class Inner>
+void read(const Value& value, std::optional<Inner>& into) {
+    if (!value.json().is_null()) {
+        read(value, into.emplace());
     }
 }
 
-template <class Value>
-void read(const Json& json, const std::string& key, std::vector<Value>& values) {
-    if (!json.is_array()) {
-        refuse(key, json, "an array");
-    }
-    for (std::size_t k = 0; k < json.size(); ++k) {
-        Value value{};
-        read(json[k], key + "[" + std::to_string(k) + "]", value);
-        values.push_back(std::move(value));
-    }
-}
-
-void read(const Json& json, const std::string& key, Balance& balance) {
+void read(const Value& value, Balance& into) {
     std::vector<std::int64_t> layers;
-    read(json, key, layers);
-    balance = Balance(layers);
+    read(value, layers);
+    into = Balance(layers);
+}
+
+/// Sets the field under each key that is there.
+auto reader_of(JsonObject<Json>& object) {
+    return [&object](const char* key, auto& field) {
+        if (const std::optional<Value> value = object.find(key)) {
+            read(*value, field);
+        }
+    };
+}
+
+void read(const Value& value, LinkTime& into) {
+    JsonObject<Json> object = value.object();
+    for_each_key_of_time(into, reader_of(object));
+}
+void read(const Value& value, Link& into) {
+    JsonObject<Json> object = value.object();
+    for_each_key_of_link(into, reader_of(object));
+}
+void read(const Value& value, LinkTier& into) {
+    JsonObject<Json> object = value.object();
+    for_each_key_of_tier(into, reader_of(object));
+}
+void read(const Value& value, PairLink& into) {
+    JsonObject<Json> object = value.object();
+    for_each_key_of_pair(into, reader_of(object));
 }
 }  // namespace
 
@@ -289,20 +247,21 @@ std::string to_json(const PipelineOptions& options) {
 }
 
 PipelineOptions parse_pipeline_options(const std::string& text) {
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = parse_json(text, kOptionsJson);
     if (!json.is_object()) {
         throw UsageError(
             "the configuration is not a JSON object; it must be one as a trace keeps it, with balance, "
             "chunks, batch; record the run again");
     }
+    JsonObject<Json> object = Value(json, "", kOptionsJson).object();
     PipelineOptions options;
-    if (const auto csv = json.find(kScheduleCsv); csv != json.end() && json.contains("schedule")) {
-        options.schedule = Schedule::from_csv(text_of(json["schedule"], "schedule"), text_of(*csv, kScheduleCsv));
+    if (const std::optional<Value> csv = object.find(kScheduleCsv); csv && object.contains("schedule")) {
+        options.schedule = Schedule::from_csv(object.at("schedule").text(), csv->text());
     }
-    for_each_key(options, [&](const std::string& key, auto& value) {
+    for_each_key(options, [&](const std::string& key, auto& field) {
         const bool is_read = key == "schedule" && options.schedule.file() != nullptr;
-        if (json.contains(key) && !is_read) {
-            read(json[key], key, value);
+        if (const std::optional<Value> value = object.find(key); value && !is_read) {
+            read(*value, field);
         }
     });
     return options;

@@ -1,5 +1,7 @@
 #include "profiler/profile/layer_tape_json.h"
 
+#include "profiler/profile/profile.h"
+
 #include <array>
 #include <limits>
 #include <map>
@@ -27,113 +29,96 @@ const std::array<Variant, 3> kVariants{{{"gathered", &LayerTape::gathered, {"gat
                                         {"all_gradients", &LayerTape::all_gradients, {"all_gradients"}},
                                         {"halves", &LayerTape::halves, {"gathered", "all_gradients", "halves"}}}};
 
-TapeBlock::Role parse_role(const Json& json, const std::string& path) {
+using Value = JsonValue<Json>;
+using Object = JsonObject<Json>;
+
+TapeBlock::Role parse_role(const Value& value) {
     for (int k = 0; k < kNumRoles; ++k) {
-        if (const auto role = static_cast<TapeBlock::Role>(k); json == to_string(role)) {
+        if (const auto role = static_cast<TapeBlock::Role>(k); value.json() == to_string(role)) {
             return role;
         }
     }
-    wrong_type(path, json, "own, input, output, passed, output_gradient, input_gradient, passed_gradient or skip");
+    value.refuse("own, input, output, passed, output_gradient, input_gradient, passed_gradient or skip");
 }
 
-TapeBlock parse_block(const Json& json, const std::string& path) {
+TapeBlock parse_block(const Value& value) {
+    const Json& json = value.json();
     if (!json.is_array() || json.size() != 2 || !json[1].is_number_integer()) {
-        wrong_type(path, json, "a pair of a role and whole bytes, such as [\"own\", 4096]");
+        value.refuse("a pair of a role and whole bytes, such as [\"own\", 4096]");
     }
-    if (json[1].is_number_unsigned() && json[1].get<std::uint64_t>() > std::uint64_t{kMostProfileBytes}) {
-        wrong_type(path + "[1]", json[1], "bytes up to 2^50");
-    }
-    return {parse_role(json[0], path + "[0]"), json[1].get<Bytes>()};
+    return {parse_role(value.element(0)),
+            value.element(1).integer(std::numeric_limits<Bytes>::min(), kMostProfileBytes, "bytes up to 2^50")};
 }
 
-std::optional<std::vector<std::int32_t>> parse_events(const Json& tape, const char* phase, const std::string& path) {
-    if (!tape.contains(phase)) {
-        return std::nullopt;
-    }
-    const Json& json = tape[phase];
-    const std::string where = path + "." + phase;
-    if (!json.is_array()) {
-        wrong_type(where, json, "an array of block numbers");
-    }
+std::vector<std::int32_t> parse_blocks(const Value& value) {
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-    std::vector<std::int32_t> events;
-    events.reserve(json.size());
-    for (std::size_t k = 0; k < json.size(); ++k) {
-        if (!json[k].is_number_integer() || json[k] > kMost || json[k] < -kMost) {
-            wrong_type(where + "[" + std::to_string(k) + "]", json[k], "the number of a block, or minus it");
-        }
-        events.push_back(json[k].get<std::int32_t>());
-    }
-    return events;
+    return value.list("an array of block numbers", [](const Value& block) {
+        return static_cast<std::int32_t>(block.integer(-kMost, kMost, "the number of a block, or minus it"));
+    });
 }
 
-std::map<std::string, LayerTape::Skip> parse_skips(const Json& tape, const char* key, const std::string& path) {
+std::optional<std::vector<std::int32_t>> parse_events(Object& tape, const char* phase) {
+    const std::optional<Value> events = tape.find(phase);
+    return events ? std::optional(parse_blocks(*events)) : std::nullopt;
+}
+
+std::map<std::string, LayerTape::Skip> parse_skips(Object& tape, const char* key) {
     std::map<std::string, LayerTape::Skip> skips;
-    if (!tape.contains(key)) {
-        return skips;
-    }
-    const std::string where = path + "." + key;
-    if (!tape[key].is_object()) {
-        wrong_type(where, tape[key], "an object of skips");
-    }
-    for (const auto& [name, blocks] : tape[key].items()) {
-        if (!blocks.is_array() || blocks.size() != 2) {
-            wrong_type(where + "." + name, blocks, "the block of the skip and that of its gradient, such as [3, 5]");
-        }
-        const std::vector<std::int32_t> numbers = *parse_events(tape[key], name.c_str(), where);
-        skips[name] = {numbers[0], numbers[1]};
+    if (const std::optional<Value> found = tape.find(key)) {
+        found->object("an object of skips").for_each([&](const std::string& name, const Value& blocks) {
+            if (!blocks.json().is_array() || blocks.json().size() != 2) {
+                blocks.refuse("the block of the skip and that of its gradient, such as [3, 5]");
+            }
+            const std::vector<std::int32_t> numbers = parse_blocks(blocks);
+            skips[name] = {numbers[0], numbers[1]};
+        });
     }
     return skips;
 }
 
 /// `whole`: for a split backward, the tape of the whole one, whose forwards it shares.
-LayerTape parse_tape(const Json& json, const std::string& path, const LayerTape* whole = nullptr) {
-    if (!json.is_object()) {
-        wrong_type(path, json, "an object with blocks, forward and backward, or null");
-    }
-    for (const char* required : {"blocks", "forward", "backward"}) {
-        const bool has_default = whole != nullptr && required == std::string_view("forward");
-        if (!json.contains(required) && !has_default) {
-            throw ProfileError(path + "." + required +
-                               " is missing; a tape has blocks, forward and backward; record the tapes again");
-        }
-    }
+LayerTape parse_tape(const Value& value, const LayerTape* whole = nullptr) {
+    constexpr std::string_view kMissing = "a tape has blocks, forward and backward; record the tapes again";
+    Object object = value.object("an object with blocks, forward and backward, or null");
+    const bool shares_forwards = whole != nullptr && !object.contains("forward");
     LayerTape tape;
-    tape.blocks = read_array(json["blocks"], path + ".blocks", "an array of pairs of role and bytes", parse_block);
-    const bool shares_forwards = !json.contains("forward");
-    tape.forward = shares_forwards ? whole->forward : *parse_events(json, "forward", path);
-    tape.backward = *parse_events(json, "backward", path);
-    tape.recompute = parse_events(json, "recompute", path).value_or(shares_forwards ? whole->recompute : tape.forward);
+    tape.blocks = object.at("blocks", kMissing).list("an array of pairs of role and bytes", parse_block);
+    tape.forward = shares_forwards ? whole->forward : parse_blocks(object.at("forward", kMissing));
+    tape.backward = parse_blocks(object.at("backward", kMissing));
+    tape.recompute = parse_events(object, "recompute").value_or(shares_forwards ? whole->recompute : tape.forward);
     if (whole != nullptr) {
-        tape.backward_weight = parse_events(json, "backward_weight", path).value_or(std::vector<std::int32_t>{});
-    } else if (json.contains("backward_weight")) {
-        wrong_type(path + ".backward_weight", json["backward_weight"], "left out, except in halves");
+        tape.backward_weight = parse_events(object, "backward_weight").value_or(std::vector<std::int32_t>{});
+    } else if (const std::optional<Value> weights = object.find("backward_weight")) {
+        weights->refuse("left out, except in halves");
     }
     for (const auto& [key, list] : kLists) {
-        tape.*list = parse_events(json, key, path).value_or(std::vector<std::int32_t>{});
+        tape.*list = parse_events(object, key).value_or(std::vector<std::int32_t>{});
     }
-    tape.stash = parse_skips(json, "stash", path);
-    tape.pop = parse_skips(json, "pop", path);
+    tape.stash = parse_skips(object, "stash");
+    tape.pop = parse_skips(object, "pop");
     for (const auto& [key, variant, refused] : kVariants) {
-        if (!json.contains(key)) {
+        const std::optional<Value> found = object.find(key);
+        if (!found) {
             continue;
         }
-        const std::string where = path + "." + key;
         for (const char* inner : refused) {
-            if (json[key].is_object() && json[key].contains(inner)) {
-                wrong_type(where + "." + inner, json[key][inner], "left out");
+            if (!found->json().is_object()) {
+                break;
+            }
+            if (const std::optional<Value> nested = found->object().find(inner)) {
+                nested->refuse("left out");
             }
         }
         if (variant != &LayerTape::halves) {
-            tape.*variant = {parse_tape(json[key], where)};
+            tape.*variant = {parse_tape(*found)};
         }
     }
-    const auto checkpointed = parse_events(json, "checkpointed_forward", path);
+    const auto checkpointed = parse_events(object, "checkpointed_forward");
     tape.checkpointed_forward = checkpointed      ? *checkpointed
                                 : shares_forwards ? whole->checkpointed_forward
                                                   : forward_that_keeps_nothing(tape);
-    if (json.contains("halves")) {
-        tape.halves = {parse_tape(json["halves"], path + ".halves", &tape)};
+    if (const std::optional<Value> halves = object.find("halves")) {
+        tape.halves = {parse_tape(*halves, &tape)};
     }
     return tape;
 }
@@ -180,11 +165,9 @@ Json to_json(const LayerTape& tape, const LayerTape* whole = nullptr) {
 }
 }  // namespace
 
-std::vector<LayerTape> parse_tapes(const Json& json, const std::string& path) {
-    return read_array(json, path, "an array with one tape, or null, for each entry of samples",
-                      [](const Json& tape, const std::string& where) {
-                          return tape.is_null() ? LayerTape{} : parse_tape(tape, where);
-                      });
+std::vector<LayerTape> parse_tapes(const JsonValue<Json>& value) {
+    return value.list("an array with one tape, or null, for each entry of samples",
+                      [](const Value& tape) { return tape.json().is_null() ? LayerTape{} : parse_tape(tape); });
 }
 
 Json to_json(const std::vector<LayerTape>& tapes) {

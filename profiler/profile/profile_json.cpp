@@ -1,9 +1,10 @@
 #include "base/printable.h"
-#include "profiler/profile/json_path.h"
 #include "profiler/profile/layer_tape_json.h"
 #include "profiler/profile/profile_file.h"
+#include "profiler/profile/profile_kind.h"
 
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -14,45 +15,71 @@ namespace {
 constexpr std::string_view kProfileFormat = "pipescope.profile";
 constexpr std::int64_t kVersion = 1;
 
-double number_of(const Json& value, const std::string& path) {
-    if (!value.is_number()) {
-        wrong_type(path, value, "a number");
-    }
-    return value.get<double>();
-}
+using Value = JsonValue<Json>;
+using Object = JsonObject<Json>;
 
-std::int64_t whole_number_of(const Json& value, const std::string& path) {
-    const double number = number_of(value, path);
+// read(value, into) converts one value.
+
+void read(const Value& value, double& into) {
+    into = value.number();
+}
+void read(const Value& value, std::string& into) {
+    into = value.text();
+}
+void read(const Value& value, bool& into) {
+    into = value.truth();
+}
+/// Counts may have a fraction of 0, as other programs write them.
+void read(const Value& value, std::int64_t& into) {
+    const double number = value.number();
     if (number != std::floor(number)) {
-        wrong_type(path, value, "a whole number");
+        value.refuse("a whole number");
     }
     if (std::abs(number) > 9007199254740992.0) {
-        wrong_type(path, value, "a whole number up to 2^53");
+        value.refuse("a whole number up to 2^53");
     }
-    return static_cast<std::int64_t>(number);
+    into = static_cast<std::int64_t>(number);
 }
-
-std::string string_of(const Json& value, const std::string& path) {
-    if (!value.is_string()) {
-        wrong_type(path, value, "a string");
+void read(const Value& value, int& into) {
+    std::int64_t wide = 0;
+    read(value, wide);
+    if (!std::in_range<int>(wide)) {
+        value.fail(" is " + std::to_string(wide) + "; it counts threads or lanes; correct it, or profile again");
     }
-    return value.get<std::string>();
+    into = static_cast<int>(wide);
 }
+void read(const Value& value, DeviceWork& into);
+void read(const Value& value, Operators& into);
+void read(const Value& value, BatchLoss& into);
 
-PerSize per_size_of(const Json& value, const std::string& path) {
-    return read_array(value, path, "an array with one number for each entry of samples", number_of);
+template <class Element>
+void read_list(const Value& value, std::string_view wanted, std::vector<Element>& into) {
+    into = value.list(wanted, [](const Value& each) {
+        Element element{};
+        read(each, element);
+        return element;
+    });
 }
-
-DeviceWork work_of(const Json& json, const std::string& path) {
-    if (!json.is_array() || json.size() != 3) {
-        wrong_type(path, json, "kernels, flops and bytes, such as [1, 131072, 4096]");
+void read(const Value& value, DeviceWork& into) {
+    if (!value.json().is_array() || value.json().size() != 3) {
+        value.refuse("kernels, flops and bytes, such as [1, 131072, 4096]");
     }
-    const auto at = [&](std::size_t k) { return number_of(json[k], path + "[" + std::to_string(k) + "]"); };
-    return {at(1), at(2), at(0)};
+    into = {value.element(1).number(), value.element(2).number(), value.element(0).number()};
 }
-
-Operators operators_of(const Json& json, const std::string& path) {
-    return read_array(json, path, "an array of operators", work_of);
+void read(const Value& value, PerSize& into) {
+    read_list(value, "an array with one number for each entry of samples", into);
+}
+void read(const Value& value, std::vector<std::int64_t>& into) {
+    read_list(value, "an array of sizes in samples", into);
+}
+void read(const Value& value, std::vector<std::string>& into) {
+    read_list(value, "an array of words", into);
+}
+void read(const Value& value, Operators& into) {
+    read_list(value, "an array of operators", into);
+}
+void read(const Value& value, std::vector<Operators>& into) {
+    read_list(value, "an array with the operators for each entry of samples", into);
 }
 
 /// Reads or writes a layer's fields that are in the file as they are in memory, in the file's order. `rare` is for
@@ -117,138 +144,67 @@ void visit_batch_loss(auto& loss, auto&& field) {
     field("all_gradients_transient_bytes", loss.all_gradients_transient_bytes);
 }
 
-/// A JSON object being read. Each field is taken once; the remaining ones are unknown and kept.
-class Fields {
-public:
-    Fields(const Json& object, std::string path) : path_(std::move(path)) {
-        if (!object.is_object()) {
-            wrong_type(path_.empty() ? "$" : path_, object, "an object");
-        }
-        rest_ = object;
-    }
-
-    std::string path_of(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
-    bool contains(const std::string& key) const { return rest_.contains(key); }
-
-    std::optional<Json> take(const std::string& key) {
-        const auto found = rest_.find(key);
-        if (found == rest_.end()) {
-            return std::nullopt;
-        }
-        Json value = *found;
-        rest_.erase(found);
-        return value;
-    }
-    void expect(const std::string& key) {
-        expected_.insert(key);
-        if (!contains(key)) {
-            throw ProfileError(path_of(key) + " is missing; every profile has it; add it, or profile again");
+/// Leaves `into` as it is without that field. Arrays of a number for each size may be empty only if they must be there:
+/// check_profile() says then what is wrong.
+template <class Field>
+void read_field(Object& object, const std::string& key, Field& into, const std::set<std::string>& needed) {
+    if (const auto value = object.find(key)) {
+        read(*value, into);
+        if (value->json().empty() && std::is_same_v<Field, PerSize> && !needed.contains(key)) {
+            value->fail(" is []; an array holds one number for each size, or lane; fill it, or leave it out");
         }
     }
-    Json require(const std::string& key) {
-        expect(key);
-        return *take(key);
-    }
+}
 
-    /// Leaves `into` as it is without that field.
-    template <typename Value>
-    void read(const std::string& key, Value& into) {
-        if (const auto value = take(key)) {
-            convert(*value, path_of(key), into);
-            if (value->empty() && std::is_same_v<Value, PerSize> && !expected_.contains(key)) {
-                throw ProfileError(
-                    path_of(key) +
-                    " is []; an array holds one number for each size, or lane; fill it, or leave it out");
-            }
-        }
+void require(Object& object, const std::set<std::string>& needed) {
+    for (const std::string& key : needed) {
+        object.at(key);
     }
+}
 
-    std::string unknown() const { return rest_.empty() ? std::string() : rest_.dump(); }
+void read(const Value& value, BatchLoss& into) {
+    Object object = value.object();
+    const std::set<std::string> needed{"ns", "samples"};
+    require(object, needed);
+    visit_batch_loss(into, [&](const char* key, auto& field) { read_field(object, key, field, needed); });
+}
 
-private:
-    static void convert(const Json& json, const std::string& path, std::string& into) { into = string_of(json, path); }
-    static void convert(const Json& json, const std::string& path, double& into) { into = number_of(json, path); }
-    static void convert(const Json& json, const std::string& path, std::int64_t& into) {
-        into = whole_number_of(json, path);
-    }
-    static void convert(const Json& json, const std::string& path, bool& into) {
-        if (!json.is_boolean()) {
-            wrong_type(path, json, "true or false");
-        }
-        into = json.get<bool>();
-    }
-    static void convert(const Json& json, const std::string& path, int& into) {
-        const std::int64_t wide = whole_number_of(json, path);
-        if (!std::in_range<int>(wide)) {
-            throw ProfileError(path + " is " + std::to_string(wide) +
-                               "; it counts threads or lanes; correct it, or profile again");
-        }
-        into = static_cast<int>(wide);
-    }
-    static void convert(const Json& json, const std::string& path, PerSize& into) { into = per_size_of(json, path); }
-    static void convert(const Json& json, const std::string& path, std::vector<std::int64_t>& into) {
-        into = read_array(json, path, "an array of sizes in samples", whole_number_of);
-    }
-    static void convert(const Json& json, const std::string& path, std::vector<std::string>& into) {
-        into = read_array(json, path, "an array of words", string_of);
-    }
-    static void convert(const Json& json, const std::string& path, std::vector<Operators>& into) {
-        into = read_array(json, path, "an array with the operators for each entry of samples", operators_of);
-    }
-    static void convert(const Json& json, const std::string& path, BatchLoss& into) {
-        Fields fields(json, path);
-        fields.expect("samples");
-        fields.expect("ns");
-        visit_batch_loss(into, [&](const char* key, auto& value) { fields.read(key, value); });
-    }
-
-    std::string path_;
-    Json rest_;
-    std::set<std::string> expected_;
-};
-
-LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t samples) {
-    Fields fields(json, path);
+LayerProfile parse_layer(const Value& value, std::size_t samples) {
+    Object object = value.object();
     LayerProfile layer;
-    layer.name = string_of(fields.require("name"), path + ".name");
-    for (const char* key : {"forward_ns", "backward_ns", "output_bytes"}) {
-        fields.expect(key);
-    }
-    const bool has_gradient_bytes = fields.contains("gradient_bytes");
+    layer.name = object.at("name").text();
+    const std::set<std::string> needed{"backward_ns", "forward_ns", "output_bytes"};
+    require(object, needed);
     layer.saved_bytes = layer.transient_bytes = layer.flops = PerSize(samples, 0);
-    const auto read = [&](const char* key, auto& value) { fields.read(key, value); };
-    visit_layer(layer, read, read);
-    if (!has_gradient_bytes) {
+    const auto read_each = [&](const char* key, auto& field) { read_field(object, key, field, needed); };
+    visit_layer(layer, read_each, read_each);
+    if (!object.contains("gradient_bytes")) {
         layer.gradient_bytes = layer.parameter_bytes;
     }
     if (layer.recompute_ns.empty()) {
         layer.recompute_ns = layer.forward_ns;
     }
-    if (const auto stash = fields.take("stash")) {
-        if (!stash->is_object()) {
-            wrong_type(fields.path_of("stash"), *stash, "an object of skip names and their bytes");
-        }
-        for (const auto& [skip, bytes] : stash->items()) {
-            layer.stash[skip] = per_size_of(bytes, fields.path_of("stash") + "." + printable(skip));
-        }
+    if (const auto stash = object.find("stash")) {
+        stash->object("an object of skip names and their bytes")
+            .for_each([&](const std::string& skip, const Value& bytes) { read(bytes, layer.stash[skip]); });
     }
-    if (const auto pop = fields.take("pop")) {
-        layer.pop = read_array(*pop, fields.path_of("pop"), "an array of skip names", string_of);
+    if (const auto pop = object.find("pop")) {
+        read_list(*pop, "an array of skip names", layer.pop);
     }
-    if (const auto tape = fields.take("tape")) {
-        layer.tape = parse_tapes(*tape, fields.path_of("tape"));
+    if (const auto tape = object.find("tape")) {
+        layer.tape = parse_tapes(*tape);
     }
-    layer.unknown = fields.unknown();
+    layer.unknown = object.others();
     return layer;
 }
 
-MachineLoad parse_load_object(const Json& json) {
-    Fields fields(json, "load");
+MachineLoad parse_load_object(const Value& value) {
+    Object object = value.object();
     MachineLoad load;
-    load.others = number_of(fields.require("others"), fields.path_of("others"));
-    load.stolen = number_of(fields.require("stolen"), fields.path_of("stolen"));
-    if (const auto pressure = fields.take("pressure")) {
-        load.pressure = number_of(*pressure, fields.path_of("pressure"));
+    load.others = object.at("others").number();
+    load.stolen = object.at("stolen").number();
+    if (const auto pressure = object.find("pressure")) {
+        load.pressure = pressure->number();
     }
     check_load(load, "load");
     return load;
@@ -262,11 +218,12 @@ Json load_object(const MachineLoad& load) {
     return json;
 }
 
-void check_format(Fields& fields) {
-    if (const Json format = fields.require("format"); format != kProfileFormat) {
-        wrong_type("format", format, "\"" + std::string(kProfileFormat) + "\": the file is something else");
+void check_format(Object& object) {
+    if (const Value format = object.at("format"); format.json() != kProfileFormat) {
+        format.refuse("\"" + std::string(kProfileFormat) + "\": the file is something else");
     }
-    const std::int64_t version = whole_number_of(fields.require("version"), "version");
+    std::int64_t version = 0;
+    read(object.at("version"), version);
     if (version != kVersion) {
         throw ProfileError("version is " + std::to_string(version) + "; this pipescope reads version " +
                            std::to_string(kVersion) + (version > kVersion ? "; update pipescope" : "; correct it") +
@@ -369,22 +326,23 @@ void check_weight_parts(const Profile& profile) {
 }  // namespace
 
 CheckedProfile parse_profile(std::string_view text) {
-    Fields fields(parse_json_with_path(text), "");
-    check_format(fields);
+    const Json document = parse_json(text, kProfileJson);
+    Object object = Value(document, "", kProfileJson).object();
+    check_format(object);
     Profile profile;
-    fields.expect("samples");
+    const std::set<std::string> needed{"samples"};
+    require(object, needed);
     // Sizes come first: an absent array of bytes or times is as long as they are.
-    fields.read("samples", profile.samples);
+    read_field(object, "samples", profile.samples, needed);
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
-    const auto read = [&](const char* key, auto& value) { fields.read(key, value); };
-    visit_profile(profile, read, read);
-    if (const auto load = fields.take("load")) {
+    const auto read_each = [&](const char* key, auto& field) { read_field(object, key, field, needed); };
+    visit_profile(profile, read_each, read_each);
+    if (const auto load = object.find("load")) {
         profile.load = parse_load_object(*load);
     }
-    profile.layers = read_array(
-        fields.require("layers"), "layers", "an array of layers",
-        [&](const Json& layer, const std::string& path) { return parse_layer(layer, path, profile.samples.size()); });
-    profile.unknown = fields.unknown();
+    profile.layers = object.at("layers").list(
+        "an array of layers", [&](const Value& layer) { return parse_layer(layer, profile.samples.size()); });
+    profile.unknown = object.others();
     CheckedProfile checked(std::move(profile));
     check_weight_parts(checked);
     return checked;
@@ -417,6 +375,7 @@ std::string to_json(const MachineLoad& load) {
 }
 
 MachineLoad parse_load(std::string_view json) {
-    return parse_load_object(parse_json_with_path(json));
+    const Json document = parse_json(json, kProfileJson);
+    return parse_load_object(Value(document, "load", kProfileJson));
 }
 }  // namespace pipescope

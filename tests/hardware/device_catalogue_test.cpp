@@ -174,7 +174,7 @@ TEST(DeviceCatalogue, LeavesATwentiethOfTheMemoryFreeUnlessItSaysOtherwise) {
     EXPECT_EQ(parsed(R"("headroom_bytes": 300, )").tensor_bytes(), 700);
     EXPECT_EQ(parsed(R"("headroom_bytes": 0, )").tensor_bytes(), 1000);
     EXPECT_THAT(thrown<ProfileError>([&] { parsed(R"("headroom_bytes": 1000, )"); }),
-                HasSubstr("devices[0].headroom_bytes is 1000; it is less than memory_bytes"));
+                HasSubstr("devices[0].headroom_bytes is 1000; it must be less than memory_bytes"));
     DeviceType device = parsed("");
     set_headroom(device, 999);
     EXPECT_EQ(device.tensor_bytes(), 1);
@@ -196,7 +196,7 @@ TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
     };
     const std::string rest = R"("memory_bytes": 1, "memory_bytes_per_second": 1})";
     refused("[", "is not valid JSON");
-    refused("[", "a device catalogue is one JSON object; correct it");
+    refused("[", "a device catalogue is one JSON object; correct the device catalogue");
     refused("[]", "devices is []");
     refused("[3]", "devices[0] is 3");
     refused(R"([{"name": "a", "flops_per_second": {"float16": 1}, )" + rest + "]",
@@ -206,7 +206,7 @@ TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
     refused(R"([{"name": "a", "flops_per_second": {"float32": 1}, "launch_ns": -1, )" + rest + "]",
             "devices[0].launch_ns is -1");
     refused(R"([{"name": "a", "flops_per_second": {"float32": 1}, "compute_efficiency": 2, )" + rest + "]",
-            "an efficiency is above 0 and at most 1");
+            "it must be an efficiency, above 0 and at most 1");
     const std::string flops = R"([{"name": "a", "flops_per_second": {"float32": 1}, )";
     refused(flops + R"("memory_bytes": 0.4, "memory_bytes_per_second": 1}])",
             "devices[0].memory_bytes is 0.4; it must be 1 byte or more");

@@ -64,7 +64,7 @@ TEST(PipelineOptions, NameTheKeyOfAFault) {
         EXPECT_THAT(thrown<UsageError>([&] { parse_pipeline_options(json); }), StartsWith(starts));
     };
     refuses("[1]", "the configuration is not a JSON object");
-    refuses("{", "the configuration is not a JSON object");
+    refuses("{", "$ is not valid JSON in line 1, column 2, where it ends; the configuration is one JSON object");
     refuses(R"({"chunks": "8"})", "chunks is \"8\"");
     refuses(R"({"chunks": 1.5})", "chunks is 1.5");
     refuses(R"({"batch": 18446744073709551615})", "batch is 18446744073709551615");

@@ -1,17 +1,14 @@
 #include "trace/foreign/task_rules.h"
 
-#include "base/known_keys.h"
-#include "base/library_message.h"
+#include "base/json_reader.h"
 #include "base/nearest_name.h"
 #include "base/number_text.h"
 #include "base/printable.h"
 #include "base/text_file.h"
-#include "trace/store/json_nesting.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <re2/re2.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,8 +19,6 @@ namespace pipescope {
 extern const std::string_view kTaskRulesJson;
 
 namespace {
-using RulesJson = nlohmann::ordered_json;
-
 constexpr std::string_view kFormat = "pipescope.task-rules";
 constexpr int kVersion = 1;
 constexpr std::string_view kBuiltIn = "the built-in rules";
@@ -50,49 +45,35 @@ std::vector<std::string> all_kinds() {
     return names;
 }
 
+constexpr JsonKind kRulesJson{"a file of task rules", "correct it; see docs/task-rules.md", "every rule has it; add it",
+                              throw_error<TaskRulesError>};
+using Value = JsonValue<Json>;
+using Object = JsonObject<Json>;
+
 /// Parses one rule. A message reads: FILE: rule 2 ('name'): what is wrong; the rule; the remedy.
 class RuleParser {
 public:
-    RuleParser(const RulesJson& object, std::size_t number, const std::string& file)
-        : object_(object), where_(fmt::format("{}: rule {}", file, number)) {}
+    RuleParser(const Value& value, std::size_t number) : where_(fmt::format("rule {}", number)), value_(value) {}
 
     TaskRule parse() {
-        if (!object_.is_object()) {
-            refuse(fmt::format("it is {}; a rule is an object; write one", shown(object_)));
+        try {
+            Object object = value_.object();
+            object.allow({"name", "pattern", "kind", "kinds", "partition", "micro_batch"}, "rule");
+            rule_.name = object.at("name").filled_text();
+            where_ += fmt::format(" ('{}')", printable(rule_.name));
+            read_pattern(object.at("pattern").filled_text());
+            read_kind(object);
+            rule_.partition = number_or(object, "partition", rule_.partition_part, "rank", kMostPartitions - 1);
+            rule_.micro_batch =
+                number_or(object, "micro_batch", rule_.micro_batch_part, "count", kMostMicroBatches - 1);
+            return std::move(rule_);
+        } catch (const TaskRulesError& fault) {
+            throw TaskRulesError(where_ + ": " + fault.what());
         }
-        refuse_unknown_keys();
-        rule_.name = text("name");
-        where_ += fmt::format(" ('{}')", printable(rule_.name));
-        read_pattern(text("pattern"));
-        read_kind();
-        rule_.partition = number_or("partition", rule_.partition_part, "rank", kMostPartitions - 1);
-        rule_.micro_batch = number_or("micro_batch", rule_.micro_batch_part, "count", kMostMicroBatches - 1);
-        return std::move(rule_);
     }
 
 private:
-    [[noreturn]] void refuse(const std::string& what) const { throw TaskRulesError(where_ + ": " + what); }
-
-    static std::string shown(const RulesJson& value) {
-        constexpr std::size_t kLongest = 60;
-        return shortened(printable(value.dump(-1, ' ', false, RulesJson::error_handler_t::replace)), kLongest);
-    }
-
-    void refuse_unknown_keys() const {
-        if (const auto unknown =
-                unknown_key_of(object_, {"name", "pattern", "kind", "kinds", "partition", "micro_batch"})) {
-            refuse(fmt::format("the key '{}' is unknown; {}; correct it", printable(unknown->key), unknown->instead));
-        }
-    }
-
-    std::string text(const char* key) const {
-        const auto found = object_.find(key);
-        if (found == object_.end() || !found->is_string() || found->get<std::string>().empty()) {
-            refuse(fmt::format("\"{}\" is {}; it must be a text; add it", key,
-                               found == object_.end() ? "missing" : shown(*found)));
-        }
-        return found->get<std::string>();
-    }
+    [[noreturn]] static void refuse(const std::string& what) { throw TaskRulesError(what); }
 
     void read_pattern(const std::string& pattern) {
         re2::RE2::Options options;
@@ -142,32 +123,28 @@ private:
         *part = number;
     }
 
-    void read_kind() {
+    void read_kind(Object& object) {
         if (rule_.kind_part == 0) {
-            if (object_.contains("kinds")) {
+            if (object.contains("kinds")) {
                 refuse("\"kinds\" needs a part (?<kind>..) in the pattern; add the part, or give one \"kind\"");
             }
-            rule_.kind = text("kind");
+            rule_.kind = object.at("kind").filled_text();
             require_kind(rule_.kind);
             return;
         }
-        const auto kinds = object_.find("kinds");
-        if (object_.contains("kind") || kinds == object_.end() || !kinds->is_object() || kinds->empty()) {
+        const std::optional<Value> kinds = object.find("kinds");
+        if (object.contains("kind") || !kinds || !kinds->json().is_object() || kinds->json().empty()) {
             refuse(
                 "the pattern has a part (?<kind>..), so the rule needs \"kinds\", an object such as {\"F\": "
                 "\"forward\"}, and no \"kind\"; add it");
         }
-        for (const auto& [part, kind] : kinds->items()) {
-            if (!kind.is_string()) {
-                refuse(
-                    fmt::format("the kind of '{}' is {}; it must be a text; correct it", printable(part), shown(kind)));
-            }
-            require_kind(kind.get<std::string>());
-            rule_.kinds.emplace_back(part, kind.get<std::string>());
-        }
+        kinds->object().for_each([&](const std::string& part, const Value& kind) {
+            require_kind(kind.text());
+            rule_.kinds.emplace_back(part, kind.text());
+        });
     }
 
-    void require_kind(const std::string& kind) const {
+    static void require_kind(const std::string& kind) {
         const std::vector<std::string> known = all_kinds();
         if (std::ranges::find(known, kind) == known.end()) {
             const auto nearest = nearest_name(kind, known);
@@ -177,66 +154,66 @@ private:
         }
     }
 
-    /// The number under `key`. Empty if the pattern has this part, or if the value is `word` or missing.
-    std::optional<std::int32_t> number_or(const char* key, std::size_t part, std::string_view word,
-                                          std::int32_t most) const {
-        const auto found = object_.find(key);
-        if (found == object_.end()) {
+    /// The number under `key`. Empty if the pattern has the part, or if the value is `word` or missing.
+    static std::optional<std::int32_t> number_or(Object& object, const char* key, std::size_t part,
+                                                 std::string_view word, std::int32_t most) {
+        const std::optional<Value> found = object.find(key);
+        if (!found) {
             return std::nullopt;
         }
         if (part != 0) {
             refuse(fmt::format("the pattern has a part (?<{}>..), and \"{}\" is given too; leave one out", key, key));
         }
-        if (*found == word) {
+        if (found->json() == word) {
             return std::nullopt;
         }
-        if (!found->is_number_integer() || *found < 0 || *found > most) {
-            refuse(fmt::format("\"{}\" is {}; it must be \"{}\" or a whole number from 0 to {}; correct it", key,
-                               shown(*found), word, most));
-        }
-        return found->get<std::int32_t>();
+        return static_cast<std::int32_t>(
+            found->integer(0, most, fmt::format("\"{}\" or a whole number from 0 to {}", word, most)));
     }
 
-    const RulesJson& object_;
     std::string where_;
+    Value value_;
     TaskRule rule_;
 };
 
-std::vector<TaskRule> parse_rules(std::string_view text, const std::string& file, bool built_in) {
-    const auto refuse = [&](const std::string& what) { throw TaskRulesError(file + " " + what); };
-    RulesJson document;
-    if (nests_too_deep(text)) {
-        refuse(fmt::format("nests deeper than {} levels; task rules need three (docs/task-rules.md); correct it",
-                           kMostJsonNesting));
-    }
-    try {
-        document = RulesJson::parse(text);
-    } catch (const RulesJson::exception& error) {
-        refuse(fmt::format("is no JSON ({}); task rules are a JSON file (docs/task-rules.md); correct it",
-                           printable(without_error_number(error.what()))));
-    }
-    if (!document.is_object() || document.value("format", RulesJson()) != kFormat) {
-        refuse(fmt::format("is no file of task rules; its \"format\" must be \"{}\" (docs/task-rules.md); give another",
-                           kFormat));
-    }
-    if (document.value("version", RulesJson()) != kVersion) {
-        refuse(fmt::format("has the version {}; this PipeScope reads version {}; write that version",
-                           document.value("version", RulesJson()).dump(), kVersion));
-    }
-    if (const auto unknown = unknown_key_of(document, {"format", "version", "rules"})) {
-        refuse(fmt::format("has the key '{}', which is unknown; {}; correct it", printable(unknown->key),
-                           unknown->instead));
-    }
-    const RulesJson list = document.value("rules", RulesJson());
-    if (!list.is_array() || list.empty()) {
-        refuse("has no rules; \"rules\" must be a list of one or more; add them");
-    }
-    std::vector<TaskRule> rules;
-    for (const RulesJson& each : list) {
-        rules.push_back(RuleParser(each, rules.size() + 1, file).parse());
-        rules.back().built_in = built_in;
+std::vector<TaskRule> rules_in(const Json& document, bool built_in) {
+    Object object = Value(document, "", kRulesJson).object();
+    object.allow({"format", "version", "rules"}, "file");
+    constexpr std::string_view kWanted = "a list of one rule or more";
+    const Value list = object.at("rules", "task rules are a list of one or more; add them");
+    std::size_t number = 0;
+    std::vector<TaskRule> rules = list.list(kWanted, [&](const Value& each) {
+        each.object();
+        TaskRule rule = RuleParser(Value(each.json(), "", kRulesJson), ++number).parse();
+        rule.built_in = built_in;
+        return rule;
+    });
+    if (rules.empty()) {
+        list.refuse(kWanted);
     }
     return rules;
+}
+
+/// Messages start with the file's name.
+std::vector<TaskRule> parse_rules(std::string_view text, const std::string& file, bool built_in) {
+    const auto in_file = [&file](auto read) {
+        try {
+            return read();
+        } catch (const TaskRulesError& fault) {
+            throw TaskRulesError(file + ": " + fault.what());
+        }
+    };
+    const Json document = in_file([&] { return parse_json(text, kRulesJson); });
+    if (!document.is_object() || document.value("format", Json()) != kFormat) {
+        throw TaskRulesError(
+            fmt::format("{} is no file of task rules; its \"format\" must be \"{}\" (docs/task-rules.md); give another",
+                        file, kFormat));
+    }
+    if (const Json version = document.value("version", Json()); version != kVersion) {
+        throw TaskRulesError(fmt::format("{} has the version {}; this PipeScope reads version {}; write that version",
+                                         file, shown_json(version), kVersion));
+    }
+    return in_file([&] { return rules_in(document, built_in); });
 }
 
 std::optional<std::int32_t> id_in(std::string_view text, std::int32_t most) {

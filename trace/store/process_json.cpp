@@ -1,5 +1,7 @@
 #include "trace/store/process_json.h"
 
+#include "base/error.h"
+#include "base/json_reader.h"
 #include "trace/store/opened_trace.h"
 
 #include <fmt/format.h>
@@ -7,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -33,30 +37,58 @@ ordered_json json_of(const ProcessFacts& facts) {
     return object;
 }
 
-ProcessFacts facts_of(const ordered_json& object) {
+constexpr JsonKind kFactsJson{"a process's facts", "the trace is damaged", "the trace is damaged", throw_error<Error>};
+using Value = JsonValue<Json>;
+using Object = JsonObject<Json>;
+
+int int_of(const Value& value) {
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    return static_cast<int>(value.integer(-kMost, kMost));
+}
+
+std::string text_or_none(Object& object, const char* key) {
+    const std::optional<Value> value = object.find(key);
+    return value ? value->text() : std::string();
+}
+
+ProcessFacts facts_of(Object& object) {
     ProcessFacts facts;
-    facts.rank = object.at("rank");
-    facts.size = object.at("size");
-    facts.host = object.value("host", "");
-    facts.pid = object.value("pid", std::int64_t{0});
-    facts.run = object.value("run", "");
-    facts.boot_id = object.value("boot_id", "");
-    facts.time_namespace = object.value("time_namespace", "");
-    for (const ordered_json& lane : object.value("lanes", ordered_json::array())) {
-        facts.lanes.emplace_back(lane.get<std::int32_t>());
+    facts.rank = int_of(object.at("rank"));
+    facts.size = int_of(object.at("size"));
+    facts.host = text_or_none(object, "host");
+    if (const std::optional<Value> pid = object.find("pid")) {
+        facts.pid = pid->integer();
     }
-    for (const ordered_json& reading : object.value("clock", ordered_json::array())) {
-        const auto time = [&](const char* key) { return Nanoseconds{reading.at(key).get<std::int64_t>()}; };
-        facts.clock.push_back({time("at_ns"), time("offset_ns"), time("bound_ns")});
+    facts.run = text_or_none(object, "run");
+    facts.boot_id = text_or_none(object, "boot_id");
+    facts.time_namespace = text_or_none(object, "time_namespace");
+    if (const std::optional<Value> lanes = object.find("lanes")) {
+        facts.lanes = lanes->list("a list of lanes", [](const Value& lane) { return LaneId{int_of(lane)}; });
+    }
+    if (const std::optional<Value> clock = object.find("clock")) {
+        facts.clock = clock->list("a list of readings", [](const Value& value) {
+            Object reading = value.object();
+            const auto time = [&](const char* key) { return Nanoseconds{reading.at(key).integer()}; };
+            return ClockReading{time("at_ns"), time("offset_ns"), time("bound_ns")};
+        });
     }
     return facts;
 }
 
-/// The entry as JSON; null if it is missing or not JSON.
-ordered_json entry(const std::map<std::string, std::string>& run, const char* key) {
-    const auto found = run.find(key);
-    ordered_json value = found == run.end() ? ordered_json() : ordered_json::parse(found->second, nullptr, false);
-    return value.is_discarded() ? ordered_json() : value;
+/// What read(value) makes of the entry. Empty if there is none, or if it is not as it must be.
+template <class Read>
+auto entry(const std::map<std::string, std::string>& run, std::string_view key, Read read)
+    -> std::optional<decltype(read(std::declval<const Value&>()))> {
+    const auto found = run.find(std::string(key));
+    if (found == run.end()) {
+        return std::nullopt;
+    }
+    try {
+        const Json document = parse_json(found->second, kFactsJson);
+        return read(Value(document, "", kFactsJson));
+    } catch (const Error&) {
+        return std::nullopt;
+    }
 }
 }  // namespace
 
@@ -75,27 +107,23 @@ std::string to_json(const std::vector<MergedProcess>& processes) {
 }
 
 std::optional<ProcessFacts> recording_process(const std::map<std::string, std::string>& run) {
-    const ordered_json object = entry(run, "process");
-    try {
-        return object.is_null() ? std::nullopt : std::optional(facts_of(object));
-    } catch (const nlohmann::json::exception&) {
-        return std::nullopt;
-    }
+    return entry(run, "process", [](const Value& value) {
+        Object object = value.object();
+        return facts_of(object);
+    });
 }
 
 std::vector<MergedProcess> merged_processes(const std::map<std::string, std::string>& run) {
-    std::vector<MergedProcess> processes;
-    try {
-        for (const ordered_json& object : entry(run, "processes")) {
-            const ordered_json& bound = object.at("bound_ns");
-            processes.push_back({facts_of(object),
-                                 bound.is_null() ? std::nullopt : std::optional(Nanoseconds{bound.get<std::int64_t>()}),
-                                 object.value("cut_off", false)});
-        }
-    } catch (const nlohmann::json::exception&) {
-        processes.clear();
-    }
-    return processes;
+    const auto process_of = [](const Value& value) {
+        Object object = value.object();
+        const Value bound = object.at("bound_ns");
+        const std::optional<Value> cut_off = object.find("cut_off");
+        return MergedProcess{facts_of(object),
+                             bound.json().is_null() ? std::nullopt : std::optional(Nanoseconds{bound.integer()}),
+                             cut_off && cut_off->truth()};
+    };
+    return entry(run, "processes", [&](const Value& value) { return value.list("a list of processes", process_of); })
+        .value_or(std::vector<MergedProcess>());
 }
 
 std::string MissingRanks::text() const {
@@ -114,16 +142,10 @@ std::string to_json(const MissingRanks& missing) {
 }
 
 std::optional<MissingRanks> missing_ranks_entry(const std::map<std::string, std::string>& run) {
-    const auto found = run.find(std::string(kMissingRanksKey));
-    const ordered_json object =
-        found == run.end() ? ordered_json() : ordered_json::parse(found->second, nullptr, false);
-    try {
-        return object.is_object() ? std::optional(MissingRanks{object.at("ranks").get<std::vector<int>>(),
-                                                               object.at("size").get<int>()})
-                                  : std::nullopt;
-    } catch (const nlohmann::json::exception&) {
-        return std::nullopt;
-    }
+    return entry(run, kMissingRanksKey, [](const Value& value) {
+        Object object = value.object();
+        return MissingRanks{object.at("ranks").list("a list of ranks", int_of), int_of(object.at("size"))};
+    });
 }
 
 MissingRanks other_ranks(const ProcessFacts& process) {

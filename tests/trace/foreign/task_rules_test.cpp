@@ -104,18 +104,18 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
                     AllOf(HasSubstr("r.json"), HasSubstr(why)))
             << text;
     };
-    refused("{", "is no JSON");
+    refused("{", "is not valid JSON");
     refused("{}", "its \"format\" must be \"pipescope.task-rules\"");
     refused(R"({"format": "pipescope.task-rules", "version": 2, "rules": []})", "has the version 2");
-    refused(file_of(""), "has no rules");
-    refused(file_of("7"), "rule 1: it is 7");
+    refused(file_of(""), "rules is []; it must be a list of one rule or more");
+    refused(file_of("7"), "rules[0] is 7; it must be an object");
     refused(file_of(std::string(300'000, '[') + std::string(300'000, ']')), "nests deeper than 64 levels");
-    refused(file_of(R"({"pattern": "x", "kind": "forward"})"), "rule 1: \"name\" is missing");
+    refused(file_of(R"({"pattern": "x", "kind": "forward"})"), "rule 1: name is missing");
     refused(file_of(R"({"name": "a", "pattern": "x", "kind": "foward"})"),
             "rule 1 ('a'): the kind 'foward' is unknown; the nearest kind is forward");
-    refused(file_of(R"({"name": "a", "patern": "x"})"), "the key 'patern' is unknown; the nearest key is pattern");
+    refused(file_of(R"({"name": "a", "patern": "x"})"), "rule 1: patern is unknown; the nearest key is pattern");
     refused(R"({"format": "pipescope.task-rules", "version": 1, "rule": [], "rules": [{"name": "a"}]})",
-            "has the key 'rule', which is unknown; the nearest key is rules");
+            "rule is unknown; the nearest key is rules");
     refused(file_of(R"({"name": "a", "pattern": "x(", "kind": "forward"})"), "is no regular expression");
     refused(file_of(R"({"name": "a", "pattern": ")" + std::string(100'000, '(') + R"(", "kind": "forward"})"),
             "is no regular expression");
@@ -130,7 +130,7 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
     refused(file_of(R"json({"name": "a", "pattern": "(?<stage>x)", "kind": "forward"})json"), "has a part 'stage'");
     refused(file_of(R"json({"name": "a", "pattern": "(?<kind>x)", "kind": "forward"})json"),
             "the rule needs \"kinds\"");
-    refused(file_of(R"({"name": "a", "pattern": "x", "kind": "forward", "partition": -1})"), "\"partition\" is -1");
+    refused(file_of(R"({"name": "a", "pattern": "x", "kind": "forward", "partition": -1})"), "partition is -1");
     refused(file_of(R"json({"name": "a", "pattern": "(?<partition>x)", "kind": "forward", "partition": 1})json"),
             "leave one out");
     EXPECT_THAT(thrown<TaskRulesError>([] { TaskRules::load("/no/such/rules.json"); }),
