@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace pipescope {
@@ -12,11 +13,11 @@ struct TimeRange {
     friend bool operator==(const TimeRange&, const TimeRange&) = default;
 };
 
-/// Identifies a slice of a timeline that is stored in rows.
+/// Identifies a slice of a timeline, or a range of a thread, that is stored in rows.
 struct SliceRef {
     std::uint32_t row = 0;
     std::uint32_t index = 0;
 
-    friend bool operator==(const SliceRef&, const SliceRef&) = default;
+    friend auto operator<=>(const SliceRef&, const SliceRef&) = default;
 };
 }  // namespace pipescope

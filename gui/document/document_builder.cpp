@@ -138,15 +138,15 @@ void publishWhole(TraceDocument& document, std::optional<Simulation>& simulation
 }
 
 namespace {
-/// Where the ranges of a trace are in the store; TrackRef::row is kNowhere for ranges that are tasks.
+/// Where the ranges of a trace are in the store; SliceRef::row is kNowhere for ranges that are tasks.
 constexpr std::uint32_t kNowhere = UINT32_MAX;
-using RangePlaces = std::vector<std::vector<TrackRef>>;
+using RangePlaces = std::vector<std::vector<SliceRef>>;
 
 /// Arrows from calls to the work on a device that they launched.
 void addLaunches(const OpenedTrace& trace, const RangePlaces& places, std::vector<TrackArrow>& arrows) {
     for (const DeviceLaunch& launch : device_launches(trace)) {
-        const TrackRef call = places.at(launch.call.track).at(launch.call.range);
-        const TrackRef work = places.at(launch.work.track).at(launch.work.range);
+        const SliceRef call = places.at(launch.call.track).at(launch.call.range);
+        const SliceRef work = places.at(launch.work.track).at(launch.work.range);
         if (call.row != kNowhere && work.row != kNowhere) {
             arrows.push_back({call, work});
         }
@@ -195,7 +195,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
     }
     for (const RangeTrack& track : trace.tracks) {
         std::vector<TrackRow> rows(isOnlySamples(track, counters, trace.names) ? 0 : track.rows);
-        std::vector<TrackRef>& own = places.emplace_back();
+        std::vector<SliceRef>& own = places.emplace_back();
         own.reserve(track.ranges.size());
         for (const TraceRange& range : track.ranges) {
             own.push_back({kNowhere, 0});
@@ -227,11 +227,11 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
                 row.name = inOneLine(track.name);
                 row.depth = depth++;
                 row.on = placeOf(track.kind);
-                sumBusy(row);
+                sumBusy(row, [](std::size_t) { return true; });
                 store->rows.push_back(std::move(row));
             }
         }
-        for (TrackRef& place : own) {
+        for (SliceRef& place : own) {
             place.row = place.row == kNowhere ? kNowhere : numbers[place.row];
         }
     }
@@ -252,8 +252,8 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
     std::vector<TrackArrow> arrows;
     addLaunches(trace, places, arrows);
     for (const RangeArrow& arrow : trace.arrows) {
-        const TrackRef from = places.at(arrow.from.track).at(arrow.from.range);
-        const TrackRef to = places.at(arrow.to.track).at(arrow.to.range);
+        const SliceRef from = places.at(arrow.from.track).at(arrow.from.range);
+        const SliceRef to = places.at(arrow.to.track).at(arrow.to.range);
         if (from.row != kNowhere && to.row != kNowhere) {
             arrows.push_back({from, to});
         }
@@ -340,10 +340,8 @@ void checkSteps(TraceDocument& document) {
                 continue;
             }
             for (std::size_t i = 0; i < row.key.size(); ++i) {
-                auto k = static_cast<std::size_t>(std::upper_bound(above.end.begin(), above.end.end(), row.start[i]) -
-                                                  above.end.begin());
-                for (; k < above.key.size() && above.start[k] < row.end[i]; ++k) {
-                    if (above.key[k] == row.key[i] && is_compute(keyKindOf(static_cast<TaskKind>(row.kind[i])))) {
+                for (const std::size_t k : above.within(row.range(i)).indices()) {
+                    if (above.key[k] == row.key[i] && row.computes(i)) {
                         check.add_repeated(unpack(row.key[i]).value_or(TaskKey{}).step);
                     }
                 }

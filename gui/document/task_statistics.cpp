@@ -47,8 +47,7 @@ std::vector<KindStatistics> taskStatistics(const TimelineStore& store, const Tim
     std::size_t seen = 0;
     for (std::uint32_t number = 0; number < store.rows().size(); ++number) {
         const StoredRow& row = store.rows()[number];
-        const auto first = std::upper_bound(row.end.begin(), row.end.end(), range.start) - row.end.begin();
-        for (auto i = static_cast<std::size_t>(first); i < row.start.size() && row.start[i] < range.end; ++i) {
+        for (const std::size_t i : row.within(range).indices()) {
             if (++seen % kTasksBetweenQuestions == 0 && cancelled && cancelled()) {
                 return {};
             }

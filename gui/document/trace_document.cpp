@@ -34,8 +34,7 @@ TimeRange rangeOf(const TimelineStore& store, const StepSpan& step) {
     const std::int64_t reach = store.overlaps() ? 2 * range.length() : 0;
     const TimeRange near{range.start - reach, range.end + reach};
     for (const StoredRow& row : store.overlaps() ? std::span(store.rows()) : std::span<const StoredRow>()) {
-        const auto first = std::ranges::lower_bound(row.end, near.start) - row.end.begin();
-        for (auto i = static_cast<std::size_t>(first); i < row.start.size() && row.start[i] <= near.end; ++i) {
+        for (const std::size_t i : row.touching(near).indices()) {
             const std::optional<TaskKey> key = unpack(row.key[i]);
             if (key && key->step == step.step) {
                 range = united(range, {row.start[i], row.end[i]});

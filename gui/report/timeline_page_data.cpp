@@ -896,14 +896,10 @@ public:
     }
 
 private:
-    std::int64_t lengthOf(std::size_t row, std::size_t i) const {
-        return store_.rows[row].end[i] - store_.rows[row].start[i];
-    }
+    std::int64_t lengthOf(std::size_t row, std::size_t i) const { return store_.rows[row].range(i).length(); }
     template <class Take>
     void visitRow(std::size_t row, const Take& take) const {
-        const TrackRow& track = store_.rows[row];
-        const auto first = std::lower_bound(track.end.begin(), track.end.end(), range_.start) - track.end.begin();
-        for (auto i = static_cast<std::size_t>(first); i < track.start.size() && track.start[i] <= range_.end; ++i) {
+        for (const std::size_t i : store_.rows[row].touching(range_).indices()) {
             take(i);
         }
     }
@@ -932,7 +928,7 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, PageTable& ta
     std::vector<std::string> texts;
     std::vector<std::string> brief;  // empty: the text
     std::vector<int> kinds;
-    std::map<TrackRef, std::int64_t> held;
+    std::map<SliceRef, std::int64_t> held;
     const std::vector<std::uint8_t> colors = rangeColorsOf(store.texts);
     const std::vector<bool> marks = stepMarks(store);
     const auto whole = static_cast<double>(scene.range.length());
@@ -951,7 +947,7 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, PageTable& ta
                     brief.push_back(last == text ? std::string() : shortened(std::string(last)));
                     kinds.push_back(colors.at(row.text[i]));
                 }
-                held.emplace_hint(held.end(), TrackRef{static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(i)},
+                held.emplace_hint(held.end(), SliceRef{static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(i)},
                                   std::ssize(start));
                 start.push_back(row.start[i] - before);
                 length.push_back(row.end[i] - row.start[i]);
@@ -972,7 +968,7 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, PageTable& ta
     }
     PageArrows arrows;
     for (const auto& [from, number] : held) {
-        for (const TrackRef& to : store.arrowsFrom(from, kMostRangeArrows)) {
+        for (const SliceRef& to : store.arrowsFrom(from, kMostRangeArrows)) {
             if (const auto found = held.find(to); found != held.end()) {
                 arrows.add(number, found->second);
             }

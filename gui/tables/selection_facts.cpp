@@ -670,7 +670,7 @@ SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analys
     return {};
 }
 
-SelectionFacts rangeFacts(const TraceDocument& document, const TrackRef& range, std::int64_t origin) {
+SelectionFacts rangeFacts(const TraceDocument& document, const SliceRef& range, std::int64_t origin) {
     SelectionFacts facts;
     if (!document.tracks || !document.tracks->has(range)) {
         return facts;
@@ -690,17 +690,17 @@ SelectionFacts rangeFacts(const TraceDocument& document, const TrackRef& range, 
                                {translated("Depth"), QLocale().toString(row.depth), {}}}});
     constexpr std::size_t kMost = 24;
     FactSection arrows{translated("Arrows"), {}};
-    const auto add = [&](const QString& name, const TrackRef& other, std::int64_t delay) {
+    const auto add = [&](const QString& name, const SliceRef& other, std::int64_t delay) {
         arrows.rows.push_back({name,
                                QStringLiteral("%1, %2 · %3")
                                    .arg(QString::fromStdString(store.textOf(other)),
                                         QString::fromStdString(store.rows[other.row].name), formatDuration(delay)),
                                {}});
     };
-    for (const TrackRef& from : store.arrowsTo(range, kMost)) {
+    for (const SliceRef& from : store.arrowsTo(range, kMost)) {
         add(translated("From"), from, time.start - store.rangeOf(from).start);
     }
-    for (const TrackRef& to : store.arrowsFrom(range, kMost)) {
+    for (const SliceRef& to : store.arrowsFrom(range, kMost)) {
         add(translated("To"), to, store.rangeOf(to).start - time.start);
     }
     if (!arrows.rows.empty()) {

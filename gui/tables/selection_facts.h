@@ -48,7 +48,7 @@ struct SelectionFacts {
 SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
                        const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part);
 /// Facts about a range of a thread or stream, without its arguments. Empty if the document has no such range.
-SelectionFacts rangeFacts(const TraceDocument& document, const TrackRef& range, std::int64_t origin);
+SelectionFacts rangeFacts(const TraceDocument& document, const SliceRef& range, std::int64_t origin);
 /// The arguments of a range: `event` is that of its Chrome trace (event_of_chrome()).
 std::vector<FactSection> argumentFacts(const nlohmann::json& event);
 /// One sentence about a bubble, lane or link, for screen readers.

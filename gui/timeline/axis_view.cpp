@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -390,46 +391,79 @@ void AxisView::wheelEvent(QWheelEvent* event) {
     event->accept();
 }
 
+DragTool AxisView::toolFor(const QMouseEvent& press) {
+    const QPoint from = press.position().toPoint();
+    if (press.button() == Qt::LeftButton && press.modifiers() & Qt::ShiftModifier) {  // measures a range
+        const auto measure = [this, from](const QPoint& to) {
+            axis_.setCursor(timeAtPixel(to.x()));
+            axis_.setRange(TimeRange{placeAt(from), placeAt(to)});
+        };
+        return {.move = measure, .grips = false};
+    }
+    return {.move = [this, from, window = axis_.window(), scroll = verticalScrollBar()->value()](const QPoint& to) {
+        const QPoint moved = to - from;
+        axis_.scrollTo(panned(window, -static_cast<double>(moved.x()) / lanesRect().width()));
+        verticalScrollBar()->setValue(scroll - moved.y());
+    }};
+}
+
+void AxisView::paintDrag(QPainter& painter) const {
+    if (press_ && press_->at && press_->tool.paint) {
+        press_->tool.paint(painter, *press_->at);
+    }
+}
+
+bool AxisView::event(QEvent* event) {
+    const bool isKey = event->type() == QEvent::ShortcutOverride || event->type() == QEvent::KeyPress;
+    if (press_ && press_->tool.drop && isKey && static_cast<QKeyEvent*>(event)->key() == Qt::Key_Escape) {
+        if (event->type() == QEvent::KeyPress) {
+            press_.reset();
+            viewport()->unsetCursor();
+            viewport()->update();
+        }
+        event->accept();
+        return true;
+    }
+    return QAbstractScrollArea::event(event);
+}
+
 void AxisView::mousePressEvent(QMouseEvent* event) {
-    const bool isFree = !drag_ || drag_->button == event->button();  // a release may have gone to another window
+    const bool isFree = !press_ || press_->button == event->button();  // a release may have gone to another window
     if (isFree && (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton)) {
-        const bool measures = event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier;
-        drag_ = Drag{event->position().toPoint(),
-                     axis_.window(),
-                     verticalScrollBar()->value(),
-                     false,
-                     measures,
-                     event->button()};
+        press_ = Press{toolFor(*event), event->button(), event->position().toPoint()};
     }
 }
 
 void AxisView::mouseMoveEvent(QMouseEvent* event) {
     const QPoint position = event->position().toPoint();
-    if (!drag_) {
+    if (!press_) {
         axis_.setCursor(lanesRect().contains(position) ? std::optional(timeAtPixel(position.x())) : std::nullopt);
         hover(position);
         return;
     }
-    const QPoint moved = position - drag_->from;
-    drag_->moved = drag_->moved || moved.manhattanLength() >= kDragStart;
-    if (drag_->moved && drag_->measures) {
-        axis_.setCursor(timeAtPixel(position.x()));
-        axis_.setRange(TimeRange{placeAt(drag_->from), placeAt(position)});
-    } else if (drag_->moved) {
-        viewport()->setCursor(Qt::ClosedHandCursor);
-        axis_.scrollTo(panned(drag_->window, -static_cast<double>(moved.x()) / lanesRect().width()));
-        verticalScrollBar()->setValue(drag_->scroll - moved.y());
+    if (!press_->at && (position - press_->from).manhattanLength() < kDragStart) {
+        return;
     }
+    press_->at = position;
+    if (press_->tool.grips) {
+        viewport()->setCursor(Qt::ClosedHandCursor);
+    }
+    if (press_->tool.move) {
+        press_->tool.move(position);
+    }
+    viewport()->update();
 }
 
 void AxisView::mouseReleaseEvent(QMouseEvent* event) {
-    if (drag_ && event->button() != drag_->button) {
+    if (press_ && event->button() != press_->button) {
         return;  // another button was pressed meanwhile
     }
-    const bool clicked = drag_ && !drag_->moved && event->button() == Qt::LeftButton;
-    drag_.reset();
+    const std::optional<Press> press = std::exchange(press_, std::nullopt);
     viewport()->unsetCursor();
-    if (clicked) {
+    viewport()->update();
+    if (press && press->at && press->tool.drop) {
+        press->tool.drop(*press->at);
+    } else if (press && !press->at && event->button() == Qt::LeftButton) {
         click(event->position().toPoint());
     }
 }

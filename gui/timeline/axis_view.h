@@ -6,12 +6,22 @@
 
 #include <QAbstractScrollArea>
 
+#include <functional>
 #include <optional>
 #include <vector>
 
 class QPainter;
 
 namespace pipescope {
+/// What a drag does, from the first movement to the release of the button. With a `drop`, it changes nothing before,
+/// and Esc takes it back.
+struct DragTool {
+    std::function<void(const QPoint& to)> move = nullptr;
+    std::function<void(const QPoint& at)> drop = nullptr;
+    std::function<void(QPainter&, const QPoint& at)> paint = nullptr;  ///< shows what dropping here would do
+    bool grips = true;                                                 ///< the content
+};
+
 /// A view of content on the shared time axis, to the right of a column of lane names. Wheel, drag, pinch and keys move
 /// the TimeAxisModel, and thereby all its views. Subclasses draw the content.
 class AxisView : public QAbstractScrollArea {
@@ -71,6 +81,10 @@ protected:
     /// Snaps the end of a measured range to a time near the pointer.
     virtual std::int64_t placeAt(const QPoint& position) const { return timeAtPixel(position.x()); }
 
+    /// What a drag that begins here does. A press without a drag is a click.
+    virtual DragTool toolFor(const QMouseEvent& press);
+    /// Paints what a drag would do now.
+    void paintDrag(QPainter& painter) const;
     const TimelineColors& colors() const { return colors_; }
     void setContentHeight(int height);
     /// The band that a name belongs to, in viewport pixels.
@@ -111,6 +125,8 @@ protected:
 
     void resizeEvent(QResizeEvent*) override { relayout(); }
     void changeEvent(QEvent* event) override;
+    /// Esc takes back a drag.
+    bool event(QEvent* event) override;
     void wheelEvent(QWheelEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;
     void mouseMoveEvent(QMouseEvent* event) override;
@@ -119,13 +135,11 @@ protected:
     bool viewportEvent(QEvent* event) override;
 
 private:
-    struct Drag {
-        QPoint from;
-        TimeWindow window;
-        int scroll = 0;
-        bool moved = false;
-        bool measures = false;  // with Shift: selects a range instead of moving
+    struct Press {
+        DragTool tool;
         Qt::MouseButton button = Qt::LeftButton;
+        QPoint from;
+        std::optional<QPoint> at = {};  // once moved
     };
     Ruler ruler() const;
     /// Multiplies the window's length by the factor. The time at the viewport pixel keeps its place.
@@ -138,7 +152,7 @@ private:
 
     TimeAxisModel& axis_;
     TimelineColors colors_;
-    std::optional<Drag> drag_;
+    std::optional<Press> press_;
     int gutter_ = 80;
     bool overflows_ = false;
 };

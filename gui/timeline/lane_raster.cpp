@@ -25,12 +25,6 @@ QRgb mix(QRgb ground, QRgb color, float share) {
     return 0xFF000000U | (red_blue & 0xFF00FFU) | (green & 0xFF00U);
 }
 
-std::size_t slicesIn(const StoredRow& row, const TimeWindow& window) {
-    const std::int64_t end = window.start + static_cast<std::int64_t>(std::ceil(window.fraction + window.length));
-    const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
-    const auto last = std::lower_bound(row.start.begin(), row.start.end(), end) - row.start.begin();
-    return last > first ? static_cast<std::size_t>(last - first) : 0;
-}
 }  // namespace
 
 LaneRaster::LaneRaster(const TimelineColors& colors, const KindSet& hidden)
@@ -56,11 +50,12 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
     }
     const StoredRow& row = store.rows().at(band.row);
     groundOf(store, window, !row.copies, columns);
-    const std::size_t visible = slicesIn(row, window);
+    const std::size_t visible = row.within(shownRange(window)).size();
     std::vector<TaskKind> kinds = visible > 0 ? row.kinds : std::vector<TaskKind>();
     for (const std::uint32_t other : band.others) {
         const StoredRow& folded = store.rows().at(other);
-        const std::vector<TaskKind> more = slicesIn(folded, window) > 0 ? folded.kinds : std::vector<TaskKind>();
+        const std::vector<TaskKind> more =
+            folded.within(shownRange(window)).size() > 0 ? folded.kinds : std::vector<TaskKind>();
         std::vector<TaskKind> both;
         std::set_union(kinds.begin(), kinds.end(), more.begin(), more.end(), std::back_inserter(both));
         kinds = std::move(both);
@@ -71,7 +66,7 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
     }
     for (const std::uint32_t other : band.others) {
         const StoredRow& folded = store.rows().at(other);
-        if (const std::size_t inside = slicesIn(folded, window); inside > 0) {
+        if (const std::size_t inside = folded.within(shownRange(window)).size(); inside > 0) {
             addRow(folded, window, columns, inside);
         }
     }
@@ -270,14 +265,10 @@ void LaneRaster::thinPatterns() {
 void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns) {
     // Drawn inside the bar, so that neighbours do not add up to a line of double width.
     const auto shortest = static_cast<std::int64_t>(std::ceil(least * window.length / columns));
-    const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
-    for (auto i = static_cast<std::size_t>(first); i < row.start.size(); ++i) {
+    for (const std::size_t i : row.within(shownRange(window)).indices()) {
         const double x = pixelOf(window, columns, row.start[i]);
-        if (x >= columns) {
-            break;
-        }
         const bool isShown = !contains(hidden_, static_cast<TaskKind>(row.kind[i]));
-        if (x >= 0 && row.end[i] - row.start[i] >= shortest && isShown) {
+        if (x >= 0 && x < columns && row.end[i] - row.start[i] >= shortest && isShown) {
             line_[static_cast<std::size_t>(x)] = border_;
             inked_[static_cast<std::size_t>(x)] = 0;
         }

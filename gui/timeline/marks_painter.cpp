@@ -87,14 +87,13 @@ std::vector<std::vector<QRgb>> linesOf(const QBrush& brush, const TimelineColors
 /// thinner than a pixel, must cost next to nothing.
 template <class Visit>
 void visitBubbles(const TimelineScene& scene, const Visit& visit) {
-    const std::int64_t left = scene.window.start;
-    const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(scene.window.length)) + 1;
+    const TimeRange shown = shownRange(scene.window);
     const auto least = static_cast<std::int64_t>(scene.window.length / std::max(1, scene.lanes.width()));
     std::int64_t lane = -1;
     Band band;
     bool isFolded = false;
     for (const Bubble& piece : scene.marks->bubbles) {
-        if (piece.end <= left || piece.start >= right || piece.length() < least) {
+        if (piece.end <= shown.start || piece.start >= shown.end || piece.length() < least) {
             continue;
         }
         if (piece.lane.value() != lane) {
@@ -316,11 +315,10 @@ struct PathPieces {
 
 /// The path has thousands of tasks; only those in view, and lines that cross it, cost more than a comparison.
 PathPieces criticalPieces(const TimelineScene& scene) {
-    const std::int64_t left = scene.window.start;
-    const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(scene.window.length)) + 1;
+    const TimeRange shown = shownRange(scene.window);
     const auto sideOf = [&](SliceRef slice) {
         const StoredRow& row = scene.store->rows().at(slice.row);
-        return row.end.at(slice.index) < left ? -1 : row.start.at(slice.index) > right ? 1 : 0;
+        return row.end.at(slice.index) < shown.start ? -1 : row.start.at(slice.index) > shown.end ? 1 : 0;
     };
     const auto lineOf = [&](SliceRef slice) {
         const QRectF rect = sliceRect(scene, slice);

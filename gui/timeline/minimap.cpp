@@ -50,21 +50,16 @@ void Minimap::setTracks(std::shared_ptr<const TrackStore> tracks) {
 }
 
 void Minimap::drawTracks() {
-    std::vector<std::vector<const TrackRow*>> rows;  // by thread: ranges that overlap are in several
-    for (const TrackRow& row : tracks_->rows) {
-        if (row.depth == 0 || rows.empty()) {
-            rows.emplace_back();
-        }
-        rows.back().push_back(&row);
-    }
+    const std::vector<TrackRows> threads = threadsOf(*tracks_);
     const auto share = [&](std::size_t i) {
-        return static_cast<int>(i * static_cast<std::size_t>(image_.height()) / std::max<std::size_t>(1, rows.size()));
+        return static_cast<int>(i * static_cast<std::size_t>(image_.height()) /
+                                std::max<std::size_t>(1, threads.size()));
     };
     QPainter painter(&image_);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t i = 0; i < threads.size(); ++i) {
         const int gap = share(i + 1) - share(i) > 2 ? 1 : 0;
-        for (const TrackRow* row : rows[i]) {
-            for (const TrackRun& run : visibleRuns(*row, windowOf(axis_.total()), image_.width())) {
+        for (std::size_t row = threads[i].first; row < threads[i].end; ++row) {  // overlapping ranges are in several
+            for (const TrackRun& run : visibleRuns(tracks_->rows[row], windowOf(axis_.total()), image_.width())) {
                 QColor color = timelineColors(palette()).faintText;
                 color.setAlphaF(static_cast<float>(std::max(kFaintestShare, run.share)));
                 painter.fillRect(QRectF(run.left, share(i), std::max(1.0, run.right - run.left),

@@ -54,15 +54,14 @@ void ColumnShares::reset(std::span<const TaskKind> present, int columns) {
 }
 
 void addShares(const SliceColumns& slices, const TimeWindow& window, int columns, ColumnShares& shares) {
-    const std::int64_t left = window.start;
-    const auto end_time = left + static_cast<std::int64_t>(std::ceil(window.fraction + window.length));
+    const auto [left, end_time] = shownRange(window);
     const auto first = std::upper_bound(slices.end.begin(), slices.end.end(), left) - slices.end.begin();
     const auto last = std::lower_bound(slices.start.begin(), slices.start.end(), end_time) - slices.start.begin();
     const double right = static_cast<double>(columns);
     const double columns_per_ns = right / window.length;  // pixelOf() without a division per slice
     const double offset = -window.fraction * columns_per_ns;
     const auto columnOf = [&](std::int64_t time) {
-        return std::clamp(static_cast<double>(time - left) * columns_per_ns + offset, 0.0, right);
+        return std::clamp(static_cast<double>(time - window.start) * columns_per_ns + offset, 0.0, right);
     };
     std::array<float*, kNumShownKinds> of{};
     for (const TaskKind kind : shares.kinds) {

@@ -189,8 +189,7 @@ StepGraph stepGraphOf(const TimelineStore& store, std::int32_t step, std::shared
     std::vector<StepTask> tasks;
     for (std::uint32_t row = 0; row < store.rows().size() && span != nullptr; ++row) {
         const StoredRow& stored = store.rows()[row];
-        const auto first = std::lower_bound(stored.end.begin(), stored.end.end(), near.start) - stored.end.begin();
-        for (auto i = static_cast<std::size_t>(first); i < stored.start.size() && stored.start[i] <= near.end; ++i) {
+        for (const std::size_t i : stored.touching(near).indices()) {
             const std::optional<TaskKey> key = unpack(stored.key[i]);
             if (key && (store.overlaps() ? std::abs(key->step - step) <= 1 : store.isOf(*key, step))) {
                 tasks.push_back(

@@ -36,7 +36,7 @@ struct PartSelection {
     LaneId lane;
     Bubble bubble;               ///< of kind bubble, in times of its store
     std::optional<Bubble> twin;  ///< the bubble's counterpart in the other timeline
-    TrackRef range = {};         ///< of kind range, which has no lane and no source
+    SliceRef range = {};         ///< of kind range, which has no lane and no source
 
     bool isLane() const { return kind == Kind::lane || kind == Kind::links; }
     /// The bubble to mark in the pane, if any.

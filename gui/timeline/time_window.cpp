@@ -16,6 +16,10 @@ TimeWindow windowOf(const TimeRange& range) {
     return {range.start, 0, std::max(static_cast<double>(range.length()), kShortestWindow)};
 }
 
+TimeRange shownRange(const TimeWindow& window) {
+    return {window.start, window.start + static_cast<std::int64_t>(std::ceil(window.fraction + window.length))};
+}
+
 double pixelOf(const TimeWindow& window, double width, std::int64_t time) {
     return (static_cast<double>(time - window.start) - window.fraction) / window.length * width;
 }

@@ -19,6 +19,8 @@ struct TimeWindow {
 inline constexpr double kShortestWindow = 100;
 
 TimeWindow windowOf(const TimeRange& range);
+/// From the left edge to the right one, rounded to whole ns outwards.
+TimeRange shownRange(const TimeWindow& window);
 /// Position of `time` in pixels from the left edge of a view of `width` pixels; may be outside.
 double pixelOf(const TimeWindow& window, double width, std::int64_t time);
 /// The time at a pixel, rounded down to ns.

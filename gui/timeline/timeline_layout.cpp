@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 #include <utility>
 
 namespace pipescope {
@@ -15,9 +16,15 @@ constexpr int kLowestGappedRow = 5;  // lower rows of a compact layout touch eac
 constexpr int kGroupHeaderMargin = 4;
 constexpr int kFewRows = 8;  // scroll rather than become unreadable in a low window
 
-std::optional<RowBand> bandAt(const std::vector<RowBand>& rows, int y) {
-    const auto found = std::find_if(rows.begin(), rows.end(), [&](const RowBand& row) { return row.band.contains(y); });
-    return found == rows.end() ? std::nullopt : std::optional(*found);
+std::optional<RowBand> bandAt(const std::vector<LaneBand>& lanes, std::vector<RowBand> LaneBand::*rows, int y) {
+    for (const LaneBand& lane : lanes) {
+        for (const RowBand& row : lane.*rows) {
+            if (row.band.contains(y)) {
+                return row;
+            }
+        }
+    }
+    return std::nullopt;
 }
 
 /// Fills the tables for finding bands by row and lane.
@@ -178,8 +185,8 @@ private:
         }
         for (const std::uint32_t row :
              isFixed(lane) || layout_.compact ? std::vector<std::uint32_t>() : kernels_[lane.lane.index()]) {
-            band.kernels.push_back({row, {y + kRowGap, kKernelRow}});
-            y = band.kernels.back().band.bottom();
+            band.below.push_back({row, {y + kRowGap, kKernelRow}});
+            y = band.below.back().band.bottom();
         }
         band.band.height = y - band.band.top;
         y_ = y + (layout_.compact ? kRowGap : 0);
@@ -236,6 +243,64 @@ TimelineLayout layoutRows(const TimelineStore& store, int available_height, cons
         .place(available_height, arrangement.rowHeight, most);
 }
 
+TimelineLayout layoutTracks(const TrackStore& tracks, int line, const std::set<std::string>& collapsed) {
+    constexpr int kTrackGap = 5;
+    constexpr int kCounterLines = 2;
+    struct Group {
+        std::string name;
+        std::vector<std::size_t> threads;
+        std::vector<std::uint32_t> counters;
+    };
+    std::vector<Group> groups;  // a trace may have as many as rows
+    std::unordered_map<std::string, std::size_t> places;
+    const auto groupOf = [&](const std::string& name) -> Group& {
+        const auto [place, isNew] = places.emplace(name, groups.size());
+        if (isNew) {
+            groups.push_back({name, {}, {}});
+        }
+        return groups[place->second];
+    };
+    const std::vector<TrackRows> threads = threadsOf(tracks);
+    for (std::size_t thread = 0; thread < threads.size(); ++thread) {
+        groupOf(tracks.rows[threads[thread].first].group).threads.push_back(thread);
+    }
+    for (std::uint32_t counter = 0; counter < tracks.counters.size(); ++counter) {
+        groupOf(tracks.counters[counter].group()).counters.push_back(counter);
+    }
+    TimelineLayout layout;
+    int y = kTrackGap;
+    const auto take = [&](int height) {  // the last pixel is a gap
+        y += height;
+        return Band{y - height, height - 1};
+    };
+    std::size_t lanes = threads.size();
+    for (const Group& group : groups) {
+        const bool isCollapsed = collapsed.contains(group.name);
+        if (groups.size() > 1 && !group.name.empty()) {
+            const Band header = take(line + 2);
+            layout.groups.push_back({group.name, header, header, isCollapsed});
+        }
+        for (const std::size_t thread : isCollapsed ? std::vector<std::size_t>() : group.threads) {
+            y += thread != group.threads.front() ? kTrackGap : 0;
+            LaneBand& lane = layout.lanes.emplace_back();
+            lane.lane = LaneId{static_cast<std::int64_t>(thread)};
+            for (std::size_t row = threads[thread].first; row < threads[thread].end; ++row) {
+                lane.rows.push_back({static_cast<std::uint32_t>(row), take(line)});
+            }
+        }
+        for (const std::uint32_t counter : isCollapsed ? std::vector<std::uint32_t>() : group.counters) {
+            y += kTrackGap;
+            LaneBand& lane = layout.lanes.emplace_back();
+            lane.lane = LaneId{static_cast<std::int64_t>(lanes++)};
+            lane.below.push_back({counter, take(kCounterLines * line)});
+        }
+        y += kTrackGap;
+    }
+    layout.height = y;
+    index(layout);
+    return layout;
+}
+
 TimelineLayout scrolled(TimelineLayout layout, int by) {
     const auto move = [&](Band& band) {
         const int top = band.top - by;
@@ -247,9 +312,6 @@ TimelineLayout scrolled(TimelineLayout layout, int by) {
         band.top = std::max(layout.pinnedHeight, top);
         band.height = bottom - band.top;
     };
-    if (by == 0) {
-        return layout;
-    }
     for (LaneBand& lane : layout.lanes) {
         if (lane.pinned) {
             continue;
@@ -258,7 +320,7 @@ TimelineLayout scrolled(TimelineLayout layout, int by) {
         for (RowBand& row : lane.rows) {
             move(row.band);
         }
-        for (RowBand& row : lane.kernels) {
+        for (RowBand& row : lane.below) {
             move(row.band);
         }
     }
@@ -271,30 +333,29 @@ TimelineLayout scrolled(TimelineLayout layout, int by) {
 }
 
 std::optional<RowBand> TimelineLayout::rowAt(int y) const {
-    for (const LaneBand& lane : lanes) {
-        if (const std::optional<RowBand> row = bandAt(lane.rows, y)) {
-            return row;
-        }
-    }
-    return std::nullopt;
+    return bandAt(lanes, &LaneBand::rows, y);
 }
 
-std::optional<RowBand> TimelineLayout::kernelRowAt(int y) const {
-    for (const LaneBand& lane : lanes) {
-        if (const std::optional<RowBand> row = bandAt(lane.kernels, y)) {
-            return row;
-        }
-    }
-    return std::nullopt;
+std::optional<RowBand> TimelineLayout::rowBelowAt(int y) const {
+    return bandAt(lanes, &LaneBand::below, y);
 }
 
-TimelineLayout kernelLayout(const TimelineLayout& layout) {
-    TimelineLayout kernels = layout;
-    for (LaneBand& lane : kernels.lanes) {
-        lane.rows = std::exchange(lane.kernels, {});
+Band TimelineLayout::bandBelowOf(std::uint32_t row) const {
+    for (const LaneBand& lane : lanes) {
+        const auto found = std::ranges::find(lane.below, row, &RowBand::row);
+        if (found != lane.below.end()) {
+            return found->band;
+        }
     }
-    index(kernels);
-    return kernels;
+    return {};
+}
+
+TimelineLayout layoutBelow(TimelineLayout layout) {
+    for (LaneBand& lane : layout.lanes) {
+        lane.rows = std::exchange(lane.below, {});
+    }
+    index(layout);
+    return layout;
 }
 
 const LaneBand* TimelineLayout::find(LaneId lane) const {

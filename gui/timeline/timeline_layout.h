@@ -2,10 +2,12 @@
 
 #include "gui/timeline/lane_arrangement.h"
 #include "gui/timeline/timeline_store.h"
+#include "gui/timeline/track_store.h"
 
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,15 +29,15 @@ struct RowBand {
 
 struct LaneBand {
     LaneId lane;
-    Band band;                          ///< all rows of the lane
-    std::vector<RowBand> rows;          ///< tasks above copies; height 0: no room for copies
-    std::vector<RowBand> kernels = {};  ///< below the lane's rows; row numbers refer to the kernel store
-    bool pinned = false;                ///< does not scroll
-    std::string group = {};             ///< empty: none
-    bool folded = false;                ///< its group is one row, the mean of its lanes, without anything of one lane
+    Band band;                        ///< all rows of the lane
+    std::vector<RowBand> rows;        ///< tasks above copies, or ranges by depth; height 0: no room for copies
+    std::vector<RowBand> below = {};  ///< kernels or a counter, with numbers of their own
+    bool pinned = false;              ///< does not scroll
+    std::string group = {};           ///< empty: none
+    bool folded = false;              ///< its group is one row, the mean of its lanes, without anything of one lane
 };
 
-/// Lanes of one process.
+/// Lanes of one process, or threads and counters of one process or device.
 struct GroupBand {
     std::string name;
     Band header;  ///< line with the name; height 0: no room for it
@@ -51,9 +53,8 @@ struct RowFit {
     friend bool operator==(const RowFit&, const RowFit&) = default;
 };
 
-/// Positions of a store's rows. Lanes share the available height evenly. Rows with the same band share its pixels,
-/// which show the mean of these rows: lanes of a collapsed group, and of any group of lanes if there are more than
-/// pixels.
+/// Positions of a view's rows. Rows with the same band share its pixels, which show the mean of these rows: lanes of a
+/// collapsed group, and of any group of lanes if there are more than pixels.
 struct TimelineLayout {
     std::vector<LaneBand> lanes;    ///< from top to bottom
     std::vector<GroupBand> groups;  ///< from top to bottom
@@ -63,8 +64,9 @@ struct TimelineLayout {
     RowFit own;                     ///< without a limit to the height
 
     std::optional<RowBand> rowAt(int y) const;
-    std::optional<RowBand> kernelRowAt(int y) const;
+    std::optional<RowBand> rowBelowAt(int y) const;
     Band bandOf(std::uint32_t row) const { return row < rowBands.size() ? rowBands[row] : Band{}; }
+    Band bandBelowOf(std::uint32_t row) const;
     /// Where the lane's bubbles are: its top row of tasks.
     Band bubbleBand(LaneId lane) const;
     /// Null if the layout has no such lane.
@@ -83,15 +85,19 @@ inline constexpr int kTallestTaskRow = 96;  ///< or a third of the height that i
 /// Rows of fewer pixels show neither patterns nor outlines.
 inline constexpr int kLowestPatternRow = 8;
 
-/// `kernels`: rows below those of the same lane; null: none. Rows of tasks are at least `lowest` pixels high: the
-/// height of a text line, if that exceeds kLowestTaskRow. If they do not fit, the layout is compact: all lanes fit,
-/// without copies and kernels. Up to eight rows scroll instead if they would be unreadable, or have kernels.
-/// `available_height` 0: as high as the rows need. `most`: the layout is compact if it says so, and rows are no higher.
+/// Lanes share the available height evenly. `kernels`: rows below those of the same lane; null: none. Rows of tasks are
+/// at least `lowest` pixels high: the height of a text line, if that exceeds kLowestTaskRow. If they do not fit, the
+/// layout is compact: all lanes fit, without copies and kernels. Up to eight rows scroll instead if they would be
+/// unreadable, or have kernels. `available_height` 0: as high as the rows need. `most`: the layout is compact if it
+/// says so, and rows are no higher.
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
                           int lowest = kLowestTaskRow, const LaneArrangement& arrangement = {},
                           const RowFit& most = {});
+/// Threads and streams, whose lanes are those of threadsOf(), with their counters below them, by process and device. A
+/// row is as high as a line of text. With several groups, each has a header, and the `collapsed` ones nothing else.
+TimelineLayout layoutTracks(const TrackStore& tracks, int line, const std::set<std::string>& collapsed);
 /// The layout as seen after scrolling: pinned lanes stay, the others disappear behind them, with height 0.
 TimelineLayout scrolled(TimelineLayout layout, int by);
-/// Replaces task rows by the lanes' kernel rows.
-TimelineLayout kernelLayout(const TimelineLayout& layout);
+/// Replaces the lanes' rows by those below them.
+TimelineLayout layoutBelow(TimelineLayout layout);
 }  // namespace pipescope

@@ -26,19 +26,7 @@ constexpr int kPixelsWorthThreads = 200'000;
 constexpr std::size_t kMostVectorSlices = 50'000;
 // A row with less than this many pixels per slice gets no labels: the search for wide slices would cost more than the
 // drawing.
-constexpr std::ptrdiff_t kLeastPixelsPerSlice = 2;
-
-struct IndexRange {
-    std::ptrdiff_t first = 0;
-    std::ptrdiff_t end = 0;
-};
-
-IndexRange visibleIn(const StoredRow& row, const TimeWindow& window) {
-    const auto right = window.start + static_cast<std::int64_t>(std::ceil(window.length)) + 1;
-    const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
-    const auto end = std::lower_bound(row.start.begin(), row.start.end(), right) - row.start.begin();
-    return {first, std::max(first, end)};
-}
+constexpr std::size_t kLeastPixelsPerSlice = 2;
 
 /// Rows that share a band, and so its pixels.
 struct SharedBand {
@@ -193,12 +181,11 @@ QRectF insideOf(const QRectF& bar, const QRectF& visible) {
 }
 
 std::size_t visibleSlices(const TimelineScene& scene) {
-    std::ptrdiff_t count = 0;
+    std::size_t count = 0;
     for (const StoredRow& row : scene.store->rows()) {
-        const IndexRange range = visibleIn(row, scene.window);
-        count += range.end - range.first;
+        count += row.within(shownRange(scene.window)).size();
     }
-    return static_cast<std::size_t>(count);
+    return count;
 }
 }  // namespace
 
@@ -217,13 +204,13 @@ QRectF sliceRect(const TimelineScene& scene, SliceRef ref) {
 void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
                   const std::function<void(const QRectF&, std::size_t)>& visit) {
     const StoredRow& row = scene.store->rows()[band.row];
-    const IndexRange range = visibleIn(row, scene.window);
-    if (least > 0 && (range.end - range.first) * kLeastPixelsPerSlice > scene.lanes.width()) {
+    const ItemSpan visible = row.within(shownRange(scene.window));
+    if (least > 0 && visible.size() * kLeastPixelsPerSlice > static_cast<std::size_t>(scene.lanes.width())) {
         return;
     }
     const double ns_per_pixel = scene.window.length / std::max(1, scene.lanes.width());
     const auto shortest = static_cast<std::int64_t>(least * ns_per_pixel);
-    for (auto i = static_cast<std::size_t>(range.first); i < static_cast<std::size_t>(range.end); ++i) {
+    for (const std::size_t i : visible.indices()) {
         if (row.end[i] - row.start[i] >= shortest) {
             visit(rectAt(scene, band.band, row.start[i], row.end[i]), i);
         }
@@ -513,12 +500,12 @@ void TimelinePainter::paintTicks(QPainter& painter, const TimelineScene& scene) 
     for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             const StoredRow& stored = scene.store->rows()[row.row];
-            const IndexRange range =
-                stored.hasTicks && row.band.height > 0 ? visibleIn(stored, scene.window) : IndexRange{};
-            if (range.end - range.first > scene.lanes.width()) {
+            const ItemSpan visible =
+                stored.hasTicks && row.band.height > 0 ? stored.within(shownRange(scene.window)) : ItemSpan{};
+            if (visible.size() > static_cast<std::size_t>(scene.lanes.width())) {
                 continue;  // bars of a pixel hide them
             }
-            for (auto i = static_cast<std::size_t>(range.first); i < static_cast<std::size_t>(range.end); ++i) {
+            for (const std::size_t i : visible.indices()) {
                 const auto kind = static_cast<TaskKind>(stored.kind[i]);
                 if (stored.isTick(i) && !contains(scene.hidden, kind)) {
                     const QRectF tick = rectAt(scene, row.band, stored.start[i], stored.end[i]);

@@ -1,6 +1,5 @@
 #include "gui/timeline/timeline_store.h"
 
-#include "analysis/covered_time.h"
 #include "gui/timeline/timeline_store_builder.h"
 
 #include <algorithm>
@@ -91,10 +90,9 @@ std::optional<SliceRef> TimelineStore::findExact(const TaskKey& key) const {
     for (const TimeRange& range : {within, range_}) {
         for (std::size_t row = 0; row < rows_.size(); ++row) {
             const StoredRow& stored = rows_[row];
-            const auto first = std::lower_bound(stored.end.begin(), stored.end.end(), range.start);
-            const auto last = std::upper_bound(stored.start.begin(), stored.start.end(), range.end);
-            const auto from = stored.key.begin() + (first - stored.end.begin());
-            const auto to = stored.key.begin() + std::max(first - stored.end.begin(), last - stored.start.begin());
+            const ItemSpan near = stored.touching(range);
+            const auto from = stored.key.begin() + static_cast<std::ptrdiff_t>(near.first);
+            const auto to = stored.key.begin() + static_cast<std::ptrdiff_t>(near.end);
             const auto found = std::find(from, to, packed);
             if (found != to) {
                 return SliceRef{static_cast<std::uint32_t>(row),
@@ -105,49 +103,6 @@ std::optional<SliceRef> TimelineStore::findExact(const TaskKey& key) const {
     return std::nullopt;
 }
 
-std::optional<SliceRef> TimelineStore::sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const {
-    const StoredRow& stored = rows_.at(row);
-    const auto after = std::upper_bound(stored.end.begin(), stored.end.end(), time);
-    const auto next = static_cast<std::size_t>(after - stored.end.begin());
-    std::optional<SliceRef> nearest;
-    std::int64_t best = reach;
-    // The previous slice, which has ended, and the one that ends next.
-    for (std::size_t i = next == 0 ? 0 : next - 1; i <= next && i < stored.start.size(); ++i) {
-        const std::int64_t away = std::max({std::int64_t{0}, stored.start[i] - time, time - stored.end[i]});
-        if (away < best || (away == 0 && best == 0) || (away == best && !nearest)) {
-            best = away;
-            nearest = SliceRef{row, static_cast<std::uint32_t>(i)};
-        }
-    }
-    return nearest;
-}
-
-namespace {
-/// Busy time of one row, whose slices do not overlap.
-std::int64_t busyOf(const StoredRow& row, const TimeRange& range) {
-    const auto first =
-        static_cast<std::size_t>(std::upper_bound(row.end.begin(), row.end.end(), range.start) - row.end.begin());
-    const auto end =
-        static_cast<std::size_t>(std::lower_bound(row.start.begin(), row.start.end(), range.end) - row.start.begin());
-    const auto part = [&](std::size_t i) {
-        const bool counts = is_compute(keyKindOf(static_cast<TaskKind>(row.kind[i])));
-        return counts ? std::min(range.end, row.end[i]) - std::max(range.start, row.start[i]) : std::int64_t{0};
-    };
-    std::int64_t busy = 0;
-    std::size_t i = first;
-    for (; i < end; ++i) {
-        const std::size_t block = i / kBusyBlock;
-        if (i % kBusyBlock == 0 && i > first && (block + 1) * kBusyBlock < end) {
-            const std::size_t last = (end - 1) / kBusyBlock;  // whole blocks, entirely inside the range
-            busy += row.busy[last] - row.busy[block];
-            i = last * kBusyBlock;
-        }
-        busy += part(i);
-    }
-    return busy;
-}
-}  // namespace
-
 std::int64_t TimelineStore::busyIn(LaneId lane, const TimeRange& range) const {
     std::vector<const StoredRow*> rows;
     for (const StoredRow& row : rows_) {
@@ -155,25 +110,21 @@ std::int64_t TimelineStore::busyIn(LaneId lane, const TimeRange& range) const {
             rows.push_back(&row);
         }
     }
-    if (rows.size() == 1) {
-        return busyOf(*rows.front(), range);
+    if (rows.size() != 1) {
+        const std::vector<const ItemRow*> items(rows.begin(), rows.end());
+        return coveredIn(items, range, [&](std::size_t row, std::size_t slice) { return rows[row]->computes(slice); });
     }
-    std::vector<TimeRange> pieces;
-    for (const StoredRow* row : rows) {
-        const auto first = std::upper_bound(row->end.begin(), row->end.end(), range.start) - row->end.begin();
-        for (auto i = static_cast<std::size_t>(first); i < row->start.size() && row->start[i] < range.end; ++i) {
-            if (is_compute(keyKindOf(static_cast<TaskKind>(row->kind[i])))) {
-                pieces.push_back({std::max(range.start, row->start[i]), std::min(range.end, row->end[i])});
-            }
-        }
+    const StoredRow& only = *rows.front();
+    const auto computes = [&](std::size_t slice) { return only.computes(slice); };
+    const ItemSpan inside = only.within(range);
+    if (inside.size() == 0) {
+        return 0;
     }
-    std::sort(pieces.begin(), pieces.end(), [](const TimeRange& a, const TimeRange& b) { return a.start < b.start; });
-    std::int64_t busy = 0;
-    CoveredTime covered;
-    for (const TimeRange& piece : pieces) {
-        busy += covered.add(piece);
-    }
-    return busy;
+    const std::size_t last = inside.end - 1;
+    const std::int64_t before =
+        computes(inside.first) ? std::max(std::int64_t{0}, range.start - only.start[inside.first]) : 0;
+    const std::int64_t after = computes(last) ? std::max(std::int64_t{0}, only.end[last] - range.end) : 0;
+    return busyOf(only, inside, computes) - before - after;
 }
 
 std::size_t TimelineStore::sizeBytes() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/timeline/item_row.h"
 #include "gui/timeline/share_pyramid.h"
 #include "gui/timeline/time_window.h"
 #include "schedule/timeline.h"
@@ -19,27 +20,20 @@ struct StepSpan {
     TimeRange range() const { return {statistics.start.count(), statistics.end.count()}; }
 };
 
-/// Slices between two numbers of StoredRow::busy.
-inline constexpr std::size_t kBusyBlock = 64;
-
-/// One row of a drawn timeline: slices of one lane that do not overlap, in columns (25 bytes a slice, plus the
-/// pyramid).
-struct StoredRow {
+/// One row of a drawn timeline: slices of one lane (25 bytes each, plus the pyramid). Those of compute tasks are busy.
+struct StoredRow : ItemRow {
     LaneId lane;
-    bool copies = false;  ///< copies and skips have separate rows below their lane's tasks
-    int depth = 0;        ///< row number within the lane, if its slices overlap
-    std::vector<std::int64_t> start;
-    std::vector<std::int64_t> end;
+    bool copies = false;                  ///< copies and skips have separate rows below their lane's tasks
     std::vector<std::uint8_t> kind;       ///< shown kinds (task_style.h)
     std::vector<std::uint64_t> key;       ///< pack()ed
     std::vector<std::int64_t> bytes;      ///< empty if all are 0
-    std::vector<std::int64_t> busy;       ///< ns in compute tasks before every 64th slice
     std::vector<TaskKind> kinds;          ///< shown kinds that occur, ascending
     KindSet drawn;                        ///< those of which a slice has a bar or a tick
     bool hasTicks = false;                ///< a slice isTick()
     std::optional<SharePyramid> pyramid;  ///< empty if the row is short enough to be read slice by slice
 
     SliceColumns columns() const { return {start, end, kind}; }
+    bool computes(std::size_t slice) const { return is_compute(keyKindOf(static_cast<TaskKind>(kind[slice]))); }
     /// True for a task without duration, which is drawn as a tick. Free copies and losses of a simulation are not.
     bool isTick(std::size_t slice) const {
         const auto of = static_cast<TaskKind>(kind[slice]);
@@ -87,8 +81,6 @@ public:
     /// The task's slice; empty if it did not run. In a window of several steps any step's, if the key's own step has
     /// none. Cost: O(slices of the step); if it is not among them, O(slices), 1 ns each.
     std::optional<SliceRef> find(const TaskKey& key) const;
-    /// The slice of the row that covers `time`, or is nearest to it within `reach` ns.
-    std::optional<SliceRef> sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const;
     /// Exact busy time of the lane within the range, as in a bubble fraction. Overlapping tasks of the lane count once.
     /// Cost: O(log slices), or O(slices in the range) if tasks overlap.
     std::int64_t busyIn(LaneId lane, const TimeRange& range) const;

@@ -77,13 +77,8 @@ void indexRow(StoredRow& row) {
     row.key.shrink_to_fit();
     row.bytes.shrink_to_fit();
     row.kinds = kindsIn(row.kind);
-    row.busy.reserve(row.start.size() / kBusyBlock + 1);
-    std::int64_t busy = 0;
-    for (std::size_t i = 0; i < row.start.size(); ++i) {
-        if (i % kBusyBlock == 0) {
-            row.busy.push_back(busy);
-        }
-        busy += is_compute(keyKindOf(static_cast<TaskKind>(row.kind[i]))) ? row.end[i] - row.start[i] : 0;
+    sumBusy(row, [&](std::size_t i) { return row.computes(i); });
+    for (std::size_t i = 0; i < row.size(); ++i) {
         row.hasTicks = row.hasTicks || row.isTick(i);
         row.drawn[row.kind[i]] = row.drawn[row.kind[i]] || row.end[i] > row.start[i] || row.isTick(i);
     }
@@ -157,17 +152,10 @@ void TimelineStoreBuilder::join(TimelineStoreBuilder&& later) {
     hidden_ += std::exchange(later.hidden_, 0);
 }
 
-void TimelineStoreBuilder::split(Columns&& columns, LaneId lane, bool copies, Finished& finished) {
+void TimelineStoreBuilder::split(Columns&& columns, Finished& finished) {
     if (columns.sorted) {
-        if (!columns.start.empty() || !copies) {  // an idle lane is shown too
-            StoredRow& row = finished.rows.emplace_back();
-            row.lane = lane;
-            row.copies = copies;
-            row.start = std::move(columns.start);
-            row.end = std::move(columns.end);
-            row.kind = std::move(columns.kind);
-            row.key = std::move(columns.key);
-            row.bytes = std::move(columns.bytes);
+        if (columns.size() > 0 || !columns.copies) {  // an idle lane is shown too
+            finished.rows.push_back(static_cast<StoredRow&&>(columns));
         }
         return;
     }
@@ -188,8 +176,8 @@ void TimelineStoreBuilder::split(Columns&& columns, LaneId lane, bool copies, Fi
         }
         if (first + depth == finished.rows.size()) {
             StoredRow& added = finished.rows.emplace_back();
-            added.lane = lane;
-            added.copies = copies;
+            added.lane = columns.lane;
+            added.copies = columns.copies;
             added.depth = static_cast<int>(depth);
         }
         StoredRow& row = finished.rows[first + depth];
@@ -205,9 +193,11 @@ void TimelineStoreBuilder::split(Columns&& columns, LaneId lane, bool copies, Fi
 
 TimelineStoreBuilder::Finished TimelineStoreBuilder::finishLane(Lane&& lane, LaneId id) {
     Finished finished;
-    split(std::move(lane.tasks), id, false, finished);
+    lane.tasks.lane = lane.copies.lane = id;
+    lane.copies.copies = true;
+    split(std::move(lane.tasks), finished);
     markInputHalves(finished.rows);
-    split(std::move(lane.copies), id, true, finished);
+    split(std::move(lane.copies), finished);
     lane = {};
     finished.partitions = partitionsIn(finished.rows);
     std::for_each(finished.rows.begin(), finished.rows.end(), indexRow);

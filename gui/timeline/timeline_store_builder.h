@@ -25,13 +25,8 @@ public:
 
 private:
     /// Slices of a lane's tasks or copies, in order of arrival.
-    struct Columns {
-        std::vector<std::int64_t> start;
-        std::vector<std::int64_t> end;
-        std::vector<std::uint8_t> kind;
-        std::vector<std::uint64_t> key;
-        std::vector<std::int64_t> bytes;  // empty while all are 0
-        bool sorted = true;               // by start, without overlap
+    struct Columns : StoredRow {
+        bool sorted = true;  // by start, without overlap
 
         void add(const Slice& slice);
         void join(Columns&& later);
@@ -45,7 +40,7 @@ private:
         std::vector<std::int32_t> partitions;  // ascending
         std::size_t hidden = 0;
     };
-    static void split(Columns&& columns, LaneId lane, bool copies, Finished& finished);
+    static void split(Columns&& columns, Finished& finished);
     static Finished finishLane(Lane&& lane, LaneId id);
 
     Source source_;

@@ -3,7 +3,6 @@
 #include "gui/style/number_format.h"
 #include "gui/timeline/timeline_marks.h"
 
-#include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QScrollBar>
@@ -15,15 +14,12 @@
 
 namespace pipescope {
 namespace {
-constexpr double kEdgeReach = 6;  // pixels beside an edge to which a measured range snaps
-constexpr int kReach = 3;         // pixels beside a thin slice that still hit it
 constexpr int kPreferredLane = 32;
-constexpr int kLaneDragStart = 4;
 constexpr double kThinnestNote = 3;
 }  // namespace
 
 TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
-    : AxisView(axis, parent), source_(source), painter_(colors()), kernelPainter_(colors()) {
+    : RowsView(axis, parent), source_(source), painter_(colors()), kernelPainter_(colors()) {
     describeLanesToScreenReaders();
     setAccessibleName(source == Source::measured ? tr("Measured timeline") : tr("Simulated timeline"));
     setAccessibleDescription(tr("Tasks of each lane over time. Comma and full stop move between tasks."));
@@ -40,7 +36,6 @@ void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
     hovered_.reset();
     hoveredKernel_.reset();
     marks_.reset();  // they refer to slices of the other store
-    taskDrag_.reset();
     updateGeometry();
     relayout();
 }
@@ -50,11 +45,6 @@ void TimelineView::setKernels(std::shared_ptr<const KernelStore> kernels) {
     hoveredKernel_.reset();
     updateGeometry();
     relayout();
-}
-
-void TimelineView::setShift(std::int64_t ns) {
-    shift_ = ns;
-    viewport()->update();
 }
 
 void TimelineView::setLowerBound(std::optional<Nanoseconds> bound, bool ofPipeline) {
@@ -76,7 +66,7 @@ std::int64_t TimelineView::stepStart() const {
 
 QRectF TimelineView::rulerPlate() const {
     const QRect lanes = lanesRect();
-    const double x = lowerBound_ && store_ ? pixelAtTime(stepStart() + lowerBound_->count() + shift_) : -1;
+    const double x = lowerBound_ && store_ ? pixelAtTime(stepStart() + lowerBound_->count() + shift()) : -1;
     if (x < lanes.left() || x > lanes.right() + 1) {
         return {};
     }
@@ -92,7 +82,7 @@ void TimelineView::paintLowerBound(QPainter& painter) const {
         return;
     }
     const QRect lanes = lanesRect();
-    const double x = pixelAtTime(stepStart() + lowerBound_->count() + shift_);
+    const double x = pixelAtTime(stepStart() + lowerBound_->count() + shift());
     painter.save();
     painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), viewport()->height()), Qt::IntersectClip);
     painter.setPen(QPen(colors().text, 2, Qt::DashLine));
@@ -100,33 +90,6 @@ void TimelineView::paintLowerBound(QPainter& painter) const {
     painter.fillRect(plate, colors().text);
     painter.setPen(colors().paper);
     painter.drawText(plate, Qt::AlignCenter | Qt::TextSingleLine, lowerBoundText());
-    painter.restore();
-}
-
-std::uint32_t TimelineView::dropPlace(SliceRef task, const QPoint& position) const {
-    const StoredRow& row = store_->rows()[task.row];
-    const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
-    std::uint32_t before = 0;
-    while (before < row.start.size() && row.start[before] + (row.end[before] - row.start[before]) / 2 <= time) {
-        ++before;
-    }
-    return before;
-}
-
-void TimelineView::paintDraggedTask(QPainter& painter) const {
-    if (!taskDrag_ || !taskDrag_->before) {
-        return;
-    }
-    const StoredRow& row = store_->rows()[taskDrag_->task.row];
-    const std::uint32_t before = *taskDrag_->before;
-    const std::int64_t time = before < row.start.size() ? row.start[before] : row.end.back();
-    const QRectF place = rectAt(scene(), visibleLayout().bandOf(taskDrag_->task.row), time, time);
-    const QColor color = palette().color(QPalette::Highlight);
-    painter.save();
-    painter.setClipRect(lanesRect(), Qt::IntersectClip);
-    painter.setPen(QPen(color, 2, Qt::DashLine));
-    painter.drawRect(rectOf(taskDrag_->task));
-    painter.fillRect(QRectF(place.left() - 2, place.top() - 3, 4, place.height() + 6), color);
     painter.restore();
 }
 
@@ -216,7 +179,7 @@ void TimelineView::paintNotes(QPainter& painter) const {
 }
 
 int TimelineView::rowHeight() const {
-    for (const LaneBand& lane : layout_.lanes) {
+    for (const LaneBand& lane : wholeLayout().lanes) {
         if (!lane.pinned && !arrangement_.collapsed.contains(lane.lane) && !lane.rows.empty()) {
             return lane.rows.front().band.height;
         }
@@ -224,18 +187,8 @@ int TimelineView::rowHeight() const {
     return kLowestTaskRow;
 }
 
-const TimelineLayout& TimelineView::visibleLayout() const {
-    const int scroll = verticalScrollBar()->value();
-    if (visible_ == nullptr || visibleScroll_ != scroll) {
-        visible_ = std::make_shared<const TimelineLayout>(scrolled(layout_, scroll));
-        visibleScroll_ = scroll;
-    }
-    return *visible_;
-}
-
-bool TimelineView::isInGutter(const QPoint& position) const {
-    const QRect lanes = lanesRect();
-    return position.x() < lanes.left() && position.y() >= lanes.top() && position.y() <= lanes.bottom();
+const GroupBand* TimelineView::headerAt(const QPoint& position) const {
+    return isInGutter(position) ? RowsView::headerAt(position) : nullptr;
 }
 
 void TimelineView::setHidden(const KindSet& kinds) {
@@ -243,31 +196,18 @@ void TimelineView::setHidden(const KindSet& kinds) {
     viewport()->update();
 }
 
-std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
-                                               const QPoint& position) const {
-    const QRect lanes = lanesRect();
-    if (!row || !lanes.contains(position)) {
-        return std::nullopt;
-    }
-    const auto reach = static_cast<std::int64_t>(kReach * axis().window().length / lanes.width());
-    const std::optional<SliceRef> slice = store.sliceAt(row->row, timeAtPixel(position.x() + 0.5) - shift_, reach);
-    const bool shown = slice && !contains(hidden_, static_cast<TaskKind>(store.rows()[slice->row].kind[slice->index]));
-    return shown ? slice : std::nullopt;
-}
-
 std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
-    const int y = layoutY(position);
-    return store_ ? storedAt(*store_, visibleLayout().rowAt(y), position) : std::nullopt;
+    const std::optional<SliceRef> slice = itemAt(position);
+    return slice && isShown(store_->rows()[slice->row], slice->index) ? slice : std::nullopt;
 }
 
 std::optional<Bubble> TimelineView::bubbleAt(const QPoint& position) const {
-    const int y = layoutY(position);
-    const std::optional<RowBand> row = store_ ? visibleLayout().rowAt(y) : std::nullopt;
+    const std::optional<RowBand> row = visibleLayout().rowAt(layoutY(position));
     if (!row || !marks_ || !lanesRect().contains(position) || store_->rows()[row->row].copies) {
         return std::nullopt;
     }
     const LaneId lane = store_->rows()[row->row].lane;
-    const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
+    const std::int64_t time = ownTimeAt(position);
     const auto found = std::find_if(marks_->bubbles.begin(), marks_->bubbles.end(), [&](const Bubble& piece) {
         return piece.lane == lane && piece.start <= time && time < piece.end && !is_work(piece.cause);
     });
@@ -279,8 +219,21 @@ QRectF TimelineView::rectOf(const Bubble& bubble) const {
 }
 
 std::optional<SliceRef> TimelineView::kernelAt(const QPoint& position) const {
-    const int y = layoutY(position);
-    return kernels_ ? storedAt(kernels_->slices(), visibleLayout().kernelRowAt(y), position) : std::nullopt;
+    const std::optional<RowBand> at = visibleLayout().rowBelowAt(layoutY(position));
+    if (!at || !lanesRect().contains(position)) {
+        return std::nullopt;
+    }
+    const StoredRow& row = kernels_->slices().rows()[at->row];
+    const std::optional<std::uint32_t> kernel = itemAt(row, position);
+    return kernel && isShown(row, *kernel) ? std::optional(SliceRef{at->row, *kernel}) : std::nullopt;
+}
+
+std::optional<TimeRange> TimelineView::rangeAt(const QPoint& position) const {
+    if (const std::optional<SliceRef> kernel = kernelAt(position)) {
+        return kernels_->slices().rows()[kernel->row].range(kernel->index);
+    }
+    const std::optional<SliceRef> slice = sliceAt(position);
+    return slice ? std::optional(store_->rows()[slice->row].range(slice->index)) : std::nullopt;
 }
 
 QRect TimelineView::laneRect(LaneId lane) const {
@@ -294,8 +247,7 @@ TimelineScene TimelineView::scene() const {
     TimelineScene scene;
     scene.store = store_.get();
     scene.window = ownWindow();
-    visibleLayout();
-    scene.layout = visible_;
+    scene.layout = sharedLayout();
     scene.lanes = lanesRect();
     if (const std::optional<TaskSelection>& selection = axis().selection()) {
         scene.selected = selection->in(source_);
@@ -314,12 +266,10 @@ TimelineScene TimelineView::scene() const {
 QString TimelineView::laneDescription(LaneId lane) const {
     const TimeWindow window = ownWindow();
     const TimeRange shown{window.start, window.start + std::max<std::int64_t>(1, std::llround(window.length))};
-    std::ptrdiff_t tasks = 0;
+    std::size_t tasks = 0;
     for (const StoredRow& row : store_->rows()) {
         if (row.lane == lane && !row.copies) {
-            const auto first = std::upper_bound(row.end.begin(), row.end.end(), shown.start) - row.end.begin();
-            const auto end = std::lower_bound(row.start.begin(), row.start.end(), shown.end) - row.start.begin();
-            tasks += std::max<std::ptrdiff_t>(0, end - first);
+            tasks += row.within(shown).size();
         }
     }
     const double share = static_cast<double>(store_->busyIn(lane, shown)) / static_cast<double>(shown.length());
@@ -332,7 +282,7 @@ QString TimelineView::laneDescription(LaneId lane) const {
 TimelineScene TimelineView::kernelScene() const {
     TimelineScene kernels = scene();
     kernels.store = &kernels_->slices();
-    kernels.layout = std::make_shared<const TimelineLayout>(kernelLayout(*kernels.layout));
+    kernels.layout = std::make_shared<const TimelineLayout>(layoutBelow(*kernels.layout));
     kernels.selected.reset();
     kernels.selectedBubble.reset();
     kernels.hovered = hoveredKernel_;
@@ -347,14 +297,12 @@ QSize TimelineView::sizeHint() const {
 
 void TimelineView::relayout() {
     const TimelineStore* kernels = kernels_ ? &kernels_->slices() : nullptr;
-    layout_ = store_ ? layoutRows(*store_, std::max(1, lanesRect().height()), kernels, fontMetrics().height(),
+    setLayout(store_ ? layoutRows(*store_, std::max(1, lanesRect().height()), kernels, fontMetrics().height(),
                                   arrangement_, mostRows_)
-                     : TimelineLayout{};
-    visible_ = nullptr;
+                     : TimelineLayout{});
     nameLanes();
     painter_.invalidate();
     kernelPainter_.invalidate();
-    setContentHeight(layout_.height);
     Q_EMIT laidOut();
 }
 
@@ -389,7 +337,7 @@ void TimelineView::paintEvent(QPaintEvent*) {
     paintRange(painter, true);
     paintShares(painter);
     paintLowerBound(painter);
-    paintDraggedTask(painter);
+    paintDrag(painter);
     paintCursor(painter);
     paintCursorTime(painter);
 }
@@ -414,7 +362,6 @@ void TimelineView::paintGutter(QPainter& painter) const {
         const int y = lanes.top() + layout.pinnedHeight + (layout.compact ? -1 : 1);
         painter.drawLine(0, y, viewport()->width(), y);
     }
-    paintDraggedLane(painter, layout);
 }
 
 std::vector<AxisView::DrawnName> TimelineView::drawnNames() const {
@@ -455,11 +402,11 @@ void TimelineView::nameLanes() {
         return;
     }
     names_.resize(store_->lanes().size());
-    for (const LaneBand& lane : layout_.lanes) {
+    for (const LaneBand& lane : wholeLayout().lanes) {
         const LaneInfo& info = store_->lanes()[lane.lane.index()];
         LaneNames& names = names_[lane.lane.index()];
         if (!lane.group.empty() && arrangement_.collapsedGroups.contains(lane.group)) {
-            names.brief = names.full = layout_.compact ? QString() : tr("mean");
+            names.brief = names.full = wholeLayout().compact ? QString() : tr("mean");
             continue;
         }
         const QString bare = QString::fromStdString(arrangement_.byHost && !lane.group.empty()
@@ -485,17 +432,6 @@ void TimelineView::paintGroups(QPainter& painter, const TimelineLayout& layout) 
         painter.drawLine(0, header.top(), viewport()->width(), header.top());
     }
     painter.restore();
-}
-
-void TimelineView::paintDraggedLane(QPainter& painter, const TimelineLayout& layout) const {
-    const LaneBand* moved = laneDrag_ && laneDrag_->moved ? layout.find(laneDrag_->lane) : nullptr;
-    const LaneBand* over = moved != nullptr && laneDrag_->over ? layout.find(*laneDrag_->over) : nullptr;
-    if (over == nullptr || over == moved) {
-        return;
-    }
-    const int top = lanesRect().top();
-    const int y = top + (over > moved ? over->band.bottom() + 1 : over->band.top - 2);
-    painter.fillRect(QRect(0, y - 1, viewport()->width(), 3), palette().color(QPalette::Highlight));
 }
 
 void TimelineView::paintSelectedLane(QPainter& painter) const {
@@ -526,7 +462,7 @@ void TimelineView::paintShares(QPainter& painter) const {
         return;
     }
     const QRect lanes = lanesRect();
-    const TimeRange own{range->start - shift_, range->end - shift_};
+    const TimeRange own{range->start - shift(), range->end - shift()};
     painter.save();
     painter.setClipRect(lanes, Qt::IntersectClip);
     double free = lanes.top();  // low lanes have no room for a plate each
@@ -566,7 +502,7 @@ void TimelineView::click(const QPoint& position) {
         return;
     }
     const TimelineLayout& layout = visibleLayout();
-    const std::optional<RowBand> at = store_ ? layout.rowAt(layoutY(position)) : std::nullopt;
+    const std::optional<RowBand> at = layout.rowAt(layoutY(position));
     const StoredRow* row = at ? &store_->rows()[at->row] : nullptr;
     const bool links = row != nullptr && row->copies;
     if (const TimeMark* note = noteAt(position)) {
@@ -574,10 +510,9 @@ void TimelineView::click(const QPoint& position) {
         return;
     }
     if (!lanesRect().contains(position)) {
-        const std::optional<LaneId> lane = store_ ? layout.laneAt(layoutY(position)) : std::nullopt;
-        const GroupBand* group = isInGutter(position) ? layout.headerAt(layoutY(position)) : nullptr;
-        if (group != nullptr) {
-            Q_EMIT groupPicked(QString::fromStdString(group->name));
+        const std::optional<LaneId> lane = layout.laneAt(layoutY(position));
+        if (const GroupBand* group = headerAt(position)) {
+            clickGroup(std::string(group->name));  // the layout may be made anew
         } else if (lane && isInGutter(position)) {
             Q_EMIT lanePicked(*lane, links);
         } else {
@@ -586,42 +521,13 @@ void TimelineView::click(const QPoint& position) {
         return;
     }
     const std::optional<SliceRef> slice = sliceAt(position);
-    const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
+    const std::int64_t time = ownTimeAt(position);
     const auto inStep = [time](const StepSpan& step) { return step.range().start <= time && time < step.range().end; };
     if (!slice && row != nullptr && !links && std::any_of(store_->steps().begin(), store_->steps().end(), inStep)) {
         Q_EMIT gapPicked(row->lane, time);
     } else {
         Q_EMIT picked(slice);
     }
-}
-
-void TimelineView::rightClick(const QPoint& position) {
-    if (!store_ || !isInGutter(position) || visibleLayout().headerAt(layoutY(position)) == nullptr) {
-        click(position);
-    }
-}
-
-std::int64_t TimelineView::placeAt(const QPoint& position) const {
-    const std::int64_t time = timeAtPixel(position.x());
-    const int y = layoutY(position);
-    const std::optional<RowBand> row = store_ ? visibleLayout().rowAt(y) : std::nullopt;
-    if (!row) {
-        return time;
-    }
-    const auto awayFrom = [own = time - shift_](std::int64_t edge) { return std::abs(edge - own); };
-    std::optional<std::int64_t> nearest;
-    const StoredRow& stored = store_->rows()[row->row];
-    for (const std::vector<std::int64_t>* edges : {&stored.start, &stored.end}) {
-        const auto after = std::lower_bound(edges->begin(), edges->end(), time - shift_);
-        if (after != edges->end() && (!nearest || awayFrom(*after) < awayFrom(*nearest))) {
-            nearest = *after;
-        }
-        if (after != edges->begin() && (!nearest || awayFrom(*(after - 1)) < awayFrom(*nearest))) {
-            nearest = *(after - 1);
-        }
-    }
-    const double reach = kEdgeReach * axis().window().length / lanesRect().width();
-    return nearest && static_cast<double>(awayFrom(*nearest)) <= reach ? *nearest + shift_ : time;
 }
 
 QString TimelineView::kernelToolTip(SliceRef kernel) const {
@@ -660,155 +566,92 @@ QString TimelineView::toolTipAt(const QPoint& position) const {
     return bubble && describeBubble_ ? describeBubble_(*bubble) : QString();
 }
 
-bool TimelineView::event(QEvent* event) {
-    const bool isKey = event->type() == QEvent::ShortcutOverride || event->type() == QEvent::KeyPress;
-    if ((taskDrag_ || laneDrag_) && isKey && static_cast<QKeyEvent*>(event)->key() == Qt::Key_Escape) {
-        if (event->type() == QEvent::KeyPress) {
-            taskDrag_.reset();
-            laneDrag_.reset();
-            viewport()->unsetCursor();
-            viewport()->update();
+DragTool TimelineView::laneDrag(LaneId lane) {
+    const auto laneOver = [this](const QPoint& at) {
+        return visibleLayout().laneAt(std::clamp(layoutY(at), 0, std::max(0, lanesRect().height() - 1)));
+    };
+    const auto drop = [this, lane, laneOver](const QPoint& at) {
+        if (const std::optional<LaneId> over = laneOver(at); over && *over != lane) {
+            Q_EMIT laneDropped(lane, *over);
         }
-        event->accept();
-        return true;
-    }
-    return AxisView::event(event);
+    };
+    const auto paint = [this, lane, laneOver](QPainter& painter, const QPoint& at) {
+        const std::optional<LaneId> place = laneOver(at);
+        const LaneBand* moved = visibleLayout().find(lane);
+        const LaneBand* over = moved != nullptr && place ? visibleLayout().find(*place) : nullptr;
+        if (over != nullptr && over != moved) {
+            const int y = lanesRect().top() + (over > moved ? over->band.bottom() + 1 : over->band.top - 2);
+            painter.fillRect(QRect(0, y - 1, viewport()->width(), 3), palette().color(QPalette::Highlight));
+        }
+    };
+    return {.drop = drop, .paint = paint};
 }
 
-void TimelineView::mousePressEvent(QMouseEvent* event) {
-    if ((taskDrag_ || laneDrag_) && event->button() != Qt::LeftButton) {
-        return;
-    }
-    taskDrag_.reset();  // whose release may have gone to another window
-    laneDrag_.reset();
-    const QPoint position = event->position().toPoint();
-    if (store_ && event->button() == Qt::LeftButton && isInGutter(position)) {
-        const TimelineLayout& layout = visibleLayout();
-        const std::optional<LaneId> lane = layout.laneAt(layoutY(position));
-        if (lane && layout.headerAt(layoutY(position)) == nullptr) {
-            laneDrag_ = LaneDrag{*lane, position, false, std::nullopt};
+DragTool TimelineView::taskDrag(SliceRef task) {
+    // The slice that the task would run before; empty if another timeline is shown since.
+    const auto sliceBehind = [this, store = store_, task](const QPoint& at) -> std::optional<std::uint32_t> {
+        const StoredRow& row = store->rows()[task.row];
+        std::uint32_t before = 0;
+        while (before < row.size() && row.start[before] + row.range(before).length() / 2 <= ownTimeAt(at)) {
+            ++before;
+        }
+        return store == store_ ? std::optional(before) : std::nullopt;
+    };
+    const auto drop = [this, task, sliceBehind](const QPoint& at) {
+        const std::optional<std::uint32_t> before = sliceBehind(at);
+        if (before && *before != task.index && *before != task.index + 1) {
+            Q_EMIT taskDropped(task, *before);
+        }
+    };
+    const auto paint = [this, task, sliceBehind](QPainter& painter, const QPoint& at) {
+        const std::optional<std::uint32_t> before = sliceBehind(at);
+        if (!before) {
             return;
         }
-    }
+        const StoredRow& row = store_->rows()[task.row];
+        const double x = pixelAtTime((*before < row.size() ? row.start[*before] : row.end.back()) + shift());
+        const QRectF bar = rectOf(task);
+        const QColor color = palette().color(QPalette::Highlight);
+        painter.save();
+        painter.setClipRect(lanesRect(), Qt::IntersectClip);
+        painter.setPen(QPen(color, 2, Qt::DashLine));
+        painter.drawRect(bar);
+        painter.fillRect(QRectF(x - 2, bar.top() - 3, 4, bar.height() + 6), color);
+        painter.restore();
+    };
+    return {.drop = drop, .paint = paint};
+}
+
+DragTool TimelineView::toolFor(const QMouseEvent& press) {
     constexpr Qt::KeyboardModifiers kMove = Qt::AltModifier | Qt::ShiftModifier;
-    if (source_ == Source::simulated && event->button() == Qt::LeftButton && (event->modifiers() & kMove) == kMove) {
-        if (const std::optional<SliceRef> task = sliceAt(position)) {
-            taskDrag_ = TaskDrag{*task, position};
-            return;
-        }
+    const QPoint from = press.position().toPoint();
+    const bool isLeft = press.button() == Qt::LeftButton;
+    const std::optional<LaneId> lane =
+        isLeft && isInGutter(from) ? visibleLayout().laneAt(layoutY(from)) : std::nullopt;
+    if (lane && headerAt(from) == nullptr) {
+        return laneDrag(*lane);
     }
-    AxisView::mousePressEvent(event);
+    const bool moves = source_ == Source::simulated && isLeft && (press.modifiers() & kMove) == kMove;
+    const std::optional<SliceRef> task = moves ? sliceAt(from) : std::nullopt;
+    return task ? taskDrag(*task) : AxisView::toolFor(press);
 }
 
-void TimelineView::mouseMoveEvent(QMouseEvent* event) {
-    if (taskDrag_) {
-        const QPoint at = event->position().toPoint();
-        if (taskDrag_->before || (at - taskDrag_->from).manhattanLength() >= kLaneDragStart) {
-            viewport()->setCursor(Qt::ClosedHandCursor);
-            taskDrag_->before = dropPlace(taskDrag_->task, at);
-            viewport()->update();
-        }
-        return;
-    }
-    if (!laneDrag_) {
-        AxisView::mouseMoveEvent(event);
-        return;
-    }
-    const QPoint position = event->position().toPoint();
-    laneDrag_->moved = laneDrag_->moved || (position - laneDrag_->from).manhattanLength() >= kLaneDragStart;
-    if (laneDrag_->moved) {
-        viewport()->setCursor(Qt::ClosedHandCursor);
-        laneDrag_->over =
-            visibleLayout().laneAt(std::clamp(layoutY(position), 0, std::max(0, lanesRect().height() - 1)));
-        viewport()->update();
-    }
-}
-
-void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
-    if ((taskDrag_ || laneDrag_) && event->button() != Qt::LeftButton) {
-        return;  // another button was pressed meanwhile
-    }
-    if (taskDrag_) {
-        const TaskDrag drag = *std::exchange(taskDrag_, std::nullopt);
-        viewport()->unsetCursor();
-        viewport()->update();
-        if (!drag.before) {
-            click(event->position().toPoint());
-        } else if (*drag.before != drag.task.index && *drag.before != drag.task.index + 1) {
-            Q_EMIT taskDropped(drag.task, *drag.before);
-        }
-        return;
-    }
-    if (!laneDrag_) {
-        AxisView::mouseReleaseEvent(event);
-        return;
-    }
-    const LaneDrag drag = *laneDrag_;
-    laneDrag_.reset();
-    viewport()->unsetCursor();
-    viewport()->update();
-    if (!drag.moved) {
-        click(event->position().toPoint());
-    } else if (drag.over && *drag.over != drag.lane) {
-        Q_EMIT laneDropped(drag.lane, *drag.over);
-    }
-}
-
-void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
-    const std::optional<SliceRef> kernel = kernelAt(event->position().toPoint());
-    const std::optional<SliceRef> slice = kernel ? kernel : sliceAt(event->position().toPoint());
-    if (slice) {
-        const Slice found = kernel ? kernels_->slices().slice(*slice) : store_->slice(*slice);
-        const std::int64_t margin = found.duration().count();
-        axis().show({found.start.count() + shift_ - margin, found.end.count() + shift_ + margin});
-    }
-}
-
-void TimelineView::keyPressEvent(QKeyEvent* event) {
-    if (event->modifiers() == Qt::NoModifier && (event->key() == Qt::Key_Period || event->key() == Qt::Key_Comma)) {
-        moveSelection(event->key() == Qt::Key_Period ? 1 : -1);
-    } else {
-        AxisView::keyPressEvent(event);
-    }
-}
-
-void TimelineView::moveSelection(int by) {
-    if (!store_) {
-        return;
-    }
-    const std::optional<SliceRef> selected = axis().selection() ? axis().selection()->in(source_) : std::nullopt;
-    if (selected) {
-        const auto last = static_cast<std::int64_t>(store_->rows()[selected->row].start.size()) - 1;
-        const std::int64_t next = std::clamp<std::int64_t>(std::int64_t{selected->index} + by, 0, last);
-        Q_EMIT picked(SliceRef{selected->row, static_cast<std::uint32_t>(next)});
-        return;
-    }
-    const std::int64_t left = ownWindow().start;
-    for (std::uint32_t row = 0; row < store_->rows().size(); ++row) {
-        const std::vector<std::int64_t>& start = store_->rows()[row].start;
-        const auto first = std::lower_bound(start.begin(), start.end(), left);
-        if (first != start.end()) {
-            Q_EMIT picked(SliceRef{row, static_cast<std::uint32_t>(first - start.begin())});
-            return;
-        }
-    }
+std::optional<SliceRef> TimelineView::selectedItem() const {
+    return store_ && axis().selection() ? axis().selection()->in(source_) : std::nullopt;
 }
 
 void TimelineView::reveal(SliceRef slice) {
-    revealBand(store_->rows().at(slice.row).lane, layout_.bandOf(slice.row));
+    revealLane(store_->rows().at(slice.row).lane, wholeLayout().bandOf(slice.row));
 }
 
 void TimelineView::revealLane(LaneId lane) {
-    revealBand(lane, layout_.bubbleBand(lane));
+    revealLane(lane, wholeLayout().bubbleBand(lane));
 }
 
-void TimelineView::revealBand(LaneId lane, const Band& band) {
-    const LaneBand* found = layout_.find(lane);
-    if (found == nullptr || found->pinned) {
-        return;
+void TimelineView::revealLane(LaneId lane, const Band& band) {
+    const LaneBand* found = wholeLayout().find(lane);
+    if (found != nullptr && !found->pinned) {
+        revealBand(band, wholeLayout().pinnedHeight);
     }
-    QScrollBar& bar = *verticalScrollBar();
-    const int last = std::max(0, band.top - layout_.pinnedHeight);
-    bar.setValue(std::clamp(bar.value(), std::min(last, band.bottom() - lanesRect().height()), last));
 }
 }  // namespace pipescope

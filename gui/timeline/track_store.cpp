@@ -1,7 +1,5 @@
 #include "gui/timeline/track_store.h"
 
-#include "analysis/covered_time.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -16,8 +14,8 @@ void widen(CounterColumn& column, double low, double high) {
     column.known = true;
 }
 
-std::vector<TrackRef> targetsOf(const std::vector<TrackArrow>& arrows, const TrackRef& range, std::size_t most) {
-    std::vector<TrackRef> targets;
+std::vector<SliceRef> targetsOf(const std::vector<TrackArrow>& arrows, const SliceRef& range, std::size_t most) {
+    std::vector<SliceRef> targets;
     auto arrow = std::lower_bound(arrows.begin(), arrows.end(), TrackArrow{range, {}});
     for (; arrow != arrows.end() && arrow->from == range && targets.size() < most; ++arrow) {
         targets.push_back(arrow->to);
@@ -88,11 +86,11 @@ void TrackStore::setArrows(std::vector<TrackArrow> all) {
     std::sort(arrivals.begin(), arrivals.end());
 }
 
-std::vector<TrackRef> TrackStore::arrowsFrom(const TrackRef& range, std::size_t most) const {
+std::vector<SliceRef> TrackStore::arrowsFrom(const SliceRef& range, std::size_t most) const {
     return targetsOf(arrows, range, most);
 }
 
-std::vector<TrackRef> TrackStore::arrowsTo(const TrackRef& range, std::size_t most) const {
+std::vector<SliceRef> TrackStore::arrowsTo(const SliceRef& range, std::size_t most) const {
     return targetsOf(arrivals, range, most);
 }
 
@@ -134,59 +132,23 @@ std::vector<TrackRows> threadsOf(const TrackStore& store) {
 
 std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within,
                     const std::vector<bool>& leftOut) {
-    std::vector<TimeRange> pieces;
-    std::size_t ofFirst = 0;  // pieces of the first row
-    for (std::size_t r = rows.first; r < rows.end; ++r) {
-        const TrackRow& row = store.rows[r];
-        std::size_t around = 0;  // the piece of the first row that may contain the range
-        for (std::size_t i = 0; i < row.start.size(); ++i) {
-            if (!leftOut.empty() && leftOut[row.text[i]]) {
-                continue;
-            }
-            const TimeRange piece{std::max(within.start, row.start[i]), std::min(within.end, row.end[i])};
-            while (around < ofFirst && pieces[around].end < piece.end) {
-                ++around;
-            }
-            const bool contained = around < ofFirst && pieces[around].start <= piece.start;
-            if (piece.end > piece.start && !contained) {
-                pieces.push_back(piece);
-            }
-        }
-        ofFirst = r == rows.first ? pieces.size() : ofFirst;
+    std::vector<const ItemRow*> of;
+    for (std::size_t row = rows.first; row < rows.end; ++row) {
+        of.push_back(&store.rows[row]);
     }
-    if (pieces.size() > ofFirst) {
-        std::sort(pieces.begin(), pieces.end(),
-                  [](const TimeRange& a, const TimeRange& b) { return a.start < b.start; });
-    }
-    std::int64_t sum = 0;
-    CoveredTime covered;
-    for (const TimeRange& piece : pieces) {
-        sum += covered.add(piece);
-    }
-    return sum;
+    return coveredIn(of, within, [&](std::size_t row, std::size_t range) {
+        return leftOut.empty() || !leftOut[store.rows[rows.first + row].text[range]];
+    });
 }
 
-std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach) {
-    const TrackRow& track = store.rows.at(row);
-    const auto ref = [row](std::size_t index) {
-        return TrackRef{static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(index)};
-    };
-    const auto next =
-        static_cast<std::size_t>(std::upper_bound(track.end.begin(), track.end.end(), time) - track.end.begin());
-    if (next < track.start.size() && track.start[next] - reach <= time) {
-        return ref(next);
-    }
-    return next > 0 && time - track.end[next - 1] <= reach ? std::optional(ref(next - 1)) : std::nullopt;
-}
-
-std::optional<TrackRef> nextOfText(const TrackStore& store, const TrackRef& from, int by) {
+std::optional<SliceRef> nextOfText(const TrackStore& store, const SliceRef& from, int by) {
     const std::uint32_t text = store.rows.at(from.row).text.at(from.index);
-    const auto place = [&](const TrackRef& ref) { return std::pair(store.rows[ref.row].start[ref.index], ref); };
-    std::optional<TrackRef> best;
+    const auto place = [&](const SliceRef& ref) { return std::pair(store.rows[ref.row].start[ref.index], ref); };
+    std::optional<SliceRef> best;
     for (std::uint32_t row = 0; row < store.rows.size(); ++row) {
         const std::vector<std::uint32_t>& texts = store.rows[row].text;
         for (std::uint32_t i = 0; i < texts.size(); ++i) {
-            const TrackRef here{row, i};
+            const SliceRef here{row, i};
             if (texts[i] != text || (by > 0 ? place(here) <= place(from) : place(here) >= place(from))) {
                 continue;
             }
@@ -199,40 +161,12 @@ std::optional<TrackRef> nextOfText(const TrackStore& store, const TrackRef& from
 }
 
 namespace {
-constexpr std::size_t kSumBlock = 64;
 constexpr double kNarrow = 2;       // pixels
 constexpr double kCell = 4;         // pixels
 constexpr double kRounding = 1e-6;  // pixels, by which a range may seem to begin in the cell before
 
-std::int64_t sumOf(const TrackRow& row, std::size_t first, std::size_t end) {
-    std::int64_t sum = 0;
-    for (std::size_t i = first; i < end; ++i) {
-        sum += row.end[i] - row.start[i];
-    }
-    return sum;
-}
-
-/// Sum of the ranges' lengths.
-std::int64_t busyOf(const TrackRow& row, std::size_t first, std::size_t end) {
-    const std::size_t from = (first + kSumBlock - 1) / kSumBlock;
-    const std::size_t to = end / kSumBlock;
-    if (from >= to || to >= row.busy.size()) {
-        return sumOf(row, first, end);
-    }
-    return sumOf(row, first, from * kSumBlock) + row.busy[to] - row.busy[from] + sumOf(row, to * kSumBlock, end);
-}
+constexpr auto kAll = [](std::size_t) { return true; };
 }  // namespace
-
-void sumBusy(TrackRow& row) {
-    row.busy.clear();
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i <= row.start.size(); ++i) {
-        if (i % kSumBlock == 0) {
-            row.busy.push_back(sum);
-        }
-        sum += i < row.start.size() ? row.end[i] - row.start[i] : 0;
-    }
-}
 
 std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window, int width) {
     std::vector<TrackRun> runs;
@@ -263,7 +197,8 @@ std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window,
                 run.right = std::max(cell + kCell, pixel(row.end[next - 1]));
                 const auto length =
                     static_cast<double>(std::max(edge, row.end[next - 1]) - timeAt(window, width, run.left));
-                run.share = std::clamp(static_cast<double>(busyOf(row, i, next)) / std::max(1.0, length), 0.0, 1.0);
+                run.share =
+                    std::clamp(static_cast<double>(busyOf(row, {i, next}, kAll)) / std::max(1.0, length), 0.0, 1.0);
             } else if (run.right - run.left < 1) {
                 run.left = std::floor(run.left);
                 run.right = run.left + 1;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/timeline/item_row.h"
 #include "gui/timeline/time_window.h"
 
 #include <compare>
@@ -17,22 +18,16 @@ enum class RanOn {
     annotations,  ///< ranges of the host, as a device ran what they launched: no work of their own
 };
 
-/// One row of ranges of a thread or stream, by start, without overlap. 20 bytes per range, and 4 more with events.
-struct TrackRow {
-    std::string group;  ///< "process 17 (python)", "GPU 0 (NVIDIA H200)"
-    std::string name;   ///< "thread 18 (main)", "stream 7"
-    int depth = 0;      ///< nested ranges are one row lower
-    std::vector<std::int64_t> start;
-    std::vector<std::int64_t> end;
+/// One row of ranges of a thread or stream; nested ranges are one row lower. 20 bytes per range, and 4 more with
+/// events. All are busy.
+struct TrackRow : ItemRow {
+    std::string group;                      ///< "process 17 (python)", "GPU 0 (NVIDIA H200)"
+    std::string name;                       ///< "thread 18 (main)", "stream 7"
     std::vector<std::uint32_t> text;        ///< index into TrackStore::texts
     std::vector<std::uint32_t> event = {};  ///< TraceRange::event; empty if the file has none
-    std::vector<std::int64_t> busy = {};    ///< ns of the ranges before each 64th one; set by sumBusy()
     std::uint16_t file = 0;                 ///< of the events: index into TrackStore::eventFiles, unless that is empty
     RanOn on = RanOn::host;
 };
-
-/// Fills `busy`, after which visibleRuns() is fast for millions of ranges.
-void sumBusy(TrackRow& row);
 
 /// The least and greatest values within one pixel column.
 struct CounterColumn {
@@ -74,18 +69,10 @@ private:
     double highest_ = 0;
 };
 
-/// Identifies one range.
-struct TrackRef {
-    std::uint32_t row = 0;
-    std::uint32_t index = 0;
-
-    friend auto operator<=>(const TrackRef&, const TrackRef&) = default;
-};
-
 /// An arrow from one range to another, such as from a call to the kernel that it launched.
 struct TrackArrow {
-    TrackRef from;
-    TrackRef to;
+    SliceRef from;
+    SliceRef to;
 
     friend auto operator<=>(const TrackArrow&, const TrackArrow&) = default;
 };
@@ -107,16 +94,14 @@ struct TrackStore {
     void setArrows(std::vector<TrackArrow> all);
     TimeRange range() const;
     bool empty() const { return rows.empty() && counters.empty(); }
-    const std::string& textOf(const TrackRef& range) const { return texts.at(rows.at(range.row).text.at(range.index)); }
-    TimeRange rangeOf(const TrackRef& range) const {
-        return {rows.at(range.row).start.at(range.index), rows.at(range.row).end.at(range.index)};
-    }
-    bool has(const TrackRef& range) const {
+    const std::string& textOf(const SliceRef& range) const { return texts.at(rows.at(range.row).text.at(range.index)); }
+    TimeRange rangeOf(const SliceRef& range) const { return rows.at(range.row).range(range.index); }
+    bool has(const SliceRef& range) const {
         return range.row < rows.size() && range.index < rows[range.row].start.size();
     }
     /// The ranges to which arrows lead from this one, at most `most`.
-    std::vector<TrackRef> arrowsFrom(const TrackRef& range, std::size_t most) const;
-    std::vector<TrackRef> arrowsTo(const TrackRef& range, std::size_t most) const;
+    std::vector<SliceRef> arrowsFrom(const SliceRef& range, std::size_t most) const;
+    std::vector<SliceRef> arrowsTo(const SliceRef& range, std::size_t most) const;
 };
 
 /// The rows of one thread or stream: from `first` to before `end`.
@@ -126,16 +111,13 @@ struct TrackRows {
 };
 std::vector<TrackRows> threadsOf(const TrackStore& store);
 /// The part of `within` in which at least one range of these rows runs, except for those with a text in `leftOut`,
-/// which has an entry for each text, or none. Cost: O(ranges), if each deeper row lies within the first one, else
-/// O(ranges log ranges).
+/// which has an entry for each text, or none. Cost: as coveredIn().
 std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within,
                     const std::vector<bool>& leftOut = {});
 
-/// The range of the row that covers `time`, or starts or ends within `reach` ns of it.
-std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach);
 /// The next range with the text of this one in time order, on any row; the previous one if `by` is negative. Empty
 /// after the last one. Cost: O(ranges).
-std::optional<TrackRef> nextOfText(const TrackStore& store, const TrackRef& from, int by);
+std::optional<SliceRef> nextOfText(const TrackStore& store, const SliceRef& from, int by);
 
 /// A rectangle that represents one range, or several that share a pixel.
 struct TrackRun {

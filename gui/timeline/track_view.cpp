@@ -6,23 +6,19 @@
 
 #include <QFontMetrics>
 #include <QLocale>
-#include <QMouseEvent>
 #include <QPainter>
 #include <QPainterPath>
-#include <QScrollBar>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace pipescope {
 namespace {
-constexpr int kTrackGap = 5;
 constexpr double kLeastBorder = 4;
-constexpr std::int64_t kReachPixels = 3;
 constexpr double kFaintestRun = 0.3;  // of ranges that fill little of their pixels
 constexpr double kFar = 1e5;          // pixels; painters draw no farther
 
@@ -32,7 +28,7 @@ QColor blended(const QColor& ground, const QColor& color, double share) {
 }
 }  // namespace
 
-TrackView::TrackView(TimeAxisModel& axis, QWidget* parent) : AxisView(axis, parent) {
+TrackView::TrackView(TimeAxisModel& axis, QWidget* parent) : RowsView(axis, parent) {
     setAccessibleName(tr("Threads and streams"));
     setAccessibleDescription(tr("Ranges, calls, kernels and counters of each thread and stream over time."));
 }
@@ -66,109 +62,27 @@ int TrackView::gutterForNames() const {
 }
 
 QSize TrackView::sizeHint() const {
-    const int height = bands_.empty() ? 0 : bands_.back().top + bands_.back().height + kTrackGap;
-    return {800, topMargin() + std::clamp(height, 2 * rowHeight(), 8 * rowHeight())};
+    return {800, topMargin() + std::clamp(wholeLayout().height, 2 * rowHeight(), 8 * rowHeight())};
 }
 
 void TrackView::relayout() {
-    bands_.clear();
-    if (!store_) {
-        setContentHeight(0);
-        return;
-    }
-    struct Group {
-        std::string name;
-        std::vector<std::size_t> rows;
-        std::vector<std::size_t> counters;
-    };
-    std::vector<Group> groups;  // a trace may have as many as rows
-    std::unordered_map<std::string, std::size_t> places;
-    const auto groupOf = [&](const std::string& name) -> Group& {
-        const auto [place, isNew] = places.emplace(name, groups.size());
-        if (isNew) {
-            groups.push_back({name, {}, {}});
-        }
-        return groups[place->second];
-    };
-    for (std::size_t row = 0; row < store_->rows.size(); ++row) {
-        groupOf(store_->rows[row].group).rows.push_back(row);
-    }
-    for (std::size_t counter = 0; counter < store_->counters.size(); ++counter) {
-        groupOf(store_->counters[counter].group()).counters.push_back(counter);
-    }
-    int y = kTrackGap;
-    const auto add = [&](Band::Kind kind, std::size_t index, int height, const std::string& group) {
-        bands_.push_back({kind, index, y, height, group});
-        y += height;
-    };
-    for (const Group& group : groups) {
-        if (groups.size() > 1 && !group.name.empty()) {
-            add(Band::Kind::group, 0, rowHeight() + 2, group.name);
-        }
-        if (!collapsed_.contains(group.name)) {
-            for (const std::size_t row : group.rows) {
-                const bool follows = row != group.rows.front();
-                y += follows && store_->rows[row].depth == 0 ? kTrackGap : 0;
-                add(Band::Kind::row, row, rowHeight(), group.name);
-            }
-            for (const std::size_t counter : group.counters) {
-                y += kTrackGap;
-                add(Band::Kind::counter, counter, counterHeight(), group.name);
-            }
-        }
-        y += kTrackGap;
-    }
-    setContentHeight(y);
-}
-
-const TrackView::Band* TrackView::bandOf(Band::Kind kind, std::size_t index) const {
-    const auto found = std::find_if(bands_.begin(), bands_.end(),
-                                    [&](const Band& band) { return band.kind == kind && band.index == index; });
-    return found != bands_.end() ? &*found : nullptr;
-}
-
-QRect TrackView::rectOf(const Band& band) const {
-    const QRect lanes = lanesRect();
-    return {lanes.left(), lanes.top() + band.top - verticalScrollBar()->value(), lanes.width(), band.height - 1};
-}
-
-QRect TrackView::rowRect(std::size_t row) const {
-    const Band* band = bandOf(Band::Kind::row, row);
-    return band != nullptr ? rectOf(*band) : QRect();
-}
-
-QRect TrackView::counterRect(std::size_t counter) const {
-    const Band* band = bandOf(Band::Kind::counter, counter);
-    return band != nullptr ? rectOf(*band) : QRect();
+    setLayout(store_ ? layoutTracks(*store_, rowHeight(), collapsed_) : TimelineLayout{});
 }
 
 QRect TrackView::groupRect(const std::string& group) const {
-    const auto found = std::find_if(bands_.begin(), bands_.end(), [&](const Band& band) {
-        return band.kind == Band::Kind::group && band.group == group;
-    });
-    return found != bands_.end() ? rectOf(*found) : QRect();
+    const std::vector<GroupBand>& groups = visibleLayout().groups;
+    const auto found = std::ranges::find(groups, group, &GroupBand::name);
+    return found != groups.end() ? rectOf(found->header) : QRect();
 }
 
-const TrackView::Band* TrackView::bandAt(const QPoint& position) const {
-    const QRect lanes = lanesRect();
-    if (position.y() < lanes.top() || position.y() > lanes.bottom()) {
-        return nullptr;
-    }
-    const auto found = std::find_if(bands_.begin(), bands_.end(), [&](const Band& band) {
-        const QRect box = rectOf(band);
-        return position.y() >= box.top() && position.y() <= box.bottom();
-    });
-    return found != bands_.end() ? &*found : nullptr;
-}
-
-void TrackView::toggleGroup(const std::string& group) {
+void TrackView::clickGroup(const std::string& group) {
     if (!collapsed_.erase(group)) {
         collapsed_.insert(group);
     }
     relayout();
 }
 
-std::optional<TrackRef> TrackView::selected() const {
+std::optional<SliceRef> TrackView::selectedItem() const {
     const std::optional<PartSelection>& part = axis().part();
     const bool is = part && part->kind == PartSelection::Kind::range && store_ && store_->has(part->range);
     return is ? std::optional(part->range) : std::nullopt;
@@ -181,21 +95,14 @@ QString TrackView::extentText(std::size_t counter) const {
 }
 
 QString TrackView::onlyGroup() const {
-    const std::string* only = nullptr;
-    const auto differs = [&](const std::string& group) { return only != nullptr && *only != group; };
-    for (std::size_t k = 0; store_ && k < store_->rows.size(); ++k) {
-        if (differs(store_->rows[k].group)) {
-            return {};
-        }
-        only = &store_->rows[k].group;
+    std::set<std::string> groups;
+    for (const TrackRow& row : store_ ? std::span(store_->rows) : std::span<const TrackRow>()) {
+        groups.insert(row.group);
     }
-    for (std::size_t k = 0; store_ && k < store_->counters.size(); ++k) {
-        if (differs(store_->counters[k].group())) {
-            return {};
-        }
-        only = &store_->counters[k].group();
+    for (const CounterRow& counter : store_ ? std::span(store_->counters) : std::span<const CounterRow>()) {
+        groups.insert(counter.group());
     }
-    return only != nullptr ? QString::fromStdString(*only) : QString();
+    return groups.size() == 1 ? QString::fromStdString(*groups.begin()) : QString();
 }
 
 QString TrackView::valueText(std::size_t counter, double value) const {
@@ -215,16 +122,23 @@ void TrackView::paintEvent(QPaintEvent*) {
     painter.fillRect(viewport()->rect(), colors().paper);
     const QRect lanes = lanesRect();
     painter.fillRect(QRect(0, lanes.top(), lanes.left(), lanes.height()), palette().color(QPalette::Window));
-    for (const Band& band : bands_) {
-        if (!rectOf(band).intersects(lanes)) {
-            continue;
+    const auto isSeen = [&](const Band& band) { return rectOf(band).intersects(lanes); };
+    for (const GroupBand& group : visibleLayout().groups) {
+        if (isSeen(group.header)) {
+            paintGroup(painter, group);
         }
-        if (band.kind == Band::Kind::row) {
-            paintRow(painter, band);
-        } else if (band.kind == Band::Kind::counter) {
-            paintCounter(painter, band);
+    }
+    for (const LaneBand& lane : visibleLayout().lanes) {
+        for (const RowBand& row : lane.rows) {
+            if (isSeen(row.band)) {
+                paintRow(painter, row);
+            }
         }
-        paintName(painter, band);
+        for (const RowBand& counter : lane.below) {
+            if (isSeen(counter.band)) {
+                paintCounter(painter, counter);
+            }
+        }
     }
     paintSelected(painter);
     if (rulerShown_) {
@@ -237,9 +151,12 @@ void TrackView::paintEvent(QPaintEvent*) {
     }
 }
 
-void TrackView::paintRow(QPainter& painter, const Band& band) const {
-    const QRect box = rectOf(band);
-    const TrackRow& track = store_->rows[band.index];
+void TrackView::paintRow(QPainter& painter, const RowBand& row) const {
+    const QRect box = rectOf(row.band);
+    const TrackRow& track = store_->rows[row.row];
+    if (track.depth == 0) {
+        paintName(painter, box, QString::fromStdString(track.name), Qt::ElideMiddle, colors().text);
+    }
     painter.save();
     painter.setClipRect(box.intersected(lanesRect()), Qt::IntersectClip);
     painter.fillRect(box, colors().lane);
@@ -273,9 +190,14 @@ void TrackView::paintRow(QPainter& painter, const Band& band) const {
     painter.restore();
 }
 
-void TrackView::paintCounter(QPainter& painter, const Band& band) const {
-    const QRect box = rectOf(band);
-    const CounterRow& counter = store_->counters[band.index];
+void TrackView::paintCounter(QPainter& painter, const RowBand& row) const {
+    const QRect box = rectOf(row.band);
+    const CounterRow& counter = store_->counters[row.row];
+    const std::optional<double> now = axis().cursor() ? counter.valueAt(*axis().cursor()) : std::nullopt;
+    const QRect upper(box.left(), box.top(), box.width(), (box.height() + 1) / 2 - 1);
+    paintName(painter, upper, QString::fromStdString(counter.name()), Qt::ElideMiddle, colors().text);
+    paintName(painter, upper.translated(0, upper.height() + 1), now ? valueText(row.row, *now) : extentText(row.row),
+              Qt::ElideRight, now ? colors().text : colors().faintText);
     const double least = std::min(0.0, counter.lowest());
     const double most = std::max(0.0, counter.highest());
     const double scale = most > least ? (box.height() - 2) / (most - least) : 0;
@@ -300,51 +222,47 @@ void TrackView::paintCounter(QPainter& painter, const Band& band) const {
     painter.restore();
 }
 
-void TrackView::paintName(QPainter& painter, const Band& band) const {
-    const QRect box(4, rectOf(band).top(), lanesRect().left() - 10, band.height);
+void TrackView::paintName(QPainter& painter, const QRect& row, const QString& text, Qt::TextElideMode mode,
+                          const QColor& color) const {
+    const QRect lanes = lanesRect();
+    const QRect place(4, row.top(), lanes.left() - 10, row.height() + 1);
+    painter.save();
+    painter.setClipRect(QRect(0, lanes.top(), viewport()->width(), lanes.height()), Qt::IntersectClip);
+    painter.setPen(color);
+    painter.drawText(place, Qt::AlignVCenter | Qt::AlignRight | Qt::TextSingleLine,
+                     painter.fontMetrics().elidedText(text, mode, place.width()));
+    painter.restore();
+}
+
+void TrackView::paintGroup(QPainter& painter, const GroupBand& group) const {
+    const QRect header = rectOf(group.header);
+    const QRect line(0, header.top(), viewport()->width(), header.height() + 1);
     painter.save();
     painter.setClipRect(QRect(0, lanesRect().top(), viewport()->width(), lanesRect().height()), Qt::IntersectClip);
+    painter.fillRect(line, palette().color(QPalette::Window));
     painter.setPen(colors().text);
-    const auto draw = [&](const QRect& place, const QString& text, Qt::TextElideMode mode) {
-        painter.drawText(place, Qt::AlignVCenter | Qt::AlignRight | Qt::TextSingleLine,
-                         painter.fontMetrics().elidedText(text, mode, place.width()));
-    };
-    if (band.kind == Band::Kind::group) {
-        const QRect line(0, box.top(), viewport()->width(), band.height);
-        painter.fillRect(line, palette().color(QPalette::Window));
-        QFont bold = font();
-        bold.setBold(true);
-        painter.setFont(bold);
-        const QString text = (isCollapsed(band.group) ? QStringLiteral("▸ ") : QStringLiteral("▾ ")) +
-                             QString::fromStdString(band.group);
-        painter.drawText(line.adjusted(6, 0, -6, 0), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
-                         painter.fontMetrics().elidedText(text, Qt::ElideRight, line.width() - 12));
-    } else if (band.kind == Band::Kind::counter) {
-        const CounterRow& counter = store_->counters[band.index];
-        const QRect upper(box.left(), box.top(), box.width(), band.height / 2);
-        draw(upper, QString::fromStdString(counter.name()), Qt::ElideMiddle);
-        const std::optional<double> value = axis().cursor() ? counter.valueAt(*axis().cursor()) : std::nullopt;
-        painter.setPen(value ? colors().text : colors().faintText);
-        draw(upper.translated(0, band.height / 2), value ? valueText(band.index, *value) : extentText(band.index),
-             Qt::ElideRight);
-    } else if (store_->rows[band.index].depth == 0) {
-        draw(box, QString::fromStdString(store_->rows[band.index].name), Qt::ElideMiddle);
-    }
+    QFont bold = font();
+    bold.setBold(true);
+    painter.setFont(bold);
+    const QString text =
+        (group.collapsed ? QStringLiteral("▸ ") : QStringLiteral("▾ ")) + QString::fromStdString(group.name);
+    painter.drawText(line.adjusted(6, 0, -6, 0), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
+                     painter.fontMetrics().elidedText(text, Qt::ElideRight, line.width() - 12));
     painter.restore();
 }
 
 void TrackView::paintSelected(QPainter& painter) const {
-    const std::optional<TrackRef> ref = selected();
+    const std::optional<SliceRef> ref = selectedItem();
     if (!ref) {
         return;
     }
     painter.save();
     painter.setClipRect(lanesRect(), Qt::IntersectClip);
     painter.setRenderHint(QPainter::Antialiasing);
-    for (const TrackRef& to : store_->arrowsFrom(*ref, kMostRangeArrows)) {
+    for (const SliceRef& to : store_->arrowsFrom(*ref, kMostRangeArrows)) {
         paintArrow(painter, *ref, to);
     }
-    for (const TrackRef& from : store_->arrowsTo(*ref, kMostRangeArrows)) {
+    for (const SliceRef& from : store_->arrowsTo(*ref, kMostRangeArrows)) {
         paintArrow(painter, from, *ref);
     }
     painter.setRenderHint(QPainter::Antialiasing, false);
@@ -363,7 +281,7 @@ void TrackView::paintSelected(QPainter& painter) const {
     painter.restore();
 }
 
-void TrackView::paintArrow(QPainter& painter, const TrackRef& from, const TrackRef& to) const {
+void TrackView::paintArrow(QPainter& painter, const SliceRef& from, const SliceRef& to) const {
     const QRect upper = rowRect(from.row);
     const QRect lower = rowRect(to.row);
     if (upper.isEmpty() || lower.isEmpty()) {
@@ -393,105 +311,46 @@ void TrackView::paintArrow(QPainter& painter, const TrackRef& from, const TrackR
     painter.drawPolygon(QPolygonF({end, end + QPointF(-7, -4), end + QPointF(-7, 4)}));
 }
 
-std::optional<TrackRef> TrackView::rangeAtPixel(const QPoint& position) const {
-    const QRect lanes = lanesRect();
-    const Band* band = lanes.contains(position) ? bandAt(position) : nullptr;
-    if (band == nullptr || band->kind != Band::Kind::row) {
-        return std::nullopt;
-    }
-    const auto reach = static_cast<std::int64_t>(kReachPixels * axis().window().length / lanes.width());
-    return rangeAt(*store_, band->index, timeAtPixel(position.x() + 0.5), reach);
-}
-
 std::optional<std::size_t> TrackView::counterAtPixel(const QPoint& position) const {
-    const Band* band = bandAt(position);
-    return band != nullptr && band->kind == Band::Kind::counter ? std::optional(band->index) : std::nullopt;
+    const std::optional<RowBand> at = visibleLayout().rowBelowAt(layoutY(position));
+    return at ? std::optional<std::size_t>(at->row) : std::nullopt;
 }
 
-std::int64_t TrackView::placeAt(const QPoint& position) const {
-    constexpr double kSnap = 5;
-    const std::optional<TrackRef> found = rangeAtPixel(position);
-    std::int64_t place = timeAtPixel(position.x());
-    if (!found) {
-        return place;
-    }
-    const TimeRange range = store_->rangeOf(*found);
-    for (const std::int64_t edge : {range.start, range.end}) {
-        if (std::abs(pixelAtTime(edge) - position.x()) <= kSnap) {
-            place = edge;
-        }
-    }
-    return place;
+std::optional<TimeRange> TrackView::rangeAt(const QPoint& position) const {
+    const std::optional<SliceRef> found = itemAt(position);
+    return found ? std::optional(store_->rangeOf(*found)) : std::nullopt;
 }
 
 void TrackView::click(const QPoint& position) {
-    const Band* band = bandAt(position);
-    if (band != nullptr && band->kind == Band::Kind::group) {
-        toggleGroup(std::string(band->group));
+    if (const GroupBand* group = headerAt(position)) {
+        clickGroup(std::string(group->name));  // the layout will be made anew
     } else if (lanesRect().contains(position)) {
-        Q_EMIT picked(rangeAtPixel(position));
+        Q_EMIT picked(itemAt(position));
     }
 }
 
-void TrackView::rightClick(const QPoint& position) {
-    const Band* band = bandAt(position);
-    if (band == nullptr || band->kind != Band::Kind::group) {  // which a click would collapse
-        click(position);
-    }
-}
-
-void TrackView::moveSelection(int by) {
-    if (!store_) {
-        return;
-    }
-    if (const std::optional<TrackRef> ref = selected()) {
-        const std::int64_t next = std::int64_t{ref->index} + by;
-        if (next >= 0 && next < std::ssize(store_->rows[ref->row].start)) {
-            Q_EMIT picked(TrackRef{ref->row, static_cast<std::uint32_t>(next)});
-        }
-        return;
-    }
-    for (const Band& band : bands_) {
-        if (band.kind != Band::Kind::row) {
-            continue;
-        }
-        const std::vector<std::int64_t>& ends = store_->rows[band.index].end;
-        const auto first = std::upper_bound(ends.begin(), ends.end(), axis().window().start);
-        if (first != ends.end()) {
-            Q_EMIT picked(
-                TrackRef{static_cast<std::uint32_t>(band.index), static_cast<std::uint32_t>(first - ends.begin())});
-            return;
-        }
-    }
-}
-
-void TrackView::reveal(Band::Kind kind, std::size_t index, const std::string& group) {
+void TrackView::open(const std::string& group) {
     if (collapsed_.erase(group) > 0) {
         relayout();
     }
-    const Band* band = bandOf(kind, index);
-    if (band == nullptr) {
-        return;
-    }
-    QScrollBar* bar = verticalScrollBar();
-    const int lowest = band->top + band->height - lanesRect().height();
-    bar->setValue(std::clamp(bar->value(), std::min(lowest, band->top), band->top));
 }
 
-void TrackView::revealRow(std::size_t row) {
+void TrackView::revealRow(std::uint32_t row) {
     if (store_ && row < store_->rows.size()) {
-        reveal(Band::Kind::row, row, store_->rows[row].group);
+        open(store_->rows[row].group);
+        revealBand(wholeLayout().bandOf(row));
     }
 }
 
-void TrackView::revealCounter(std::size_t counter) {
+void TrackView::revealCounter(std::uint32_t counter) {
     if (store_ && counter < store_->counters.size()) {
-        reveal(Band::Kind::counter, counter, store_->counters[counter].group());
+        open(store_->counters[counter].group());
+        revealBand(wholeLayout().bandBelowOf(counter));
     }
 }
 
 QString TrackView::toolTipAt(const QPoint& position) const {
-    if (const std::optional<TrackRef> found = rangeAtPixel(position)) {
+    if (const std::optional<SliceRef> found = rangeAtPixel(position)) {
         const TrackRow& track = store_->rows[found->row];
         const TimeRange range = store_->rangeOf(*found);
         return tr("<b>%1</b><br>%2, %3<br>%4, from %5")
@@ -516,13 +375,5 @@ QString TrackView::toolTipAt(const QPoint& position) const {
     }
     lines << extentText(*index);
     return lines.join(QStringLiteral("<br>"));
-}
-
-void TrackView::mouseDoubleClickEvent(QMouseEvent* event) {
-    if (const std::optional<TrackRef> found = rangeAtPixel(event->position().toPoint())) {
-        const TimeRange range = store_->rangeOf(*found);
-        const std::int64_t margin = range.length();
-        axis().show({range.start - margin, range.end + margin});
-    }
 }
 }  // namespace pipescope

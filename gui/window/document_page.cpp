@@ -267,12 +267,12 @@ void DocumentPage::connectViews() {
                                                                              : QString();
         });
     }
-    connect(&views_->tracks(), &TrackView::picked, this, [this](const std::optional<TrackRef>& range) {
+    connect(&views_->tracks(), &TrackView::picked, this, [this](const std::optional<SliceRef>& range) {
         model_->selectRange(range);
         tellPicked();
     });
     connect(model_, &PageModel::rangeSelected, &views_->tracks(),
-            [this](const TrackRef& range) { views_->tracks().revealRow(range.row); });
+            [this](const SliceRef& range) { views_->tracks().revealRow(range.row); });
     connect(&views_->view(Source::simulated), &TimelineView::taskDropped, model_, &PageModel::moveRequested);
     connect(compareBar_, &CompareBar::choiceChanged, this, [this] {
         MarkChoice choice = compareBar_->choice();

@@ -98,7 +98,7 @@ void PageModel::selectAgain(const Selected& before) {
     } else if (before.part && before.part->kind == PartSelection::Kind::range) {
         const TrackStore* old = before.document->tracks.get();
         const TrackStore* now = document_->tracks.get();
-        const TrackRef range = before.part->range;
+        const SliceRef range = before.part->range;
         if (old != nullptr && now != nullptr && now->has(range) && now->rangeOf(range) == old->rangeOf(range) &&
             now->textOf(range) == old->textOf(range)) {
             axis_->select(*before.part);
@@ -310,7 +310,7 @@ void PageModel::selectLane(Source source, LaneId lane, bool links) {
     }
 }
 
-void PageModel::selectRange(std::optional<TrackRef> range) {
+void PageModel::selectRange(std::optional<SliceRef> range) {
     if (!range || !document_ || !document_->tracks || !document_->tracks->has(*range)) {
         axis_->select(std::nullopt);
         return;

@@ -62,7 +62,7 @@ public:
     /// Selects a lane, or the links on which it sends.
     void selectLane(Source source, LaneId lane, bool links = false);
     /// Selects a range of a thread or stream; nullopt clears the selection.
-    void selectRange(std::optional<TrackRef> range);
+    void selectRange(std::optional<SliceRef> range);
     /// Sets the comparison of measured and simulated, and the marks on top.
     void setChoice(const MarkChoice& choice);
     void setArrangement(LaneArrangement arrangement);
@@ -88,7 +88,7 @@ Q_SIGNALS:
     /// The user wants a simulated task to run before the slice `before` of its row, or last if there is no such slice.
     void moveRequested(pipescope::SliceRef task, std::uint32_t before);
     void bubbleSelected(pipescope::Source source, const pipescope::Bubble& bubble);
-    void rangeSelected(pipescope::TrackRef range);
+    void rangeSelected(pipescope::SliceRef range);
 
     // The model is consistent again.
     void documentChanged();

@@ -171,7 +171,7 @@ std::optional<TimeRange> PageNavigation::selectedRange() const {
     if (!model_.document()) {
         return std::nullopt;
     }
-    if (const std::optional<TrackRef> ref = this->range()) {
+    if (const std::optional<SliceRef> ref = this->range()) {
         return model_.document()->tracks->rangeOf(*ref);
     }
     if (axis_.selection()) {
@@ -221,12 +221,12 @@ void PageNavigation::show(Source source, SliceRef slice) {
     showSelection();
 }
 
-void PageNavigation::show(const TrackRef& range) {
+void PageNavigation::show(const SliceRef& range) {
     model_.selectRange(range);
     showSelection();
 }
 
-std::optional<TrackRef> PageNavigation::range() const {
+std::optional<SliceRef> PageNavigation::range() const {
     const std::optional<PartSelection>& part = axis_.part();
     const bool is = part && part->kind == PartSelection::Kind::range && model_.document() &&
                     model_.document()->tracks && model_.document()->tracks->has(part->range);
@@ -257,8 +257,8 @@ void PageNavigation::moveSelection(int by) {
 }
 
 void PageNavigation::selectOfKind(int by) {
-    if (const std::optional<TrackRef> ref = range()) {
-        if (const std::optional<TrackRef> next = nextOfText(*model_.document()->tracks, *ref, by)) {
+    if (const std::optional<SliceRef> ref = range()) {
+        if (const std::optional<SliceRef> next = nextOfText(*model_.document()->tracks, *ref, by)) {
             show(*next);
         }
         return;

@@ -31,7 +31,7 @@ public:
     /// Selects a task and moves the view just enough to show it.
     void show(Source source, SliceRef slice);
     /// Selects a range of a thread or stream and moves the view just enough to show it.
-    void show(const TrackRef& range);
+    void show(const SliceRef& range);
     /// Selects the next (1) or previous (-1) task in the row of the selected one, or bubble of its lane, or the first
     /// visible task without a selection.
     void moveSelection(int by);
@@ -56,7 +56,7 @@ private:
     const PartSelection* bubble() const;
     void selectBubble(const Bubble& next);
     /// The selected range of a thread or stream.
-    std::optional<TrackRef> range() const;
+    std::optional<SliceRef> range() const;
     void centre(std::int64_t time);
 
     PageModel& model_;

@@ -62,7 +62,7 @@ std::vector<FoundRange> findInTracks(const TrackStore& store, const QString& tex
         const TrackRow& each = store.rows[row];
         for (std::uint32_t i = 0; i < each.text.size() && found.size() < kMostHits; ++i) {
             if (!names[each.text[i]].isNull()) {
-                found.push_back({names[each.text[i]], {each.start[i], each.end[i]}, TrackRef{row, i}});
+                found.push_back({names[each.text[i]], {each.start[i], each.end[i]}, SliceRef{row, i}});
             }
         }
     }

@@ -22,7 +22,7 @@ class DocumentPage;
 struct FoundRange {
     QString text;
     TimeRange range;
-    std::optional<TrackRef> ref = {};         ///< if it is shown among the threads and streams
+    std::optional<SliceRef> ref = {};         ///< if it is shown among the threads and streams
     std::optional<std::size_t> counter = {};  ///< index of a counter instead
 };
 

@@ -154,7 +154,7 @@ void TableDocks::refreshSelection() {
     }
 }
 
-void TableDocks::addArguments(const TrackRef& range) {
+void TableDocks::addArguments(const SliceRef& range) {
     const TrackStore& tracks = *files_.document()->tracks;
     const TrackRow& row = tracks.rows[range.row];
     const std::uint32_t event = row.event.empty() ? 0 : row.event[range.index];

@@ -52,7 +52,7 @@ private:
     void refreshSummaries();
     void refreshSelection();
     /// Reads the arguments of the selected range from its file, in a worker, and adds them to the facts.
-    void addArguments(const TrackRef& range);
+    void addArguments(const SliceRef& range);
     void refreshBubbles();
     /// Rebuilds a long list when a slider rests, not at every move.
     void refreshAtRest(void (TableDocks::*refresh)());

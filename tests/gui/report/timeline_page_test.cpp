@@ -576,8 +576,8 @@ std::shared_ptr<TraceDocument> withThreadsAndKernels(const TraceDocument& docume
     const TimeRange whole = document.measured->range();
     TrackStore tracks;
     tracks.texts = {"core/schedules.py(30): forward_step", "core/schedules.py(40): backward_step"};
-    tracks.rows = {{"process 1", "thread 1", 0, {}, {}, {}},
-                   {"process 2 (python3 pretrain_gpt.py --pipeline-model-parallel-size 4)", "thread 2", 0, {}, {}, {}}};
+    tracks.rows = {{{}, "process 1", "thread 1", {}},
+                   {{}, "process 2 (python3 pretrain_gpt.py --pipeline-model-parallel-size 4)", "thread 2", {}}};
     for (int i = 0; i < ranges; ++i) {
         TrackRow& row = tracks.rows[static_cast<std::size_t>(i % 2)];
         const std::int64_t start = whole.start + whole.length() / ranges * i;

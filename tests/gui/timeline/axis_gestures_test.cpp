@@ -21,7 +21,7 @@ protected:
         TrackStore store;
         store.texts = {""};
         for (int depth = 0; depth < 30; ++depth) {  // more than fit, so that it can be scrolled
-            store.rows.push_back({"GPU 0", "stream 7", depth, {0}, {1000}, {0}});
+            store.rows.push_back({{depth, {0}, {1000}}, "GPU 0", "stream 7", {0}});
         }
         view_.setStore(std::make_shared<const TrackStore>(std::move(store)));
         view_.setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);

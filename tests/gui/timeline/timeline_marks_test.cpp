@@ -536,8 +536,8 @@ TEST(Minimap, ShowsEveryRangeOfAThread) {
     Minimap overview(axis);
     auto tracks = std::make_shared<TrackStore>();
     tracks->texts = {"", "range"};
-    TrackRow upper{"", "thread 1", 0, {0}, {400}, {1}};
-    TrackRow lower{"", "thread 1", 1, {300}, {900}, {1}};
+    TrackRow upper{{0, {0}, {400}}, "", "thread 1", {1}};
+    TrackRow lower{{1, {300}, {900}}, "", "thread 1", {1}};
     tracks->rows = {upper, lower};
     axis.setTotal({0, 1000});
     axis.show({0, 1000});

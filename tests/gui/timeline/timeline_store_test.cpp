@@ -69,15 +69,6 @@ TEST(TimelineStore, TellsHalvesOfABackwardFromWholeOnes) {
     EXPECT_EQ(store.step(0)->statistics.lanes.at(0).busy, Nanoseconds{40});
 }
 
-TEST(TimelineStore, FindsTheSliceUnderATime) {
-    const TimelineStore store(twoLaneSlices());
-    EXPECT_EQ(store.sliceAt(0, 15, 0), (SliceRef{0, 1}));
-    EXPECT_EQ(store.sliceAt(0, 50, 0), (SliceRef{0, 2}));
-    EXPECT_FALSE(store.sliceAt(0, 30, 5));
-    EXPECT_EQ(store.sliceAt(0, 23, 5), (SliceRef{0, 1}));  // beside a thin slice still hits it
-    EXPECT_FALSE(store.sliceAt(0, 1000, 5));
-}
-
 TEST(TimelineStore, GivesOverlappingSlicesRowsOfTheirOwn) {
     const TimelineStore store(
         Timeline{Source::measured,

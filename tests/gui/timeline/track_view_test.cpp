@@ -17,17 +17,9 @@ namespace {
 std::shared_ptr<const TrackStore> sampleTracks() {
     TrackStore store;
     store.texts = {"", "gemm", "copy"};
-    store.rows = {{"GPU 0", "stream 7", 0, {0, 500}, {200, 900}, {1, 2}}, {"GPU 0", "stream 7", 1, {50}, {100}, {2}}};
+    store.rows = {{{0, {0, 500}, {200, 900}}, "GPU 0", "stream 7", {1, 2}},
+                  {{1, {50}, {100}}, "GPU 0", "stream 7", {2}}};
     return std::make_shared<const TrackStore>(std::move(store));
-}
-
-TEST(TrackStore, FindsTheRangeUnderATime) {
-    const auto store = sampleTracks();
-    EXPECT_EQ(rangeAt(*store, 0, 100, 0), (TrackRef{0, 0}));
-    EXPECT_EQ(rangeAt(*store, 0, 300, 0), std::nullopt);
-    EXPECT_EQ(rangeAt(*store, 0, 498, 5), (TrackRef{0, 1}));
-    EXPECT_EQ(rangeAt(*store, 0, 905, 5), (TrackRef{0, 1}));
-    EXPECT_EQ(store->range(), (TimeRange{0, 900}));
 }
 
 TEST(TrackStore, CoversEveryRangeWithOneRunOrAnother) {
@@ -73,7 +65,7 @@ TEST(TrackStore, SaysHowMuchOfACellDenseRangesFill) {
         row.end.push_back(1'100'000);
         row.text.push_back(0);
         if (summed) {
-            sumBusy(row);
+            sumBusy(row, [](std::size_t) { return true; });
         }
         const std::vector<TrackRun> runs = visibleRuns(row, {0, 0, 1'200'000}, 1200);
         EXPECT_LE(runs.size(), 300U);
@@ -109,7 +101,7 @@ TEST(TrackView, PaintsRangesAtTheirPixelsAndNothingBetween) {
     EXPECT_EQ(image.pixel(at(350), y), ground);
     EXPECT_NE(image.pixel(at(700), y), ground);
     EXPECT_NE(image.pixel(at(75), view.rowRect(1).top() + 1), ground);
-    EXPECT_EQ(view.rangeAtPixel({at(700), y}), (TrackRef{0, 1}));
+    EXPECT_EQ(view.rangeAtPixel({at(700), y}), (SliceRef{0, 1}));
     EXPECT_EQ(view.rangeAtPixel({at(350), y}), std::nullopt);
 }
 
@@ -120,7 +112,7 @@ TEST(TrackView, MarksRangesWithoutDurationByTicksAsLanesDo) {
     view.setGutter(80);
     TrackStore store;
     store.texts = {"", "mark", "busy"};
-    store.rows = {{"", "thread 1", 0, {300, 500, 500}, {300, 500, 900}, {1, 1, 2}}};
+    store.rows = {{{0, {300, 500, 500}, {300, 500, 900}}, "", "thread 1", {1, 1, 2}}};
     view.setStore(std::make_shared<const TrackStore>(std::move(store)));
     axis.setTotal({0, 1000});
     view.show();
@@ -207,8 +199,8 @@ TEST(CounterRow, GivesTheExtremesOfEachColumn) {
 std::shared_ptr<const TrackStore> groupedTracks() {
     TrackStore store;
     store.texts = {"", "launch 1", "gemm", "launch 2"};
-    store.rows = {{"GPU 0", "stream 7", 0, {300, 600}, {400, 800}, {2, 2}},
-                  {"process 1", "thread 1", 0, {100, 200}, {150, 250}, {1, 3}}};
+    store.rows = {{{0, {300, 600}, {400, 800}}, "GPU 0", "stream 7", {2, 2}},
+                  {{0, {100, 200}, {150, 250}}, "process 1", "thread 1", {1, 3}}};
     CounterRow& counter = store.counters.emplace_back("GPU 0", "memory of GPU 0");
     counter.add(100, 1024);
     counter.add(500, 3 * 1024);
@@ -219,11 +211,11 @@ std::shared_ptr<const TrackStore> groupedTracks() {
 TEST(TrackStore, KnowsTheArrowsOfARangeInBothDirections) {
     const auto store = groupedTracks();
     EXPECT_EQ(store->arrows.size(), 2U);
-    EXPECT_EQ(store->arrowsFrom({1, 0}, 9), (std::vector<TrackRef>{{0, 0}}));
-    EXPECT_EQ(store->arrowsTo({0, 1}, 9), (std::vector<TrackRef>{{1, 1}}));
+    EXPECT_EQ(store->arrowsFrom({1, 0}, 9), (std::vector<SliceRef>{{0, 0}}));
+    EXPECT_EQ(store->arrowsTo({0, 1}, 9), (std::vector<SliceRef>{{1, 1}}));
     EXPECT_TRUE(store->arrowsTo({1, 0}, 9).empty());
     EXPECT_TRUE(store->arrowsFrom({1, 0}, 0).empty());
-    EXPECT_EQ(nextOfText(*store, {0, 0}, 1), (TrackRef{0, 1}));
+    EXPECT_EQ(nextOfText(*store, {0, 0}, 1), (SliceRef{0, 1}));
     EXPECT_EQ(nextOfText(*store, {0, 0}, -1), std::nullopt);
     EXPECT_EQ(nextOfText(*store, {1, 0}, 1), std::nullopt);
 }
@@ -266,7 +258,7 @@ TEST(TrackView, GroupsRowsByProcessAndDeviceAndHidesAGroup) {
 TEST(TrackView, NamesItsOnlyProcessAndAConstantCounterByItsValue) {
     auto store = std::make_shared<TrackStore>();
     store->texts = {"a"};
-    store->rows.push_back({"process 7 (trainer)", "thread 1", 0, {0}, {10}, {0}});
+    store->rows.push_back({{0, {0}, {10}}, "process 7 (trainer)", "thread 1", {0}});
     CounterRow constant("process 7 (trainer)", "queue");
     constant.add(0, 42);
     constant.add(5, 42);
@@ -291,11 +283,11 @@ TEST(TrackView, DrawsArrowsOfTheSelectedRange) {
     axis.setTotal({0, 1000});
     view.show();
     QApplication::processEvents();
-    std::optional<TrackRef> picked;
-    QObject::connect(&view, &TrackView::picked, [&](std::optional<TrackRef> range) { picked = range; });
+    std::optional<SliceRef> picked;
+    QObject::connect(&view, &TrackView::picked, [&](std::optional<SliceRef> range) { picked = range; });
     const auto at = [&](std::int64_t time) { return static_cast<int>(view.pixelAtTime(time)); };
     QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, {at(125), view.rowRect(1).center().y()});
-    ASSERT_EQ(picked, (TrackRef{1, 0}));
+    ASSERT_EQ(picked, (SliceRef{1, 0}));
     const QImage before = view.grab().toImage();
     PartSelection part;
     part.kind = PartSelection::Kind::range;
@@ -325,7 +317,7 @@ TEST(TrackView, ArrangesAsManyProcessesAsThreads) {
     store.texts = {"x"};
     for (int k = 0; k < kProcesses; ++k) {
         const std::string name = "process " + std::to_string(k);
-        store.rows.push_back({name, "thread", 0, {0}, {100}, {0}});
+        store.rows.push_back({{0, {0}, {100}}, name, "thread", {0}});
     }
     TimeAxisModel axis;
     TrackView view(axis);

@@ -58,7 +58,7 @@ protected:
     }
     TrackView& tracks() { return window_.page()->views().tracks(); }
     const TrackStore& store() { return *window_.page()->document()->tracks; }
-    TrackRef find(const std::string& text) {
+    SliceRef find(const std::string& text) {
         for (std::uint32_t row = 0; row < store().rows.size(); ++row) {
             for (std::uint32_t i = 0; i < store().rows[row].text.size(); ++i) {
                 if (store().textOf({row, i}) == text) {
@@ -176,7 +176,7 @@ TEST_F(ForeignTrace, LeavesLanesInSightAboveManyThreads) {
 
 TEST_F(ForeignTrace, SelectsARangeWithItsArgumentsAndArrows) {
     openForeign("select.json");
-    const TrackRef linear = find("aten::linear");
+    const SliceRef linear = find("aten::linear");
     const QRect row = tracks().rowRect(linear.row);
     QSignalSpy changed(&window_.page()->axis(), &TimeAxisModel::selectionChanged);
     QTest::mouseClick(
