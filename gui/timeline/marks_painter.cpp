@@ -140,16 +140,14 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
 }
 
 void paintVeil(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            QRectF rect = rectAt(scene, row.band, 0, 0);
-            rect.setLeft(scene.lanes.left());
-            rect.setRight(scene.lanes.right() + 1.0);
-            if (!scene.store->rows()[row.row].copies && rect.intersects(scene.lanes)) {
-                painter.fillRect(rect, veilOf(colors));
-            }
+    visitRows(scene, [&](const LaneBand&, const RowBand& row, const StoredRow& stored) {
+        QRectF rect = rectAt(scene, row.band, 0, 0);
+        rect.setLeft(scene.lanes.left());
+        rect.setRight(scene.lanes.right() + 1.0);
+        if (!stored.copies) {
+            painter.fillRect(rect, veilOf(colors));
         }
-    }
+    });
 }
 
 /// Fades the tasks of other steps, whose letters and numbers are those of the chosen one. Rows too dense for labels
@@ -157,35 +155,31 @@ void paintVeil(QPainter& painter, const TimelineScene& scene, const TimelineColo
 void paintOtherSteps(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
     constexpr double kAll = 1e-9;  // pixels: every task of a row that is not too dense
     const QColor veil = veilOf(colors);
-    for (const LaneBand& lane : scene.layout->lanes) {
+    visitRows(scene, [&](const LaneBand& lane, const RowBand& row, const StoredRow& stored) {
         if (lane.folded) {
-            continue;
+            return;
         }
-        for (const RowBand& row : lane.rows) {
-            QRectF faint;  // neighbours at once, or their common edge would be painted twice
-            const auto flush = [&] {
-                faint.setLeft(std::floor(faint.left()));  // with the border
-                if (const QRectF rect = clippedTo(scene, faint); faint.width() > 0 && rect.intersects(scene.lanes)) {
-                    painter.fillRect(rect, veil);
-                }
-                faint = {};
-            };
-            const StoredRow& stored = scene.store->rows()[row.row];
-            visitVisible(scene, row, row.band.height > 0 ? kAll : scene.lanes.width(),
-                         [&](const QRectF& bar, std::size_t i) {
-                             const std::optional<TaskKey> key = unpack(stored.key[i]);
-                             if (!key || key->step == *scene.marks->onlyStep) {
-                                 flush();
-                             } else if (faint.width() > 0 && bar.left() - faint.right() < 1) {
-                                 faint.setRight(bar.right());
-                             } else {
-                                 flush();
-                                 faint = bar;
-                             }
-                         });
-            flush();
-        }
-    }
+        QRectF faint;  // neighbours at once, or their common edge would be painted twice
+        const auto flush = [&] {
+            faint.setLeft(std::floor(faint.left()));  // with the border
+            if (const QRectF rect = clippedTo(scene, faint); faint.width() > 0 && rect.intersects(scene.lanes)) {
+                painter.fillRect(rect, veil);
+            }
+            faint = {};
+        };
+        visitVisible(scene, row, kAll, [&](const QRectF& bar, std::size_t i) {
+            const std::optional<TaskKey> key = unpack(stored.key[i]);
+            if (!key || key->step == *scene.marks->onlyStep) {
+                flush();
+            } else if (faint.width() > 0 && bar.left() - faint.right() < 1) {
+                faint.setRight(bar.right());
+            } else {
+                flush();
+                faint = bar;
+            }
+        });
+        flush();
+    });
 }
 
 LaneId laneOf(const TimelineScene& scene, SliceRef slice) {
@@ -220,25 +214,22 @@ void paintDifferences(QPainter& painter, const TimelineScene& scene, const Timel
 void paintLinkTiers(QPainter& painter, const TimelineScene& scene) {
     constexpr std::size_t kMostCopies = 200'000;
     std::size_t copies = 0;
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            const StoredRow& stored = scene.store->rows()[row.row];
-            if (!stored.copies || row.band.height == 0 || (copies += stored.start.size()) > kMostCopies) {
-                continue;
-            }
-            visitVisible(scene, row, 0, [&](const QRectF& bar, std::size_t index) {
-                const std::optional<TaskKey> key = unpack(stored.key[index]);
-                const QRectF rect = clippedTo(scene, bar);
-                const bool isKnown = key && key->partition >= 0 &&
-                                     static_cast<std::size_t>(key->partition) < scene.marks->linkTiers.size() &&
-                                     (key->kind == TaskKind::copy_forward || key->kind == TaskKind::copy_backward);
-                if (isKnown && !contains(scene.hidden, key->kind) && rect.intersects(scene.lanes)) {
-                    painter.fillRect(QRectF(rect.left(), rect.top(), std::max(1.0, rect.width()), rect.height()),
-                                     tierColor(scene.marks->linkTiers[static_cast<std::size_t>(key->partition)]));
-                }
-            });
+    visitRows(scene, [&](const LaneBand&, const RowBand& row, const StoredRow& stored) {
+        if (!stored.copies || (copies += stored.size()) > kMostCopies) {
+            return;
         }
-    }
+        visitVisible(scene, row, 0, [&](const QRectF& bar, std::size_t index) {
+            const std::optional<TaskKey> key = unpack(stored.key[index]);
+            const QRectF rect = clippedTo(scene, bar);
+            const bool isKnown = key && key->partition >= 0 &&
+                                 static_cast<std::size_t>(key->partition) < scene.marks->linkTiers.size() &&
+                                 (key->kind == TaskKind::copy_forward || key->kind == TaskKind::copy_backward);
+            if (isKnown && !contains(scene.hidden, key->kind) && rect.intersects(scene.lanes)) {
+                painter.fillRect(QRectF(rect.left(), rect.top(), std::max(1.0, rect.width()), rect.height()),
+                                 tierColor(scene.marks->linkTiers[static_cast<std::size_t>(key->partition)]));
+            }
+        });
+    });
 }
 
 void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {

@@ -43,18 +43,13 @@ void visitBands(const TimelineScene& scene, const std::function<void(const Share
         }
         shared.rows.clear();
     };
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            if (row.band.height <= 0 || row.band.bottom() <= 0 || row.band.top >= scene.lanes.height()) {
-                continue;
-            }
-            if (row.band != shared.band) {
-                end();
-                shared.band = row.band;
-            }
-            shared.rows.push_back(row.row);
+    visitRows(scene, [&](const LaneBand&, const RowBand& row, const StoredRow&) {
+        if (row.band != shared.band) {
+            end();
+            shared.band = row.band;
         }
-    }
+        shared.rows.push_back(row.row);
+    });
     end();
 }
 
@@ -201,6 +196,17 @@ QRectF sliceRect(const TimelineScene& scene, SliceRef ref) {
     return rectAt(scene, scene.layout->bandOf(ref.row), row.start.at(ref.index), row.end.at(ref.index));
 }
 
+void visitRows(const TimelineScene& scene,
+               const std::function<void(const LaneBand&, const RowBand&, const StoredRow&)>& visit) {
+    for (const LaneBand& lane : scene.layout->lanes) {
+        for (const RowBand& row : lane.rows) {
+            if (row.band.height > 0 && row.band.bottom() > 0 && row.band.top < scene.lanes.height()) {
+                visit(lane, row, scene.store->rows()[row.row]);
+            }
+        }
+    }
+}
+
 void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
                   const std::function<void(const QRectF&, std::size_t)>& visit) {
     const StoredRow& row = scene.store->rows()[band.row];
@@ -270,27 +276,25 @@ void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene
     font.setPixelSize(kKernelText);
     painter.setFont(font);
     const QFontMetricsF metrics(font);
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            visitVisible(scene, row, kLeastKernelName, [&](const QRectF& bar, std::size_t index) {
-                const QRectF visible = bar.intersected(scene.lanes).adjusted(3, 0, -1, 0);
-                const SliceRef slice{row.row, static_cast<std::uint32_t>(index)};
-                const auto kind = static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]);
-                if (contains(scene.hidden, kind)) {
-                    return;
-                }
-                const KindStyle& style = styleOf(kind);
-                const QString name = rangeNameIn(metrics, nameOf(slice).toStdString(), visible.width());
-                if (style.pattern != Pattern::plain) {  // which would cross the letters
-                    painter.fillRect(QRectF(visible.left() - 1, visible.top(), metrics.horizontalAdvance(name) + 2,
-                                            visible.height()),
-                                     style.color);
-                }
-                painter.setPen(textOn(style.color));
-                painter.drawText(visible, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, name);
-            });
-        }
-    }
+    visitRows(scene, [&](const LaneBand&, const RowBand& row, const StoredRow& stored) {
+        visitVisible(scene, row, kLeastKernelName, [&](const QRectF& bar, std::size_t index) {
+            const QRectF visible = bar.intersected(scene.lanes).adjusted(3, 0, -1, 0);
+            const auto kind = static_cast<TaskKind>(stored.kind[index]);
+            if (contains(scene.hidden, kind)) {
+                return;
+            }
+            const KindStyle& style = styleOf(kind);
+            const SliceRef slice{row.row, static_cast<std::uint32_t>(index)};
+            const QString name = rangeNameIn(metrics, nameOf(slice).toStdString(), visible.width());
+            if (style.pattern != Pattern::plain) {  // which would cross the letters
+                painter.fillRect(
+                    QRectF(visible.left() - 1, visible.top(), metrics.horizontalAdvance(name) + 2, visible.height()),
+                    style.color);
+            }
+            painter.setPen(textOn(style.color));
+            painter.drawText(visible, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, name);
+        });
+    });
     if (scene.hovered) {
         painter.setPen(QPen(colors_.selection, 1));
         painter.drawRect(sliceRect(scene, *scene.hovered).adjusted(0, 0, -1, -1));
@@ -302,13 +306,11 @@ void TimelinePainter::paintGaps(QPainter& painter, const TimelineScene& scene) c
     // Paints only uncovered areas: at 4K the background costs as much as everything on it.
     const QRect& all = scene.lanes;
     int y = all.top();
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            const int top = std::clamp(all.top() + row.band.top, y, all.bottom() + 1);
-            painter.fillRect(QRect(all.left(), y, all.width(), top - y), colors_.paper);
-            y = std::clamp(all.top() + row.band.bottom(), y, all.bottom() + 1);
-        }
-    }
+    visitRows(scene, [&](const LaneBand&, const RowBand& row, const StoredRow&) {
+        const int top = std::clamp(all.top() + row.band.top, y, all.bottom() + 1);
+        painter.fillRect(QRect(all.left(), y, all.width(), top - y), colors_.paper);
+        y = std::clamp(all.top() + row.band.bottom(), y, all.bottom() + 1);
+    });
     painter.fillRect(QRect(all.left(), y, all.width(), all.bottom() + 1 - y), colors_.paper);
 }
 
@@ -407,35 +409,28 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
 }
 
 void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene) const {
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            if (row.band.height <= 0 || row.band.top >= scene.lanes.height()) {
-                continue;
+    const TimeRange shown = shownRange(scene.window);
+    visitRows(scene, [&](const LaneBand&, const RowBand& row, const StoredRow& stored) {
+        painter.fillRect(rectAt(scene, row.band, shown.start - 1, shown.end + 2), colors_.lane);
+        for (const StepSpan& step : scene.store->steps()) {
+            const QRectF bubble = rectAt(scene, row.band, step.range().start, step.range().end);
+            if (!stored.copies && bubble.width() > 0) {
+                painter.fillRect(bubble, colors_.bubble);
             }
-            const QRectF all = rectAt(scene, row.band, scene.window.start - 1,
-                                      scene.window.start + static_cast<std::int64_t>(scene.window.length) + 2);
-            painter.fillRect(all, colors_.lane);
-            const bool copies = scene.store->rows()[row.row].copies;
-            for (const StepSpan& step : scene.store->steps()) {
-                const QRectF bubble = rectAt(scene, row.band, step.range().start, step.range().end);
-                if (!copies && bubble.width() > 0) {
-                    painter.fillRect(bubble, colors_.bubble);
-                }
-            }
-            visitVisible(scene, row, 0, [&](const QRectF& rect, std::size_t index) {
-                const auto kind = static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]);
-                const KindStyle& style = styleOf(kind);
-                if (contains(scene.hidden, kind)) {
-                    painter.fillRect(rect, colors_.lane);
-                    return;
-                }
-                painter.fillRect(rect, style.color);
-                if (rect.width() > kLeastBorderWidth && hasPatterns(row.band)) {
-                    paintPattern(painter, rect, style.pattern, inkOn(style.color));
-                }
-            });
         }
-    }
+        visitVisible(scene, row, 0, [&](const QRectF& rect, std::size_t index) {
+            const auto kind = static_cast<TaskKind>(stored.kind[index]);
+            const KindStyle& style = styleOf(kind);
+            if (contains(scene.hidden, kind)) {
+                painter.fillRect(rect, colors_.lane);
+                return;
+            }
+            painter.fillRect(rect, style.color);
+            if (rect.width() > kLeastBorderWidth && hasPatterns(row.band)) {
+                paintPattern(painter, rect, style.pattern, inkOn(style.color));
+            }
+        });
+    });
 }
 
 void TimelinePainter::paintPartition(QPainter& painter, const TimelineScene& scene, const QRectF& bar,
@@ -455,32 +450,26 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
     std::vector<VisibleBar> bars;
     const bool hasGhosts = scene.marks != nullptr && scene.marks->ghosts != nullptr;
     labels_.begin(painter.font());
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            const StoredRow& stored = scene.store->rows()[row.row];
-            const int top = scene.lanes.top() + row.band.top;
-            const PartitionTop shade = partitionTopOf(row.band.height, painter.font(), hasGhosts);
-            if (stored.copies || lane.folded || row.band.height < kLowestPatternRow || top > visible.bottom() ||
-                top + row.band.height < visible.top()) {
-                continue;
-            }
-            visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
-                const auto kind = static_cast<TaskKind>(stored.kind[index]);
-                if (contains(scene.hidden, kind)) {
-                    return;
-                }
-                const TaskKey key = scene.store->shownKey({row.row, static_cast<std::uint32_t>(index)});
-                const std::optional<double> place = scene.store->placeOf(lane.lane, key.partition);
-                if (place) {
-                    paintPartition(painter, scene, bar, key, shade, *place);
-                }
-                const double above = place && shade.named ? shade.bottom() : 0;
-                bars.push_back({bar.adjusted(0, above, 0, 0), key,
-                                bar.left() < visible.left() || bar.right() > visible.right() + 1,
-                                place && !shade.named});
-            });
+    visitRows(scene, [&](const LaneBand& lane, const RowBand& row, const StoredRow& stored) {
+        const PartitionTop shade = partitionTopOf(row.band.height, painter.font(), hasGhosts);
+        if (stored.copies || lane.folded || row.band.height < kLowestPatternRow) {
+            return;
         }
-    }
+        visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
+            const auto kind = static_cast<TaskKind>(stored.kind[index]);
+            if (contains(scene.hidden, kind)) {
+                return;
+            }
+            const TaskKey key = scene.store->shownKey({row.row, static_cast<std::uint32_t>(index)});
+            const std::optional<double> place = scene.store->placeOf(lane.lane, key.partition);
+            if (place) {
+                paintPartition(painter, scene, bar, key, shade, *place);
+            }
+            const double above = place && shade.named ? shade.bottom() : 0;
+            bars.push_back({bar.adjusted(0, above, 0, 0), key,
+                            bar.left() < visible.left() || bar.right() > visible.right() + 1, place && !shade.named});
+        });
+    });
     const LabelForms forms = chooseLabelForms(bars, painter.font());
     const QFontMetricsF metrics(painter.font());
     for (const VisibleBar& bar : bars) {
@@ -497,25 +486,21 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
 }
 
 void TimelinePainter::paintTicks(QPainter& painter, const TimelineScene& scene) const {
-    for (const LaneBand& lane : scene.layout->lanes) {
-        for (const RowBand& row : lane.rows) {
-            const StoredRow& stored = scene.store->rows()[row.row];
-            const ItemSpan visible =
-                stored.hasTicks && row.band.height > 0 ? stored.within(shownRange(scene.window)) : ItemSpan{};
-            if (visible.size() > static_cast<std::size_t>(scene.lanes.width())) {
-                continue;  // bars of a pixel hide them
-            }
-            for (const std::size_t i : visible.indices()) {
-                const auto kind = static_cast<TaskKind>(stored.kind[i]);
-                if (stored.isTick(i) && !contains(scene.hidden, kind)) {
-                    const QRectF tick = rectAt(scene, row.band, stored.start[i], stored.end[i]);
-                    const double x = std::floor(tick.left());
-                    painter.fillRect(QRectF(x - 1, tick.top(), 3, tick.height()), colors_.border);
-                    painter.fillRect(QRectF(x, tick.top(), 1, tick.height()), styleOf(kind).color);
-                }
+    visitRows(scene, [&](const LaneBand&, const RowBand& row, const StoredRow& stored) {
+        const ItemSpan visible = stored.hasTicks ? stored.within(shownRange(scene.window)) : ItemSpan{};
+        if (visible.size() > static_cast<std::size_t>(scene.lanes.width())) {
+            return;  // bars of a pixel hide them
+        }
+        for (const std::size_t i : visible.indices()) {
+            const auto kind = static_cast<TaskKind>(stored.kind[i]);
+            if (stored.isTick(i) && !contains(scene.hidden, kind)) {
+                const QRectF tick = rectAt(scene, row.band, stored.start[i], stored.end[i]);
+                const double x = std::floor(tick.left());
+                painter.fillRect(QRectF(x - 1, tick.top(), 3, tick.height()), colors_.border);
+                painter.fillRect(QRectF(x, tick.top(), 1, tick.height()), styleOf(kind).color);
             }
         }
-    }
+    });
 }
 
 void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) const {

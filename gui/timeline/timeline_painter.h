@@ -125,6 +125,9 @@ void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const Timel
 /// Draws what goes on top: outlines of the other timeline, the critical path, and arrows.
 void paintOverLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors);
 
+/// Calls `visit` for each row in view, from top to bottom.
+void visitRows(const TimelineScene& scene,
+               const std::function<void(const LaneBand&, const RowBand&, const StoredRow&)>& visit);
 /// Calls `visit` for each slice of the row within the window that is at least `least` pixels wide. Skips rows too dense
 /// for such slices, unless `least` is 0.
 void visitVisible(const TimelineScene& scene, const RowBand& row, double least,
