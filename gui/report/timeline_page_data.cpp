@@ -232,13 +232,9 @@ public:
     std::size_t addVisible(const TimeRange& range) {
         std::size_t count = 0;
         for (std::size_t row = 0; row < onPage_.size(); ++row) {
-            const StoredRow& stored = store_.rows()[row];
-            for (std::size_t i = 0; i < stored.start.size(); ++i) {
-                // A task without length is visible too.
-                const bool visible = stored.end[i] + shift_ >= range.start && stored.start[i] + shift_ <= range.end;
-                onPage_[row][i] = visible ? 1 : 0;
-                count += visible ? 1 : 0;
-            }
+            const ItemSpan visible = store_.rows()[row].touching({range.start - shift_, range.end - shift_});
+            std::fill_n(onPage_[row].begin() + static_cast<std::ptrdiff_t>(visible.first), visible.size(), 1);
+            count += visible.size();
         }
         return count;
     }
@@ -421,16 +417,43 @@ Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const
     return result;
 }
 
-/// Length from which ranges are shown if a page takes at most `most` of them. Leaves out all ranges of a length rather
-/// than exceed the limit. 0: all.
-std::int64_t leastOf(std::vector<std::int64_t> lengths, std::size_t most) {
-    if (lengths.size() <= most) {
-        return 0;
+/// The items of some rows that a page holds. If more overlap its range, the longest are taken.
+class PageItems {
+public:
+    template <class Rows>
+    PageItems(const Rows& rows, const TimeRange& range, std::size_t most) : rows_(rows.size()) {
+        std::vector<std::int64_t> lengths;
+        for (std::size_t row = 0; row < rows.size(); ++row) {
+            rows_[row] = {&rows[row], rows[row].touching(range)};
+            for (const std::size_t i : rows_[row].second.indices()) {
+                lengths.push_back(rows[row].range(i).length());
+            }
+        }
+        count_ = lengths.size();
+        if (count_ > most) {  // leaves out all items of a length rather than exceed the limit
+            const auto place = lengths.begin() + static_cast<std::ptrdiff_t>(count_ - most);
+            std::nth_element(lengths.begin(), place, lengths.end());
+            least_ = *place + 1;
+        }
     }
-    const auto place = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() - most);
-    std::nth_element(lengths.begin(), place, lengths.end());
-    return *place + 1;
-}
+
+    std::size_t count() const { return count_; }
+    /// Shorter items are left out; 0: none is.
+    std::int64_t least() const { return least_; }
+    template <class Take>
+    void visitTaken(std::size_t row, const Take& take) const {
+        for (const std::size_t i : rows_[row].second.indices()) {
+            if (rows_[row].first->range(i).length() >= least_) {
+                take(i);
+            }
+        }
+    }
+
+private:
+    std::vector<std::pair<const ItemRow*, ItemSpan>> rows_;  // with what overlaps the page's range
+    std::size_t count_ = 0;
+    std::int64_t least_ = 0;
+};
 
 /// The ranges or kernels that a page leaves out.
 struct LeftOut {
@@ -447,32 +470,18 @@ QString leftOutText(const LeftOut& left, const QString& one, const QString& many
 LeftOut addKernels(const PageScene& scene, const KernelStore& kernels, TaskNames& names, TaskColumns& columns,
                    Json& rows) {
     const TimelineStore& store = kernels.slices();
-    const auto visit = [&](std::uint32_t row, const auto& take) {
-        const StoredRow& stored = store.rows()[row];
-        for (std::uint32_t i = 0; i < stored.start.size(); ++i) {
-            if (stored.end[i] >= scene.range.start && stored.start[i] <= scene.range.end) {
-                take(stored.end[i] - stored.start[i], i);
-            }
-        }
-    };
-    std::vector<std::int64_t> lengths;
-    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
-        visit(row, [&](std::int64_t length, std::uint32_t) { lengths.push_back(length); });
-    }
-    LeftOut left{lengths.size(), leastOf(lengths, kMostPageKernels)};
+    const PageItems items(store.rows(), scene.range, kMostPageKernels);
+    LeftOut left{items.count(), items.least()};
     for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
         const StoredRow& stored = store.rows()[row];
         std::size_t count = 0;
         std::int64_t before = scene.origin;
-        visit(row, [&](std::int64_t length, std::uint32_t i) {
-            if (length < left.least) {
-                return;
-            }
-            const Kernel kernel = kernels.kernel({row, i});
+        items.visitTaken(row, [&](std::size_t i) {
+            const Kernel kernel = kernels.kernel({row, static_cast<std::uint32_t>(i)});
             TaskKey key = kernel.task;
             key.kind = static_cast<TaskKind>(stored.kind[i]);
             columns.start.push_back(kernel.start - before);
-            columns.length.push_back(length);
+            columns.length.push_back(kernel.end - kernel.start);
             columns.name.push_back(names.indexOfKernel(key, kernel.name));
             columns.step.push_back(key.step);
             columns.bytes.push_back(0);
@@ -873,51 +882,8 @@ const char* nameOf(Theme theme) {
 
 // ---- Threads and counters of a file without tasks
 
-/// The ranges of a page. If more overlap the scene's range, the longest are taken.
-class PageRanges {
-public:
-    PageRanges(const TrackStore& store, const TimeRange& range, std::size_t most) : store_(store), range_(range) {
-        std::vector<std::int64_t> lengths;
-        visit([&](std::size_t row, std::size_t i) { lengths.push_back(lengthOf(row, i)); });
-        count_ = lengths.size();
-        least_ = leastOf(std::move(lengths), most);
-    }
-
-    std::size_t count() const { return count_; }
-    /// Shorter ranges are left out; 0: none is.
-    std::int64_t least() const { return least_; }
-    template <class Take>
-    void visitTaken(std::size_t row, const Take& take) const {
-        visitRow(row, [&](std::size_t i) {
-            if (lengthOf(row, i) >= least_) {
-                take(i);
-            }
-        });
-    }
-
-private:
-    std::int64_t lengthOf(std::size_t row, std::size_t i) const { return store_.rows[row].range(i).length(); }
-    template <class Take>
-    void visitRow(std::size_t row, const Take& take) const {
-        for (const std::size_t i : store_.rows[row].touching(range_).indices()) {
-            take(i);
-        }
-    }
-    template <class Take>
-    void visit(const Take& take) const {
-        for (std::size_t row = 0; row < store_.rows.size(); ++row) {
-            visitRow(row, [&](std::size_t i) { take(row, i); });
-        }
-    }
-
-    const TrackStore& store_;
-    TimeRange range_;
-    std::size_t count_ = 0;
-    std::int64_t least_ = 0;
-};
-
 /// One timeline whose lanes are threads and whose tasks are ranges.
-Json threadsJson(const PageScene& scene, const PageRanges& ranges, PageTable& table) {
+Json threadsJson(const PageScene& scene, const PageItems& ranges, PageTable& table) {
     const TrackStore& store = *scene.document->tracks;
     Json rows = Json::array();
     Json lanes = Json::array();
@@ -1043,7 +1009,7 @@ Json rangeColorsJson() {
 
 /// Threads, streams and counters of a page with tasks.
 void addThreads(const PageScene& scene, Json& data, QStringList& notes) {
-    const PageRanges ranges(*scene.document->tracks, scene.range, kMostPageRangesBesideTasks);
+    const PageItems ranges(scene.document->tracks->rows, scene.range, kMostPageRangesBesideTasks);
     PageTable unused;
     Json timeline = threadsJson(scene, ranges, unused);
     if (const std::size_t held = timeline["start"].size(); held < ranges.count()) {
@@ -1065,7 +1031,7 @@ void addThreads(const PageScene& scene, Json& data, QStringList& notes) {
 
 Json threadsPage(const PageScene& scene) {
     const TraceDocument& document = *scene.document;
-    const PageRanges ranges(*document.tracks, scene.range, kMostPageRanges);
+    const PageItems ranges(document.tracks->rows, scene.range, kMostPageRanges);
     PageTable table{translated("Threads and streams"),
                     {translated("Thread or stream"), translated("Process or device"), translated("Ranges"),
                      translated("Busy"), translated("Share")},
