@@ -203,6 +203,7 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     std::vector<TraceWarning> warnings = loss_warnings(trace.drops);
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.push_back({Severity::caution, std::string(kNotClosed)});
+        warnings.back().of_closing = true;
     }
     if (auto alone = one_rank_warning(trace)) {
         warnings.push_back(*std::move(alone));
@@ -223,7 +224,9 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
                 lanes.size() == 1 ? "lane" : "lanes", fmt::join(lanes, ", "), lanes.size() == 1 ? "is" : "are")));
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
+        const bool of_closing = warning.find(kCutOff) != std::string::npos;
         warnings.push_back({Severity::caution, std::move(warning)});
+        warnings.back().of_closing = of_closing;
     }
     return warnings;
 }

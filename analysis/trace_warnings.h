@@ -27,6 +27,7 @@ struct TraceWarning {
     std::string brief = {};      ///< of a refusal: why idle time is unknown, such as "ranges were lost"
     bool of_steps = false;       ///< of a refusal: step times and rates are unknown too, and withheld
     bool of_clocks = false;      ///< of a refusal: times on different lanes cannot be compared
+    bool of_closing = false;     ///< says that the recording was not closed, as one that still runs
 
     friend bool operator==(const TraceWarning&, const TraceWarning&) = default;
 };

@@ -96,12 +96,12 @@ QString TraceDocument::whyNoTimesAcrossLanes() const {
     return measured ? QString::fromStdString(why_no_times_across_lanes(warnings)) : QString();
 }
 
-QStringList TraceDocument::messages(Remarks remarks) const {
+QStringList TraceDocument::messages(const MessagesLeftOut& leftOut) const {
     QStringList all;
     const auto add = [&](Severity severity) {
         static const QRegularExpression microseconds(QStringLiteral("(\\d) us\\b"));  // commands write ASCII
         for (const TraceWarning& warning : warnings) {
-            if (warning.severity == severity) {
+            if (warning.severity == severity && !(warning.of_closing && leftOut.closing)) {
                 all << QString::fromStdString(warning.text).replace(microseconds, QStringLiteral("\\1 µs"));
             }
         }
@@ -116,7 +116,7 @@ QStringList TraceDocument::messages(Remarks remarks) const {
                             : translated("No what-if: this file %1"))
                    .arg(QString::fromStdString(run.why_not_simulated));
     }
-    if (remarks == Remarks::with) {
+    if (!leftOut.remarks) {
         add(Severity::remark);
     }
     return all;

@@ -22,6 +22,12 @@
 namespace pipescope {
 struct Baseline;
 
+/// What TraceDocument::messages() leaves out.
+struct MessagesLeftOut {
+    bool remarks = false;  ///< on how the figures were made
+    bool closing = false;  ///< that the recording was not closed
+};
+
 /// The viewer's data of one file. Threading: immutable once loaded, shared between threads.
 struct TraceDocument {
     QString path;
@@ -80,9 +86,8 @@ struct TraceDocument {
     /// can. Then nothing is said about what a lane waited for, what was late, or the critical path.
     QString whyNoTimesAcrossLanes() const;
     /// All messages about the file, one per line, the gravest first: warnings, notes, why nothing was compared or
-    /// simulated, and, unless they are not wanted, remarks on how the figures were made.
-    enum class Remarks { with, without };
-    QStringList messages(Remarks remarks = Remarks::with) const;
+    /// simulated, and remarks.
+    QStringList messages(const MessagesLeftOut& leftOut = {}) const;
 };
 
 inline Source otherThan(Source source) {

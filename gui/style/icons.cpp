@@ -9,6 +9,7 @@
 #include <QSvgRenderer>
 #include <QToolButton>
 
+#include <algorithm>
 #include <array>
 
 static void loadIcons() {
@@ -18,6 +19,12 @@ static void loadIcons() {
 namespace pipescope {
 namespace {
 constexpr char kIconName[] = "lineIcon";  // property of actions and buttons
+constexpr char kTool[] = "tool";          // property of actions
+/// By Tool.
+constexpr std::array kToolIcons{"open", "reload",   "compare", "share",    "back",   "forward",
+                                "fit",  "all",      "zoom-in", "zoom-out", "lanes",  "find",
+                                "mark", "annotate", "what-if", "advice",   "command"};
+constexpr std::array kFirstOfGroup{Tool::back, Tool::find, Tool::what_if};
 constexpr std::array kIconSizes{16, 20, 24, 32, 40, 48};
 
 QByteArray drawingOf(const QString& name) {
@@ -50,14 +57,30 @@ QIcon lineIcon(const QString& name, const QPalette& palette) {
     return icon;
 }
 
-QAction& withIcon(QAction& action, const char* name) {
-    action.setProperty(kIconName, QString::fromLatin1(name));
+QAction& asTool(QAction& action, Tool tool) {
+    action.setProperty(kTool, static_cast<int>(tool));
+    action.setProperty(kIconName, QString::fromLatin1(kToolIcons.at(static_cast<std::size_t>(tool))));
     action.setIconVisibleInMenu(false);
     return action;
 }
 
-QString iconOf(const QAction& action) {
-    return action.property(kIconName).toString();
+QList<QAction*> toolsOf(const QWidget& window) {
+    std::array<QAction*, kToolIcons.size()> tools{};
+    for (QAction* action : window.findChildren<QAction*>()) {
+        if (const QVariant tool = action->property(kTool); tool.isValid()) {
+            tools.at(tool.toUInt()) = action;
+        }
+    }
+    QList<QAction*> ordered;
+    for (std::size_t tool = 0; tool < tools.size(); ++tool) {
+        if (std::ranges::find(kFirstOfGroup, static_cast<Tool>(tool)) != kFirstOfGroup.end()) {
+            ordered << nullptr;
+        }
+        if (tools[tool] != nullptr) {
+            ordered << tools[tool];
+        }
+    }
+    return ordered;
 }
 
 void refreshIcons(QWidget& window) {

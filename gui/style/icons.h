@@ -1,6 +1,7 @@
 #pragma once
 
 #include <QIcon>
+#include <QList>
 
 class QAction;
 class QToolButton;
@@ -10,10 +11,30 @@ namespace pipescope {
 /// One of the line icons of gui/style/icons, in the text colour of the palette: faint while disabled, in the
 /// highlight's colour while on. Throws Error if there is no icon of that name.
 QIcon lineIcon(const QString& name, const QPalette& palette);
-/// Gives the action a line icon, which follows the theme by refreshIcons().
-QAction& withIcon(QAction& action, const char* name);
-/// Name of the action's line icon; empty if it has none.
-QString iconOf(const QAction& action);
+/// Actions of the tool bar, from left to right.
+enum class Tool {
+    open,
+    reload,
+    compare,
+    share,
+    back,
+    forward,
+    fit,
+    all,
+    zoom_in,
+    zoom_out,
+    lanes,
+    find,
+    mark,
+    annotate,
+    what_if,
+    advice,
+    command
+};
+/// Puts the action on the tool bar. Its line icon follows the theme by refreshIcons().
+QAction& asTool(QAction& action, Tool tool);
+/// The tools among the window's actions, in their order; null: a separator.
+QList<QAction*> toolsOf(const QWidget& window);
 /// Draws the icons of all actions of the window, and of its buttons made by iconButton(), in the colours of its
 /// palette.
 void refreshIcons(QWidget& window);

@@ -16,6 +16,11 @@ QThreadPool& workPool() {
     return pool;
 }
 
+bool isWorkUnderWay(const QObject& owner) {
+    const QList<RestedWork*> resting = owner.findChildren<RestedWork*>();
+    return workPool().activeThreadCount() > 0 || std::ranges::any_of(resting, &QTimer::isActive);
+}
+
 std::size_t mostWorkers() {
     return static_cast<std::size_t>(std::max(1, QThread::idealThreadCount()));
 }

@@ -4,6 +4,7 @@
 
 #include <QFutureWatcher>
 #include <QString>
+#include <QTimer>
 #include <QtConcurrentRun>
 
 #include <atomic>
@@ -113,6 +114,22 @@ private:
     };
     std::shared_ptr<Run> run_;  // shared with the worker; null: nothing runs
 };
+
+/// Work that starts once nothing has asked for it again for `rest` ms, such as a search while somebody types: start()
+/// asks. Threading: the GUI thread.
+class RestedWork : public QTimer {
+    Q_OBJECT
+
+public:
+    template <class Run>
+    RestedWork(int rest, QObject& owner, Run run) : QTimer(&owner) {
+        setSingleShot(true);
+        setInterval(rest);
+        connect(this, &QTimer::timeout, &owner, std::move(run));
+    }
+};
+/// True if work of the object or of its children waits, or any runs in the pool.
+bool isWorkUnderWay(const QObject& owner);
 
 /// Calls work(i, worker) for each i below `count`, in this thread and in currently idle threads of workPool(). Returns
 /// when all calls are done. Calls with the same `worker` (0 to mostWorkers() - 1) never overlap.

@@ -11,7 +11,6 @@
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QTableView>
-#include <QTimer>
 
 namespace pipescope {
 namespace {
@@ -20,7 +19,7 @@ constexpr int kRestMilliseconds = 120;
 
 StatisticsPanel::StatisticsPanel(QWidget* parent)
     : QWidget(parent),
-      rest_(new QTimer(this)),
+      rest_(new RestedWork(kRestMilliseconds, *this, [this] { count(); })),
       sources_(named(new QComboBox(this), tr("Timeline counted"))),
       ranges_(named(new QComboBox(this), tr("Range counted"))),
       status_(new ElidedLabel(this)),
@@ -29,9 +28,6 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
       rows_(new TableFilter(this)),
       table_(named(new QTableView(this), tr("Statistics by kind and lane"),
                    tr("Click a row to go to the longest of its tasks"))) {
-    rest_->setSingleShot(true);
-    rest_->setInterval(kRestMilliseconds);
-    connect(rest_, &QTimer::timeout, this, &StatisticsPanel::count);
     ranges_->addItems({tr("Visible range"), tr("Chosen step"), tr("Whole trace"), tr("Measured range")});
     export_->setToolTip(tr("Write the statistics as CSV or JSON"));
     connect(sources_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);

@@ -12,7 +12,6 @@
 class QComboBox;
 class QPushButton;
 class QTableView;
-class QTimer;
 
 namespace pipescope {
 class ElidedLabel;
@@ -58,7 +57,7 @@ private:
     QPointer<TimeAxisModel> axis_;
     std::int32_t step_ = 0;
     LatestJob job_;
-    QTimer* rest_;
+    RestedWork* rest_;
     QComboBox* sources_;
     QComboBox* ranges_;
     ElidedLabel* status_;

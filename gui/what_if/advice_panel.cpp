@@ -15,7 +15,6 @@
 #include <QPushButton>
 #include <QStyledItemDelegate>
 #include <QTableView>
-#include <QTimer>
 
 #include <algorithm>
 #include <cmath>
@@ -156,7 +155,7 @@ AdvicePanel::AdvicePanel(ScenarioModel& model, QWidget* parent)
       message_(new QLabel(this)),
       try_(new QPushButton(tr("&Try"), this)),
       table_(named(new QTableView(this), tr("What to change"))),
-      rest_(new QTimer(this)) {
+      rest_(new RestedWork(kRestBeforeAdvice, *this, [this] { compute(); })) {
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     named(try_, tr("Try the selected change"),
@@ -173,9 +172,6 @@ AdvicePanel::AdvicePanel(ScenarioModel& model, QWidget* parent)
     arrange(new QVBoxLayout(this), {4, 4, 4, 0}, 4,
             {arrange(new QHBoxLayout, {0, 0, 0, 0}, 8, {{message_, 1}, try_}), {table_, 1}});
     setFocusProxy(table_);
-    rest_->setSingleShot(true);
-    rest_->setInterval(kRestBeforeAdvice);
-    connect(rest_, &QTimer::timeout, this, &AdvicePanel::compute);
     connect(try_, &QPushButton::clicked, this, [this] { tryRow(table_->currentIndex().row()); });
     connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) { tryRow(index.row()); });
     connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,

@@ -15,7 +15,6 @@
 class QLabel;
 class QPushButton;
 class QTableView;
-class QTimer;
 
 namespace pipescope {
 class ScenarioModel;
@@ -95,7 +94,7 @@ private:
     QLabel* message_;
     QPushButton* try_;
     QTableView* table_;
-    QTimer* rest_;
+    RestedWork* rest_;
     LatestJob job_;
     std::shared_ptr<const Advice> advice_;  // as listed; null: none is
     bool noiseFollows_ = false;

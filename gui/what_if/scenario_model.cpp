@@ -3,7 +3,6 @@
 #include "gui/document/document_builder.h"
 #include "gui/style/work_pool.h"
 
-#include <QTimer>
 #include <QUndoStack>
 
 #include <algorithm>
@@ -65,17 +64,11 @@ private:
 ScenarioModel::ScenarioModel(QObject* parent)
     : QObject(parent),
       undo_(new QUndoStack(this)),
-      searchTimer_(new QTimer(this)),
-      bandTimer_(new QTimer(this)),
+      searchTimer_(new RestedWork(kSearchDelay, *this, [this] { searchOptimal(); })),
+      bandTimer_(new RestedWork(kBandDelay, *this, [this] { findBand(); })),
       patience_(kFrame),
       nsPerTask_(kFirstGuess) {
     qRegisterMetaType<std::shared_ptr<const SimulatedScenario>>();
-    searchTimer_->setSingleShot(true);
-    searchTimer_->setInterval(kSearchDelay);
-    connect(searchTimer_, &QTimer::timeout, this, &ScenarioModel::searchOptimal);
-    bandTimer_->setSingleShot(true);
-    bandTimer_->setInterval(kBandDelay);
-    connect(bandTimer_, &QTimer::timeout, this, &ScenarioModel::findBand);
 }
 
 ScenarioModel::~ScenarioModel() = default;

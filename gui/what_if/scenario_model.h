@@ -10,10 +10,10 @@
 #include <memory>
 #include <optional>
 
-class QTimer;
 class QUndoStack;
 
 namespace pipescope {
+class RestedWork;
 /// The current what-if scenario, its result, and its history. Panel, balance editor and plan change it; window and
 /// panel display it. None of them knows the others.
 ///
@@ -129,8 +129,8 @@ private:
     std::optional<StepBand> recordedBand_;
     std::optional<ModelError> modelError_;
     QUndoStack* undo_;
-    QTimer* searchTimer_;
-    QTimer* bandTimer_;
+    RestedWork* searchTimer_;
+    RestedWork* bandTimer_;
     std::chrono::nanoseconds patience_;
     double nsPerTask_;  // running average over simulations
     bool hasRecording_ = false;

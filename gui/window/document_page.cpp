@@ -415,12 +415,8 @@ void DocumentPage::setNoteTrouble(const QString& text) {
 }
 
 void DocumentPage::showNotes() {
-    QStringList lines = document()->messages(remarks_);
-    if (live_->state() == LiveBadge::State::following) {
-        lines.removeIf([](const QString& line) {  // the badge says so
-            return line == QLatin1String(kNotClosed.data()) || line.contains(QLatin1String(kCutOff.data()));
-        });
-    }
+    const bool isLive = live_->state() == LiveBadge::State::following;  // which the badge says
+    QStringList lines = document()->messages({leavesOutRemarks_, isLive});
     if (!noteTrouble_.isEmpty()) {
         lines.prepend(noteTrouble_);  // somebody's words would be lost
     }
@@ -433,7 +429,7 @@ void DocumentPage::showNotes() {
 }
 
 void DocumentPage::leaveOutRemarks() {
-    remarks_ = TraceDocument::Remarks::without;
+    leavesOutRemarks_ = true;
     showNotes();
 }
 

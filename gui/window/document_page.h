@@ -137,6 +137,6 @@ private:
     PageNotes* notes_;
     bool notesRead_ = false;
     QString noteTrouble_;
-    TraceDocument::Remarks remarks_ = TraceDocument::Remarks::with;
+    bool leavesOutRemarks_ = false;
 };
 }  // namespace pipescope

@@ -206,7 +206,7 @@ void ExportMenu::addScenarios(ScenarioDocks& scenarios) {
 void ExportMenu::fill(QMenu& menu, PageActions& actions) {
     QAction* page = menu.addAction(tr("&Interactive page…"), this, &ExportMenu::askForPage);
     page->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H));
-    withIcon(*page, "share");
+    asTool(*page, Tool::share);
     actions.track(*page);
     QAction* copy = menu.addAction(tr("Co&py the tab as an image"), this, &ExportMenu::copyImage);
     copy->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C));

@@ -1,7 +1,6 @@
 #include "gui/window/main_window.h"
 
 #include "base/error.h"
-#include "gui/document/trace_follower.h"
 #include "gui/plan/cluster_plan_view.h"
 #include "gui/style/arrange.h"
 #include "gui/style/icons.h"
@@ -39,7 +38,6 @@
 #include <QStackedWidget>
 #include <QTabBar>
 #include <QThreadPool>
-#include <QTimer>
 #include <QToolBar>
 
 #include <algorithm>
@@ -155,25 +153,17 @@ void MainWindow::createToolBar() {
     bar->setContextMenuPolicy(Qt::PreventContextMenu);
     const int size = fontMetrics().height() + 4;
     bar->setIconSize({size, size});
-    const QList<QAction*> actions = findChildren<QAction*>();
-    for (const char* name :
-         {"open",     "reload", "compare", "share", "|",    "back",     "forward", "fit",     "all",    "zoom-in",
-          "zoom-out", "lanes",  "|",       "find",  "mark", "annotate", "|",       "what-if", "advice", "command"}) {
-        if (*name == '|') {
+    for (QAction* tool : toolsOf(*this)) {
+        if (tool == nullptr) {
             bar->addSeparator();
             continue;
         }
-        for (QAction* action : actions) {
-            if (iconOf(*action) == QLatin1String(name)) {
-                bar->addAction(action);
-                const QString key = action->shortcut().toString(QKeySequence::NativeText);
-                QString text = action->text().remove(QLatin1Char('&')).remove(QStringLiteral("…"));
-                action->setToolTip(key.isEmpty() ? text : QStringLiteral("%1 (%2)").arg(text, key));
-                bar->widgetForAction(action)->setAccessibleName(text);
-                bar->widgetForAction(action)->setFocusPolicy(Qt::TabFocus);
-                break;
-            }
-        }
+        bar->addAction(tool);
+        const QString key = tool->shortcut().toString(QKeySequence::NativeText);
+        const QString text = tool->text().remove(QLatin1Char('&')).remove(QStringLiteral("…"));
+        tool->setToolTip(key.isEmpty() ? text : QStringLiteral("%1 (%2)").arg(text, key));
+        bar->widgetForAction(tool)->setAccessibleName(text);
+        bar->widgetForAction(tool)->setFocusPolicy(Qt::TabFocus);
     }
     addToolBar(bar);
     refreshIcons(*this);
@@ -199,7 +189,7 @@ void MainWindow::showError(const QString& text) {
 void MainWindow::createFileMenu() {
     QMenu& menu = *menuBar()->addMenu(tr("&File"));
     QAction* open = menu.addAction(tr("&Open…"), this, &MainWindow::askForFile);
-    withIcon(*open, "open");
+    asTool(*open, Tool::open);
     open->setShortcuts(QKeySequence::Open);
     QAction* folder = menu.addAction(tr("Open a &folder…"), this, &MainWindow::askForFolder);
     folder->setShortcut(Qt::CTRL | Qt::SHIFT | Qt::Key_O);
@@ -208,12 +198,12 @@ void MainWindow::createFileMenu() {
     fillRecentFiles(*recent);
     QAction* reload = menu.addAction(tr("Re&load"), files_, &FileTabs::reload);
     reload->setShortcuts(QKeySequence::Refresh);
-    withIcon(*reload, "reload");
+    asTool(*reload, Tool::reload);
     actions_->track(*reload);
     menu.addSeparator();
     QAction* compare = menu.addAction(tr("Co&mpare with…"), this, &MainWindow::askForBaseline);
     actions_->track(*compare);
-    withIcon(*compare, "compare");
+    asTool(*compare, Tool::compare);
     QAction* back = menu.addAction(tr("&Back to the simulation"), files_, &FileTabs::backToSimulation);
     for (const auto changed : {&FileTabs::pageChanged, &FileTabs::simulationChanged}) {
         connect(files_, changed, back,
@@ -334,7 +324,7 @@ void MainWindow::createHelpMenu() {
         palette->words().setFocus();
     });
     commands->setShortcut(Qt::CTRL | Qt::Key_K);
-    withIcon(*commands, "command");
+    asTool(*commands, Tool::command);
     QAction* shortcuts =
         help->addAction(tr("&Shortcuts"), this, [this] { createShortcutOverlay(*menuBar(), this)->open(); });
     shortcuts->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence(Qt::Key_Question)});
@@ -345,19 +335,12 @@ void MainWindow::createHelpMenu() {
 }
 
 void MainWindow::finishWork() {
-    const auto isUnderWay = [this] {
-        const QList<QTimer*> timers = findChildren<QTimer*>();
-        return workPool().activeThreadCount() > 0 || std::any_of(timers.begin(), timers.end(), [](const QTimer* timer) {
-                   const bool follows = qobject_cast<const TraceFollower*>(timer->parent()) != nullptr;  // never ends
-                   return timer->isSingleShot() && timer->isActive() && !follows;
-               });
-    };
     do {
         QApplication::processEvents(QEventLoop::AllEvents, kEventSlice);
         workPool().waitForDone();
         QApplication::sendPostedEvents();  // results of workers, which may begin further work
         QApplication::processEvents();
-    } while (isUnderWay());
+    } while (isWorkUnderWay(*this));
 }
 
 bool MainWindow::takesTab(const QWidget& widget) const {

@@ -93,19 +93,19 @@ QAction& PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequ
 
 void PageActions::addZoom(QMenu& menu) {
     const auto isPart = [](const Page& p) { return !p.axis().showsAll(); };
-    const auto zoom = [this](QAction& action, const char* icon) { inContext(Menu::zoom, withIcon(action, icon)); };
+    const auto zoom = [this](QAction& action, Tool tool) { inContext(Menu::zoom, asTool(action, tool)); };
     zoom(add(menu, tr("&Fit the selection, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); }),
-         "fit");
+         Tool::fit);
     zoom(add(
              menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); }, isPart),
-         "all");
+         Tool::all);
     zoom(add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
              [](Page& p) { zoomAbout(p.axis(), kZoom); }),
-         "zoom-in");
+         Tool::zoom_in);
     zoom(add(
              menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut},
              [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); }, isPart),
-         "zoom-out");
+         Tool::zoom_out);
     add(
         menu, tr("Move &left"), {Qt::Key_A}, [](Page& p) { p.axis().pan(-kPan); }, isPart);
     add(
@@ -117,20 +117,20 @@ void PageActions::addZoom(QMenu& menu) {
     zoom(add(
              menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); },
              [](const Page& p) { return p.axis().canGoBack(); }),
-         "back");
+         Tool::back);
     zoom(add(
              menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); },
              [](const Page& p) { return p.axis().canGoForward(); }),
-         "forward");
+         Tool::forward);
 }
 
 void PageActions::addLanes(QMenu& menu) {
     const auto hasLane = [](const Page& p) { return p.model().selectedLane().has_value(); };
     const auto hasLanes = [](const Page& p) { return !p.model().lanes().empty(); };
-    withIcon(add(
-                 menu, tr("&Fit all lanes"), {Qt::Key_L}, [](Page& p) { p.lanes().fitAll(); },
-                 [](const Page& p) { return p.model().arrangement().rowHeight.has_value(); }),
-             "lanes");
+    asTool(add(
+               menu, tr("&Fit all lanes"), {Qt::Key_L}, [](Page& p) { p.lanes().fitAll(); },
+               [](const Page& p) { return p.model().arrangement().rowHeight.has_value(); }),
+           Tool::lanes);
     add(
         menu, tr("&Higher lanes"), {Qt::SHIFT | Qt::Key_W}, [](Page& p) { p.lanes().changeHeight(1); }, hasLanes);
     add(
@@ -191,7 +191,7 @@ void PageActions::addComparison(QMenu& menu) {
 void PageActions::addSearch(QMenu& menu, SearchBar& search) {
     QAction* find = menu.addAction(tr("&Find…"), &search, &SearchBar::start);
     find->setShortcuts(QKeySequence::Find);
-    withIcon(*find, "find");
+    asTool(*find, Tool::find);
     track(*find);
     add(menu, tr("Find from the timeline…"), {Qt::Key_Slash}, [&search](Page&) { search.start(); });
     QAction* next = menu.addAction(tr("Next &hit"), &search, &SearchBar::next);
@@ -236,10 +236,10 @@ void PageActions::addPlaces(QMenu& menu) {
     menu.addSeparator();
     inContext(
         Menu::place,
-        withIcon(add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); }), "mark"));
+        asTool(add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); }), Tool::mark));
     inContext(Menu::place,
-              withIcon(add(menu, tr("Annotate the ran&ge…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
-                       "annotate"));
+              asTool(add(menu, tr("Annotate the ran&ge…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
+                     Tool::annotate));
     add(
         menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); }, hasMarks);
     add(

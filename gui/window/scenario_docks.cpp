@@ -153,8 +153,8 @@ void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
     const auto show = [&](const QString& text, const QKeySequence& key, QDockWidget& dock) {
         return menu.addAction(text, key, this, [&dock] { bringUp(dock); });
     };
-    withIcon(*show(tr("&What-if panel"), QKeySequence(Qt::CTRL | Qt::Key_I), whatIf_), "what-if");
-    withIcon(*show(tr("What to &change"), QKeySequence(Qt::CTRL | Qt::Key_J), advice_), "advice");
+    asTool(*show(tr("&What-if panel"), QKeySequence(Qt::CTRL | Qt::Key_I), whatIf_), Tool::what_if);
+    asTool(*show(tr("What to &change"), QKeySequence(Qt::CTRL | Qt::Key_J), advice_), Tool::advice);
     show(tr("&Balance editor"), QKeySequence(Qt::CTRL | Qt::Key_B), balance_);
     show(tr("&Scenarios side by side"), QKeySequence(Qt::CTRL | Qt::Key_U), pins_);
     menu.addAction(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), this, [this] { bringUpTall(window_, plan_); });

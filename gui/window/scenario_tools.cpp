@@ -15,7 +15,6 @@
 #include "gui/what_if/what_if_panel.h"
 #include "gui/window/page_model.h"
 
-#include <QTimer>
 #include <QUndoStack>
 #include <QWidget>
 
@@ -38,11 +37,8 @@ ScenarioTools::ScenarioTools(PageModel& page, QWidget* panelParent)
       balance_(new BalanceEditor(*model_, panelParent)),
       pins_(new PinnedScenarios(panelParent)),
       plan_(new PlanView(panelParent)),
-      compareTimer_(new QTimer(this)) {
+      compareTimer_(new RestedWork(kCompareDelay, *this, [this] { compare(); })) {
     panels_ = {panel_, advice_, balance_, pins_, plan_};
-    compareTimer_->setSingleShot(true);
-    compareTimer_->setInterval(kCompareDelay);
-    connect(compareTimer_, &QTimer::timeout, this, &ScenarioTools::compare);
     connect(model_, &ScenarioModel::simulated, this, &ScenarioTools::show);
     connect(model_, &ScenarioModel::scenarioChanged, this, [this] { plan_->follow(model_->scenario().options); });
     connect(panel_, &WhatIfPanel::pinRequested, this, &ScenarioTools::pin);

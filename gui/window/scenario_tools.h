@@ -10,9 +10,8 @@
 
 #include <optional>
 
-class QTimer;
-
 namespace pipescope {
+class RestedWork;
 class AdvicePanel;
 class BalanceEditor;
 class PageModel;
@@ -76,7 +75,7 @@ private:
     PinnedScenarios* pins_;
     PlanView* plan_;
     QList<QPointer<QWidget>> panels_;  // may be destroyed with their window
-    QTimer* compareTimer_;
+    RestedWork* compareTimer_;
     int numPinned_ = 0;
     struct MovedTask {
         TaskKey task;

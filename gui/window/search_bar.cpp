@@ -13,7 +13,6 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QLocale>
-#include <QTimer>
 #include <QToolButton>
 
 #include <algorithm>
@@ -120,7 +119,7 @@ QToolButton* addButton(QHBoxLayout& line, const QString& text, const QString& na
 
 SearchBar::SearchBar(QWidget* parent)
     : QWidget(parent),
-      rest_(new QTimer(this)),
+      rest_(new RestedWork(kTypingRest, *this, [this] { search(); })),
       field_(named(new QLineEdit(this), tr("Find"))),
       status_(new ElidedLabel(this)) {
     field_->setPlaceholderText(
@@ -139,9 +138,6 @@ SearchBar::SearchBar(QWidget* parent)
     line->addWidget(status_, 3);
     connect(addButton(*line, QStringLiteral("✕"), tr("Close the search")), &QToolButton::clicked, this,
             &SearchBar::close);
-    rest_->setSingleShot(true);
-    rest_->setInterval(kTypingRest);
-    connect(rest_, &QTimer::timeout, this, &SearchBar::search);
     connect(field_, &QLineEdit::textChanged, rest_, qOverload<>(&QTimer::start));
     hide();
 }

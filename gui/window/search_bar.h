@@ -13,7 +13,6 @@
 #include <vector>
 
 class QLineEdit;
-class QTimer;
 
 namespace pipescope {
 class ElidedLabel;
@@ -77,7 +76,7 @@ private:
     LatestJob job_;
     SearchHits hits_;
     std::optional<std::size_t> current_;
-    QTimer* rest_;
+    RestedWork* rest_;
     QLineEdit* field_;
     ElidedLabel* status_;
 };

@@ -24,7 +24,6 @@
 #include <QDockWidget>
 #include <QHeaderView>
 #include <QTableView>
-#include <QTimer>
 
 #include <algorithm>
 #include <iterator>
@@ -232,10 +231,7 @@ void TableDocks::addTasks(DockSet& docks) {
 }
 
 void TableDocks::refreshAtRest(void (TableDocks::*refresh)()) {
-    auto* rest = new QTimer(this);
-    rest->setSingleShot(true);
-    rest->setInterval(kSliderRest);
-    connect(rest, &QTimer::timeout, this, refresh);
+    auto* rest = new RestedWork(kSliderRest, *this, [this, refresh] { (this->*refresh)(); });
     connect(&files_, &FileTabs::simulationChanged, rest, qOverload<>(&QTimer::start));
 }
 

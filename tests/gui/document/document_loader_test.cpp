@@ -776,7 +776,7 @@ TEST(DocumentLoader, SimulatesARunOfAnotherProgramFromItsOwnTasks) {
     EXPECT_TRUE(recordedScenario(*document)) << "what-if starts from it";
     EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("profile measured from this trace"));
     const QStringList all = document->messages();
-    const QStringList grave = document->messages(TraceDocument::Remarks::without);
+    const QStringList grave = document->messages({.remarks = true});
     EXPECT_TRUE(all.filter(QStringLiteral("profile is measured from this trace")).size() == 1);
     EXPECT_TRUE(grave.filter(QStringLiteral("profile is measured from this trace")).isEmpty());
     EXPECT_EQ(all.mid(0, grave.size()), grave) << "remarks come last";
