@@ -225,10 +225,7 @@ void DocumentPage::connectModel() {
         stepBox_->setStep(model_->step());
         stepStrip_->setStep(model_->step());
     });
-    connect(model_, &PageModel::taskSelected, this,
-            [this](Source source, SliceRef slice) { views_->view(source).reveal(slice); });
-    connect(model_, &PageModel::bubbleSelected, this,
-            [this](Source source, const Bubble& bubble) { views_->view(source).revealLane(bubble.lane); });
+    connect(model_, &PageModel::chosen, this, &DocumentPage::revealSelection);
     connect(&axis(), &TimeAxisModel::selectionChanged, this, &DocumentPage::showSelection);
     connect(notes_, &PageNotes::failed, this, &DocumentPage::setNoteTrouble);
     connect(notes_, &PageNotes::saved, this, [this] { setNoteTrouble({}); });
@@ -271,8 +268,6 @@ void DocumentPage::connectViews() {
         model_->selectRange(range);
         tellPicked();
     });
-    connect(model_, &PageModel::rangeSelected, &views_->tracks(),
-            [this](const SliceRef& range) { views_->tracks().revealRow(range.row); });
     connect(&views_->view(Source::simulated), &TimelineView::taskDropped, model_, &PageModel::moveRequested);
     connect(compareBar_, &CompareBar::choiceChanged, this, [this] {
         MarkChoice choice = compareBar_->choice();
@@ -445,6 +440,15 @@ void DocumentPage::fillSteps() {
     stepBox_->setStep(model_->step());
     stepStrip_->setHistory(history);
     stepStrip_->setStep(model_->step());
+}
+
+void DocumentPage::revealSelection() {
+    if (const std::optional<TaskSelection>& task = axis().selection()) {
+        views_->view(task->source).reveal(task->slice);
+    } else if (const std::optional<PartSelection>& part = axis().part(); part && !part->isLane()) {
+        part->kind == PartSelection::Kind::range ? views_->tracks().revealRow(part->range.row)
+                                                 : views_->view(part->source).revealLane(part->lane);
+    }
 }
 
 void DocumentPage::showSelection() {

@@ -109,6 +109,7 @@ private:
     void fillSteps();
     /// Shows the results of the analysis as choice and selection require.
     void refreshMarks();
+    void revealSelection();
     void showSelection();
     void tellPicked();
     void shareHeightLater();

@@ -79,8 +79,8 @@ bool PageActions::eventFilter(QObject* watched, QEvent* event) {
     return QObject::eventFilter(watched, event);
 }
 
-QAction& PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
-                          std::function<void(DocumentPage&)> run, Can can) {
+QAction& PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys, Can can,
+                          std::function<void(DocumentPage&)> run) {
     QAction* action = menu.addAction(text, this, [this, run = std::move(run)] {
         if (files_.page() != nullptr) {
             run(*files_.page());
@@ -96,31 +96,24 @@ void PageActions::addZoom(QMenu& menu) {
     const auto zoom = [this](QAction& action, Tool tool) { inContext(Menu::zoom, asTool(action, tool)); };
     zoom(add(menu, tr("&Fit the selection, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); }),
          Tool::fit);
-    zoom(add(
-             menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); }, isPart),
-         Tool::all);
+    zoom(add(menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, isPart, [](Page& p) { p.axis().showAll(); }), Tool::all);
     zoom(add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
              [](Page& p) { zoomAbout(p.axis(), kZoom); }),
          Tool::zoom_in);
-    zoom(add(
-             menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut},
-             [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); }, isPart),
+    zoom(add(menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut}, isPart,
+             [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); }),
          Tool::zoom_out);
-    add(
-        menu, tr("Move &left"), {Qt::Key_A}, [](Page& p) { p.axis().pan(-kPan); }, isPart);
-    add(
-        menu, tr("Move &right"), {Qt::Key_D}, [](Page& p) { p.axis().pan(kPan); }, isPart);
-    add(
-        menu, tr("Move left by half"), {Qt::SHIFT | Qt::Key_A}, [](Page& p) { p.axis().pan(-5 * kPan); }, isPart);
-    add(
-        menu, tr("Move right by half"), {Qt::SHIFT | Qt::Key_D}, [](Page& p) { p.axis().pan(5 * kPan); }, isPart);
+    add(menu, tr("Move &left"), {Qt::Key_A}, isPart, [](Page& p) { p.axis().pan(-kPan); });
+    add(menu, tr("Move &right"), {Qt::Key_D}, isPart, [](Page& p) { p.axis().pan(kPan); });
+    add(menu, tr("Move left by half"), {Qt::SHIFT | Qt::Key_A}, isPart, [](Page& p) { p.axis().pan(-5 * kPan); });
+    add(menu, tr("Move right by half"), {Qt::SHIFT | Qt::Key_D}, isPart, [](Page& p) { p.axis().pan(5 * kPan); });
     zoom(add(
-             menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); },
-             [](const Page& p) { return p.axis().canGoBack(); }),
+             menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)},
+             [](const Page& p) { return p.axis().canGoBack(); }, [](Page& p) { p.axis().goBack(); }),
          Tool::back);
     zoom(add(
-             menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); },
-             [](const Page& p) { return p.axis().canGoForward(); }),
+             menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)},
+             [](const Page& p) { return p.axis().canGoForward(); }, [](Page& p) { p.axis().goForward(); }),
          Tool::forward);
 }
 
@@ -128,37 +121,33 @@ void PageActions::addLanes(QMenu& menu) {
     const auto hasLane = [](const Page& p) { return p.model().selectedLane().has_value(); };
     const auto hasLanes = [](const Page& p) { return !p.model().lanes().empty(); };
     asTool(add(
-               menu, tr("&Fit all lanes"), {Qt::Key_L}, [](Page& p) { p.lanes().fitAll(); },
-               [](const Page& p) { return p.model().arrangement().rowHeight.has_value(); }),
+               menu, tr("&Fit all lanes"), {Qt::Key_L},
+               [](const Page& p) { return p.model().arrangement().rowHeight.has_value(); },
+               [](Page& p) { p.lanes().fitAll(); }),
            Tool::lanes);
-    add(
-        menu, tr("&Higher lanes"), {Qt::SHIFT | Qt::Key_W}, [](Page& p) { p.lanes().changeHeight(1); }, hasLanes);
-    add(
-        menu, tr("&Lower lanes"), {Qt::SHIFT | Qt::Key_S}, [](Page& p) { p.lanes().changeHeight(-1); }, hasLanes);
+    add(menu, tr("&Higher lanes"), {Qt::SHIFT | Qt::Key_W}, hasLanes, [](Page& p) { p.lanes().changeHeight(1); });
+    add(menu, tr("&Lower lanes"), {Qt::SHIFT | Qt::Key_S}, hasLanes, [](Page& p) { p.lanes().changeHeight(-1); });
     menu.addSeparator();
-    inContext(Menu::lane, add(
-                              menu, tr("&Collapse or expand the selected lane"), {Qt::Key_X},
-                              [](Page& p) { p.lanes().toggleCollapsed(); }, hasLane));
-    inContext(Menu::lane, add(
-                              menu, tr("&Pin the selected lane to the top, or unpin it"), {Qt::Key_K},
-                              [](Page& p) { p.lanes().togglePinned(); }, hasLane));
-    add(
-        menu, tr("Move the selected lane &up"), {Qt::SHIFT | Qt::Key_Up}, [](Page& p) { p.lanes().move(-1); }, hasLane);
-    add(
-        menu, tr("Move the selected lane &down"), {Qt::SHIFT | Qt::Key_Down}, [](Page& p) { p.lanes().move(1); },
-        hasLane);
+    inContext(Menu::lane, add(menu, tr("&Collapse or expand the selected lane"), {Qt::Key_X}, hasLane,
+                              [](Page& p) { p.lanes().toggleCollapsed(); }));
+    inContext(Menu::lane, add(menu, tr("&Pin the selected lane to the top, or unpin it"), {Qt::Key_K}, hasLane,
+                              [](Page& p) { p.lanes().togglePinned(); }));
+    add(menu, tr("Move the selected lane &up"), {Qt::SHIFT | Qt::Key_Up}, hasLane, [](Page& p) { p.lanes().move(-1); });
+    add(menu, tr("Move the selected lane &down"), {Qt::SHIFT | Qt::Key_Down}, hasLane,
+        [](Page& p) { p.lanes().move(1); });
     menu.addSeparator();
     add(
-        menu, tr("&Group lanes by process or host"), {Qt::Key_G}, [](Page& p) { p.lanes().toggleGrouping(); },
-        [](const Page& p) { return p.model().arrangement().grouped || hasProcesses(p.model().lanes()); });
+        menu, tr("&Group lanes by process or host"), {Qt::Key_G},
+        [](const Page& p) { return p.model().arrangement().grouped || hasProcesses(p.model().lanes()); },
+        [](Page& p) { p.lanes().toggleGrouping(); });
     add(
         menu, tr("C&ollapse or expand the group of the selected lane"), {Qt::SHIFT | Qt::Key_X},
-        [](Page& p) { p.lanes().toggleOwnGroup(); },
-        [](const Page& p) { return p.model().arrangement().grouped && p.model().selectedLane().has_value(); });
+        [](const Page& p) { return p.model().arrangement().grouped && p.model().selectedLane().has_value(); },
+        [](Page& p) { p.lanes().toggleOwnGroup(); });
     menu.addSeparator();
     add(
-        menu, tr("&Reset the lanes"), {}, [](Page& p) { p.lanes().reset(); },
-        [](const Page& p) { return p.model().arrangement() != LaneArrangement{}; });
+        menu, tr("&Reset the lanes"), {}, [](const Page& p) { return p.model().arrangement() != LaneArrangement{}; },
+        [](Page& p) { p.lanes().reset(); });
 }
 
 void PageActions::addComparison(QMenu& menu) {
@@ -171,21 +160,23 @@ void PageActions::addComparison(QMenu& menu) {
     };
     const auto hasTwo = [](const Page& p) { return p.document() && p.document()->measured && p.document()->simulated; };
     const auto hasTasks = [](const Page& p) { return p.document() && !hasOnlyTracks(*p.document()); };
-    add(menu, tr("Side by &side"), {Qt::Key_1}, choose([](MarkChoice& c) { c.mode = CompareMode::side_by_side; }),
-        hasTwo);
-    add(menu, tr("O&verlay"), {Qt::Key_2}, choose([](MarkChoice& c) { c.mode = CompareMode::overlay; }), hasTwo);
-    add(menu, tr("&Difference"), {Qt::Key_3}, choose([](MarkChoice& c) { c.mode = CompareMode::difference; }), hasTwo);
-    inContext(Menu::kinds, add(menu, tr("Causes of b&ubbles"), {Qt::Key_B},
-                               choose([](MarkChoice& c) { c.causes = !c.causes; }), hasTasks));
-    add(menu, tr("&Critical path"), {Qt::Key_C}, choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }),
-        hasTasks);
-    inContext(Menu::kinds, add(menu, tr("Show all &kinds"), {Qt::Key_H}, choose([](MarkChoice& c) {
-                                   c.hiddenKinds.reset();
-                                   c.hiddenCauses.reset();
-                               }),
+    add(menu, tr("Side by &side"), {Qt::Key_1}, hasTwo,
+        choose([](MarkChoice& c) { c.mode = CompareMode::side_by_side; }));
+    add(menu, tr("O&verlay"), {Qt::Key_2}, hasTwo, choose([](MarkChoice& c) { c.mode = CompareMode::overlay; }));
+    add(menu, tr("&Difference"), {Qt::Key_3}, hasTwo, choose([](MarkChoice& c) { c.mode = CompareMode::difference; }));
+    inContext(Menu::kinds, add(menu, tr("Causes of b&ubbles"), {Qt::Key_B}, hasTasks,
+                               choose([](MarkChoice& c) { c.causes = !c.causes; })));
+    add(menu, tr("&Critical path"), {Qt::Key_C}, hasTasks,
+        choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }));
+    inContext(Menu::kinds, add(
+                               menu, tr("Show all &kinds"), {Qt::Key_H},
                                [](const Page& p) {
                                    return p.model().choice().hiddenKinds.any() || p.model().choice().hiddenCauses.any();
-                               }));
+                               },
+                               choose([](MarkChoice& c) {
+                                   c.hiddenKinds.reset();
+                                   c.hiddenCauses.reset();
+                               })));
 }
 
 void PageActions::addSearch(QMenu& menu, SearchBar& search) {
@@ -215,11 +206,11 @@ void PageActions::addPlaces(QMenu& menu) {
         [](Page& p) { p.navigation().selectOfKind(-1); });
     add(
         menu, tr("&Clear the selection"), {Qt::Key_Escape},
+        [](const Page& p) { return p.axis().selection() || p.axis().part() || p.axis().range(); },
         [](Page& p) {
             p.axis().select(std::nullopt);
             p.axis().setRange(std::nullopt);
-        },
-        [](const Page& p) { return p.axis().selection() || p.axis().part() || p.axis().range(); });
+        });
     add(menu, tr("Move the cursor left"), {Qt::CTRL | Qt::Key_Left},
         [](Page& p) { p.axis().moveCursor(-kCursorStep); });
     add(menu, tr("Move the cursor right"), {Qt::CTRL | Qt::Key_Right},
@@ -227,7 +218,7 @@ void PageActions::addPlaces(QMenu& menu) {
     add(menu, tr("Begin or end a measured &range"), {Qt::Key_R}, [](Page& p) { p.axis().markRangeEnd(); });
     menu.addSeparator();
     const auto step = [&](const QString& text, const QList<QKeySequence>& keys, std::function<void(Page&)> run) {
-        inContext(Menu::step, add(menu, text, keys, std::move(run), hasSteps));
+        inContext(Menu::step, add(menu, text, keys, hasSteps, std::move(run)));
     };
     step(tr("Next st&ep"), {Qt::ALT | Qt::Key_PageDown}, [](Page& p) { p.stepStrip().move(1); });
     step(tr("Pre&vious step"), {Qt::ALT | Qt::Key_PageUp}, [](Page& p) { p.stepStrip().move(-1); });
@@ -240,9 +231,7 @@ void PageActions::addPlaces(QMenu& menu) {
     inContext(Menu::place,
               asTool(add(menu, tr("Annotate the ran&ge…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
                      Tool::annotate));
-    add(
-        menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); }, hasMarks);
-    add(
-        menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, [](Page& p) { p.navigation().goToMark(-1); }, hasMarks);
+    add(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, hasMarks, [](Page& p) { p.navigation().goToMark(1); });
+    add(menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, hasMarks, [](Page& p) { p.navigation().goToMark(-1); });
 }
 }  // namespace pipescope

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <utility>
 #include <vector>
 
 class QAction;
@@ -31,8 +32,12 @@ public:
     void track(QAction& action, Can can = nullptr) { tracked_.push_back({&action, can}); }
     /// Adds an action on the current page. Its keys may be letters: they act everywhere in the window, unless the
     /// widget with the focus uses them itself, as fields for text do.
+    QAction& add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys, Can can,
+                 std::function<void(DocumentPage&)> run);
     QAction& add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
-                 std::function<void(DocumentPage&)> run, Can can = nullptr);
+                 std::function<void(DocumentPage&)> run) {
+        return add(menu, text, keys, nullptr, std::move(run));
+    }
 
     void addZoom(QMenu& menu);
     /// Adds what arranges the lanes.

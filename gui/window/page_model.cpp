@@ -263,7 +263,7 @@ void PageModel::select(Source source, std::optional<SliceRef> slice) {
         }
     }
     axis_->select(TaskSelection{source, *slice, twinOf(*document_, source, *slice, step_)});
-    Q_EMIT taskSelected(source, *slice);
+    Q_EMIT chosen();
 }
 
 void PageModel::select(Source source, const Bubble& bubble) {
@@ -277,7 +277,7 @@ void PageModel::select(Source source, const Bubble& bubble) {
     const Bubble* twin = analysis_->counterpart(*analysis_, source, bubble, other);
     axis_->select(PartSelection{PartSelection::Kind::bubble, source, bubble.lane, bubble,
                                 twin != nullptr ? std::optional(*twin) : std::nullopt});
-    Q_EMIT bubbleSelected(source, bubble);
+    Q_EMIT chosen();
 }
 
 void PageModel::selectBubbleAt(Source source, LaneId lane, std::int64_t time) {
@@ -320,7 +320,7 @@ void PageModel::selectRange(std::optional<SliceRef> range) {
     part.lane = LaneId{-1};
     part.range = *range;
     axis_->select(part);
-    Q_EMIT rangeSelected(*range);
+    Q_EMIT chosen();
 }
 
 void PageModel::setArrangement(LaneArrangement arrangement) {

@@ -83,12 +83,10 @@ Q_SIGNALS:
     void modeChanged();
     /// Title of the simulated timeline; empty: the usual one.
     void simulatedTitled(const QString& title);
-    /// A task was selected by select().
-    void taskSelected(pipescope::Source source, pipescope::SliceRef slice);
+    /// A task, bubble or range was chosen by one of the above.
+    void chosen();
     /// The user wants a simulated task to run before the slice `before` of its row, or last if there is no such slice.
     void moveRequested(pipescope::SliceRef task, std::uint32_t before);
-    void bubbleSelected(pipescope::Source source, const pipescope::Bubble& bubble);
-    void rangeSelected(pipescope::SliceRef range);
 
     // The model is consistent again.
     void documentChanged();
