@@ -37,10 +37,16 @@ std::string why_not_of_one_model(const Profile& earlier, const Profile& of_run);
 /// steps, repeated until the runs agree as far as they can. Source: simultaneous multiplicative algebraic
 /// reconstruction (Byrne, IEEE Trans. Image Processing 2, 1993).
 ///
-/// A task counts with the hand-off before it (start_delays()), such as the time in which its thread wakes up. Loss and
-/// optimizer are measured likewise. Forwards that keep a graph share a factor with recomputes, which keep one
-/// too; whichever kind of forward did not run follows the other. Bytes and sizes are the earlier profile's. Throws
-/// Error, worded to follow a run's name, if a partition has no forward or no backward, or if a lane is not on the host.
-/// Cost: O(tasks log tasks).
+/// Work is time times speed (contention.h), so a task that had the machine to itself counts as longer: the profile's
+/// times stay valid with co_running_lanes busy. Uses means, because only means sum to the mean of a step. A task
+/// includes the hand-off before it (start_delays()), such as the time in which its thread wakes up. So do loss and
+/// optimizer.
+///
+/// Sizes: a run counts for the profile's size nearest to its micro-batches. Other sizes are interpolated between those
+/// that ran. Forwards that keep a graph share a factor with recomputes, which keep one too; if only one kind of forward
+/// ran, the other follows it. Bytes and sizes stay as in the earlier profile.
+///
+/// Throws Error, worded to follow a run's name, if a partition has no forward or no backward, or if a lane is not on
+/// the host. Cost: O(tasks log tasks).
 CheckedProfile calibrated_profile(const CheckedProfile& earlier, std::span<const CalibrationRun> runs);
 }  // namespace pipescope

@@ -29,7 +29,7 @@ constexpr JsonKind kEntryJson{"an entry of a trace", "the trace is damaged", "th
 using Value = JsonValue<Json>;
 using Object = JsonObject<Json>;
 
-/// Null if there is no such entry, discarded if it is no JSON.
+/// Null if there is no such entry, discarded if it is not JSON.
 Json entry_of(const OpenedTrace& trace, std::string_view key) {
     const auto found = trace.run.find(std::string(key));
     try {
@@ -39,7 +39,7 @@ Json entry_of(const OpenedTrace& trace, std::string_view key) {
     }
 }
 
-/// An entry that is a text; else empty.
+/// A text entry; empty if there is no such entry or it is not a text.
 std::string text_of(const OpenedTrace& trace, const char* key) {
     const Json value = entry_of(trace, key);
     return value.is_string() ? value.get<std::string>() : std::string();
@@ -82,7 +82,7 @@ std::optional<Nanoseconds> bound_of(const Json& simulation) {
     return ns > 0 ? std::optional(Nanoseconds{ns}) : std::nullopt;
 }
 
-/// Empty if a number cannot be true.
+/// Empty if a number is impossible.
 std::optional<StepOnCluster> step_on_cluster_of(const Json& simulation) {
     try {
         constexpr std::int64_t kMost = std::int64_t{1} << 53;

@@ -22,14 +22,14 @@ namespace pipescope {
 /// recording. A value; copies share the profile.
 struct RecordedRun {
     TraceOrigin origin = TraceOrigin::pipescope;
-    std::string source;                      ///< "a trace of PyTorch's profiler": the file, or those that were imported
-    std::string model;                       ///< empty if the trace has none
-    std::vector<StepRecord> steps;           ///< by time; empty if the training loop recorded none
-    std::optional<CheckedProfile> profile;   ///< empty if there is none, or if it is unusable
-    std::optional<PipelineOptions> options;  ///< empty if the trace has none
-    std::optional<Nanoseconds> lower_bound;  ///< of the step, if the trace is of a simulation that knew it
-    std::optional<StepOnCluster> on_cluster;  ///< if the trace is of a layout on a cluster
-    std::optional<Schedule> recorded_order;   ///< of another program, if it is not that of options->schedule
+    std::string source;                       ///< "a trace of PyTorch's profiler": this file, or the imported files
+    std::string model;                        ///< empty if the trace has none
+    std::vector<StepRecord> steps;            ///< by time; empty if the training loop recorded none
+    std::optional<CheckedProfile> profile;    ///< empty if there is none, or if it is unusable
+    std::optional<PipelineOptions> options;   ///< empty if the trace has none
+    std::optional<Nanoseconds> lower_bound;   ///< of the step, if the trace holds a simulation that knew it
+    std::optional<StepOnCluster> on_cluster;  ///< if the trace holds a layout on a cluster
+    std::optional<Schedule> recorded_order;   ///< another program's order, if it differs from options->schedule
     /// The tasks of each step, from the trace or else from profile and options. Null if neither has them, or if no
     /// single step follows a graph, as with a schedule that never drains.
     std::shared_ptr<const TaskGraph> graph;

@@ -47,9 +47,10 @@ std::vector<std::int64_t> start_delays(const TaskGraph& graph, const MeasuredTas
                                        const std::optional<CoresInTurn>& turns = std::nullopt);
 
 /// Self-check of a recorded run. With measured instead of predicted durations, only the hand-offs between tasks are
-/// missing; with the recorded gaps nothing is, if the simulated schedule is the one that ran. The memory model at the
-/// measured instants does the same for memory: any remaining error of a peak is not due to wrong times.
-/// Empty if a task of a compared step was not recorded, and for a schedule that never drains. Throws like simulate()
-/// for a profile or options that do not fit.
+/// missing. With the recorded gaps, nothing is missing if the simulated schedule is the one that ran. The memory model
+/// at the measured instants does the same for memory: any remaining error of a peak is not due to wrong times.
+///
+/// Empty if a task of a compared step was not recorded, and for a schedule that never drains. Throws as simulate() if
+/// profile and options do not fit.
 std::optional<Replay> replay(const Measured& measured, const CheckedProfile& profile, const PipelineOptions& options);
 }  // namespace pipescope

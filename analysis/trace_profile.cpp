@@ -571,7 +571,7 @@ double optimizer_ns(const Timeline& measured, const RunShape& shape) {
     return median_of(times);
 }
 
-/// Says which times may contain waits, if the run shows other messages. Without any, another note says so.
+/// Notes which times may contain waits, if the run shows other messages. Without any message, another note says so.
 void note_waits(const MeasuredCosts& measured, ProfileInProgress& made) {
     if (measured.left_out > 0) {
         made.notes.push_back(
@@ -591,7 +591,7 @@ void note_waits(const MeasuredCosts& measured, ProfileInProgress& made) {
     }
 }
 
-/// A layer for each partition, of one micro-batch size.
+/// One layer for each partition, with one micro-batch size.
 void measure_partitions(const RunShape& shape, const Timeline& measured, ProfileInProgress& made) {
     const bool has_phases = made.known_schedule && !needs_loss_inside(made.options.schedule);
     const double loss = has_phases ? loss_of_phases(shape) : 0;

@@ -33,7 +33,7 @@ struct AdviseAnswer {
 };
 /// Called with the share that is done, 0 to 1.
 using AdviceProgress = std::function<void(double)>;
-/// For the pipeline of the options, whose profile is in `file`. Throws UsageError.
+/// Answers for the pipeline of the options, whose profile is in `file`. Throws UsageError.
 AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& file, const CheckedProfile& profile,
                            const AdviceProgress& progress);
 /// Answers for the run of the trace `name`. Throws UsageError for options besides --memory-limit, and TraceFormatError

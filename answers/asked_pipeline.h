@@ -56,18 +56,19 @@ struct EstimatedPipeline {
     std::vector<Assumption> assumptions;
     std::string profile_command;  ///< profiles the model again, including the micro-batches of `options`
 };
-/// The profile in the dtype and on the device type asked for (at most one), and the options with all assumptions for
-/// up to `lanes` lanes. `file` is the profile's, for messages. Throws UsageError, also for a batch that cannot be cut.
+/// The profile in the requested dtype and for the requested device type (at most one), and the options with all
+/// assumptions for up to `lanes` lanes. `file` is the profile's file, for messages. Throws UsageError, also for a batch
+/// that cannot be cut.
 EstimatedPipeline estimated_pipeline(const AskedPipeline& asked, PipelineOptions options, const CheckedProfile& profile,
                                      const std::string& file, int lanes);
 
-/// Converts the profile to the dtype of --dtype. Times follow if they are estimated for a device type; bytes cannot.
-/// `file` is the profile's. Throws UsageError for a dtype of another size, and for any other dtype without device
-/// types.
+/// Converts the profile to the dtype of --dtype. Times follow only if they are estimated for a device type; bytes never
+/// do. `file` is the profile's file. Throws UsageError for a dtype of another size, and for any other dtype without
+/// device types.
 CheckedProfile in_dtype(const CheckedProfile& profile, const AskedPipeline& asked, const std::string& file);
-/// The options as given. Throws UsageError as pipeline_options() does, and for options that only the simulator has.
+/// The options as given. Throws UsageError as pipeline_options(), and for options that only the simulator has.
 PipelineOptions simulated_pipeline_options(const AskedPipeline& asked);
-/// As estimated_pipeline(). With a device type, each of the lanes has a device of its own.
+/// As estimated_pipeline(). With a device type, each lane has a separate device.
 EstimatedPipeline simulated_pipeline(const AskedPipeline& asked, const PipelineOptions& options,
                                      const CheckedProfile& profile, const std::string& file, int lanes);
 }  // namespace pipescope

@@ -28,7 +28,7 @@ struct ModelOrProfile {
     const CheckedProfile* profile = nullptr;  ///< null: `name` says which
 
     bool is_model() const;
-    /// The profile in the dtype of the options. Precondition: it is no model. Throws as load_profile() does.
+    /// The profile in the dtype of the options. Precondition: `name` is not a model. Throws as load_profile().
     CheckedProfile profile_in_dtype(const AskedPipeline& pipeline) const;
 };
 /// Throws UsageError for a model without a cluster and, for a profile, for options of add_replica_options() that need a

@@ -30,13 +30,13 @@ struct PlanQuestion {
 };
 struct PlanAnswer {
     Plan plan;
-    CheckedProfile profile;  ///< in the dtype asked for
+    CheckedProfile profile;  ///< in the requested dtype
     std::vector<Assumption> assumptions;
     std::string cost_unit;
     std::vector<std::string> price_notes;  ///< sentences about unused prices, and about types without a price
 };
 void add_plan_options(OptionTable& table, PlanQuestion& question);
-/// `progress` as PlanRequest::progress; what was found until it returned false is the answer.
+/// `progress`: as PlanRequest::progress; if it returns false, the answer holds the candidates found so far.
 PlanAnswer plan_answer(const PlanQuestion& question, const CheckedProfile& profile,
                        const std::function<bool(double)>& progress);
 nlohmann::ordered_json to_json(const PlanAnswer& answer);

@@ -99,7 +99,7 @@ std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& requ
     std::vector<Schedule> named = request.schedules;
     std::erase(named, Schedule(Schedule::automatic));  // see add_automatic()
     if (named.empty()) {
-        named = {usual_schedule(1), usual_schedule(2)};  // it starts from their best layouts
+        named = {usual_schedule(1), usual_schedule(2)};  // automatic starts from their best layouts
     }
     for (const Schedule& each : named) {
         const bool one_each = runs_one_partition_a_lane(each);

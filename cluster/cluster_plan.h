@@ -26,7 +26,8 @@ struct ClusterPlanRequest {
     std::vector<NumberRange> devices = {};  ///< numbers to try; empty: from 1 up to each group's
     double tokens = 0;                      ///< of the whole run; 0: a run of one step
     ClusterGoal goal = ClusterGoal::step;
-    /// Those that run one partition a lane are tried so, others with several; auto for the eight best layouts only.
+    /// Schedules for one partition per lane are tried that way, others with several; auto only for the eight best
+    /// layouts.
     std::vector<Schedule> schedules = {usual_schedule(1), usual_schedule(2), Schedule::automatic};
     double checkpoint_seconds = 60;
     double restart_seconds = 900;
@@ -85,9 +86,9 @@ struct ClusterPlan {
 /// Deterministic for any number of threads. Threading: starts threads and ends them before it returns. Throws
 /// UsageError for a request without any layout.
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request);
-/// Likewise for a profiled model: lanes, partitions a lane, replicas, micro-batch sizes of the profile's range,
-/// recompute none or full; cuts and optimizer as simulate_layout() takes them from `options`, whose checkpoint mode
-/// should be never.
+/// Plans a profiled model's layout. Tries lanes, partitions per lane, replicas, micro-batch sizes in the profile's
+/// range, and recompute none or full. Cuts and optimizer come from `options` as in simulate_layout(); their checkpoint
+/// mode should be never.
 ClusterPlan plan_cluster(const CheckedProfile& profile, const PipelineOptions& options, const Cluster& cluster,
                          const ClusterPlanRequest& request);
 }  // namespace pipescope

@@ -326,8 +326,8 @@ bool CutMemory::surely_fits() const {
 std::optional<double> CutMemory::least_pipeline_ns() const {
     const std::size_t partitions = options_.balance.num_partitions();
     const std::size_t layers = options_.balance.num_layers();
-    std::vector<std::vector<double>> before;  // by part: times of all layers before
-    std::vector<double> ways{0};  // what the first micro-batch takes before at least, and the last one after
+    std::vector<std::vector<double>> before;  // by part: prefix sums of the layers' times
+    std::vector<double> ways{0};  // by first layer: least time for the first way there and the last way back
     const bool splits = splits_backward(options_.schedule);
     const bool has_ways = partitions == profiles_.of_lane.size();
     for (const std::vector<double>& times : times_by_part(profiles_, samples_)) {

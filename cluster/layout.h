@@ -173,16 +173,16 @@ struct TypeMemory {
 /// A replica's step on the virtual clock, with the work after the pipeline.
 struct LayoutStep {
     Layout layout;
-    std::string device;                     ///< to_string(PipelineParts): the type's name, if there is one
+    std::string device;                     ///< to_string(PipelineParts): the name of the type, if there is only one
     std::optional<CheckedProfile> profile;  ///< that was simulated; lists of many steps do not keep it
     std::vector<TypeMemory> memory = {};    ///< of each part's devices
-    bool cut_to_fit = false;                ///< some quickest cuts do not fit into memory, and these do
-    Simulation simulation;    ///< of one tensor-parallel rank's pipeline, to the end of its last all_reduce
-    double tied_ns = 0;       ///< both ends sum the gradients of the tied embedding
-    double gather_ns = 0;     ///< ZeRO 1 and 2: replicas gather the parameters that each of them updated
-    double optimizer_ns = 0;  ///< of the slowest lane
-    double model_flops = 0;   ///< of the step, without recompute; attention to all pairs; 0: unknown
-    double causal_flops = 0;  ///< likewise without the half of the pairs that causal attention skips
+    bool cut_to_fit = false;                ///< memory rules out some of the quickest cuts, so these were taken
+    Simulation simulation;                  ///< one tensor-parallel rank's pipeline, to the end of its last all_reduce
+    double tied_ns = 0;                     ///< to sum the gradients of the tied embedding at both ends
+    double gather_ns = 0;                   ///< ZeRO 1 and 2: to gather the parameters that each replica updated
+    double optimizer_ns = 0;                ///< on the slowest lane
+    double model_flops = 0;                 ///< in the step, without recompute; attention to all pairs; 0: unknown
+    double causal_flops = 0;                ///< model_flops without the half of the pairs that causal attention skips
     double recomputed_flops = 0;
     double recompute_share = 0;   ///< of the lanes' work: operators that repeat a forward
     double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
@@ -227,9 +227,9 @@ struct LeastStep {
 /// than a simulation. Precondition: check_layout() passes.
 LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                      const Layout& layout);
-/// Like simulate_layout() above, for a profiled model, which no tensor parallelism can split: on_device(). `options`
-/// gives balance, checkpoint mode (always if the layout recomputes) and optimizer; cuts are found if its balance has
-/// one partition and the layout has more.
+/// Simulates a profiled model, with times from on_device(); tensor parallelism cannot split it. `options` gives
+/// balance, checkpoint mode (always if the layout recomputes) and optimizer. Cuts are searched if its balance has one
+/// partition and the layout has more. Otherwise as above.
 LayoutStep simulate_layout(const CheckedProfile& profile, const PipelineOptions& options, const Cluster& cluster,
                            const PipelineParts& parts, const Layout& layout,
                            const SimulationDetail& detail = {.noise = false});

@@ -358,7 +358,7 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
         bool has_begun = false;
     };
     std::vector<Lane> lanes(groups.size());
-    // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
+    // A schedule that splits backwards may postpone all gradients of weights until a gradient has gone back.
     const bool splits = splits_backward(cut.options.schedule);
     double forward_before = 0;
     double both_before = 0;

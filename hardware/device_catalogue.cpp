@@ -56,11 +56,11 @@ DeviceType device_of(const Value& value) {
     flops.at("float32", "every device has it, for what other dtypes do not cover; add it to the device catalogue");
     const Value memory = object.at("memory_bytes");
     const double memory_bytes = rate(memory);
-    if (memory_bytes < 1) {  // less would round to none, which no layout fits into
+    if (memory_bytes < 1) {  // less would round to 0 bytes, and no layout would fit
         memory.refuse("1 byte or more");
     }
     device.memory_bytes = std::llround(std::min(memory_bytes, 9e15));
-    constexpr double kUsualHeadroom = 0.05;  // of the memory; docs/device-catalogue.md says why
+    constexpr double kUsualHeadroom = 0.05;  // share of the memory; docs/device-catalogue.md says why
     const double headroom = object.amount("headroom_bytes", kUsualHeadroom * static_cast<double>(device.memory_bytes));
     if (headroom >= static_cast<double>(device.memory_bytes)) {
         object.at("headroom_bytes").refuse("less than memory_bytes, so that tensors have room");

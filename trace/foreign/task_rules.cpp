@@ -154,7 +154,7 @@ private:
         }
     }
 
-    /// The number under `key`. Empty if the pattern has the part, or if the value is `word` or missing.
+    /// The number under `key`. Empty if the pattern has this part, or if the value is `word` or missing.
     static std::optional<std::int32_t> number_or(Object& object, const char* key, std::size_t part,
                                                  std::string_view word, std::int32_t most) {
         const std::optional<Value> found = object.find(key);
