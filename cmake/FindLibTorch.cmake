@@ -10,8 +10,8 @@ find_library(LIBTORCH_CPU_LIBRARY torch_cpu
 find_library(LIBTORCH_C10_LIBRARY c10
   HINTS ${LIBTORCH_ROOT} ${pipescope_torch_candidates} PATH_SUFFIXES lib)
 
-# LibTorch_VERSION_MAJOR and _MINOR.
-foreach(part IN ITEMS MAJOR MINOR)
+# LibTorch_VERSION_MAJOR, _MINOR and _PATCH.
+foreach(part IN ITEMS MAJOR MINOR PATCH)
   set(LibTorch_VERSION_${part} "")
   if(LIBTORCH_INCLUDE_DIR)
     file(STRINGS "${LIBTORCH_INCLUDE_DIR}/torch/headeronly/version.h" line REGEX "^#define TORCH_VERSION_${part} [0-9]+$")
@@ -33,6 +33,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
   set_target_properties(LibTorch::c10 PROPERTIES IMPORTED_LOCATION "${LIBTORCH_C10_LIBRARY}")
   # As the wheel was compiled: without it torch's headers give some classes other members.
   target_compile_definitions(LibTorch::c10 INTERFACE NDEBUG)
+  # Pip gives headers the times of their release. Without the version, objects of another torch would look up to date.
+  target_compile_definitions(LibTorch::c10 INTERFACE
+    "PIPESCOPE_TORCH_VERSION=${LibTorch_VERSION_MAJOR}.${LibTorch_VERSION_MINOR}.${LibTorch_VERSION_PATCH}")
   target_include_directories(LibTorch::c10 SYSTEM INTERFACE
     "${LIBTORCH_INCLUDE_DIR}" "${LIBTORCH_INCLUDE_DIR}/torch/csrc/api/include")
   add_library(LibTorch::torch SHARED IMPORTED)
