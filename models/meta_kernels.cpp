@@ -176,6 +176,13 @@ ThreeTensors flash_attention_backward(const Tensor&, const Tensor& query, const 
 /// torch asks each device for its choice, and falls back to plain operators on meta. This makes the CPU's choice.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                  double dropout, bool is_causal, std::optional<double> scale, bool is_grouped) {
+    const auto is_symbolic = [](const Tensor& tensor) {
+        return tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+    };
+    if (is_symbolic(query) || is_symbolic(key) || is_symbolic(value)) {  // torch.export, which needs shapes only
+        return std::get<0>(
+            at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, is_causal, {}, scale, is_grouped));
+    }
     const auto ends_dense = [](const Tensor& tensor) { return tensor.stride(-1) == 1; };
     const bool fits = query.dim() == 4 && query.size(-1) == key.size(-1) && key.size(-1) == value.size(-1) &&
                       ends_dense(query) && ends_dense(key) && ends_dense(value) && dropout == 0 && !is_grouped &&
