@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pipescope import compat as compat
     from pipescope import skip as skip
     from pipescope._annotate import annotate as annotate
+    from pipescope._any_model import ModelLayers as ModelLayers
+    from pipescope._any_model import layers_of as layers_of
     from pipescope._check import Check as Check
     from pipescope._check import check as check
     from pipescope._gpipe import GPipe as GPipe
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 # Name: the module that has it, which needs torch.
 _ENGINE_NAMES = {
     "GPipe": "_gpipe",
+    "ModelLayers": "_any_model",
+    "layers_of": "_any_model",
     "Check": "_check",
     "check": "_check",
     "cut": "_layers",

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from pipescope import _core, _fx_tracing, _mini_batch, _saved_tensor_hooks
+from pipescope._any_model import ModelLayers, is_any_model
 from pipescope._layers import Device, Layered, Tensors, check_loss, device_names, listed, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
@@ -106,7 +107,8 @@ class GPipe(Layered):
     model stays usable.
 
     Args:
-        module: an nn.Sequential, a list of modules, a mapping of names to modules, or what cut() returns.
+        module: an nn.Sequential, a list of modules, a mapping of names to modules, or what cut() returns. Or any model, with a
+            sample: see layers_of().
         balance: layers per partition. None: measured at the first call, on its input, for as many lanes as devices.
         devices: one for each lane. Default: all CUDA devices, else the host ("cpu") for each lane.
         chunks: micro-batches.
@@ -119,6 +121,8 @@ class GPipe(Layered):
         placement: lane of each partition. reduction: how the loss combines samples, "mean" or "sum".
         weight: for a loss that is a mean over something else than samples: weight(target) says over how many, such as
             ``lambda y: (y != -100).sum()``.
+        sample: what any model is called with, by which it is traced: a dict of its keywords, a tuple of its arguments,
+            ``(args, kwargs)``, or one tensor. Layers that run one after the other need none.
         split: how inputs are cut, by position or keyword: the dimension of the samples, None for an input that each
             micro-batch gets whole, or a function (whole, first, end) that makes the part of these samples. The keys "target"
             and "output" are the target and the dimension along which outputs are joined.
@@ -127,11 +131,19 @@ class GPipe(Layered):
             docs/engine.md.
     """
 
+    def __new__(cls, module: Any = None, *args: Any, sample: Any = None, **options: Any) -> "GPipe":
+        if cls is GPipe and (isinstance(module, ModelLayers) or sample is not None and is_any_model(module)):
+            from pipescope._model_pipe import ModelPipe  # which is a GPipe
+
+            return super().__new__(ModelPipe)
+        return super().__new__(cls)
+
     def __init__(
         self,
-        module: Union[nn.Sequential, Sequence[nn.Module], Mapping[str, nn.Module]],
+        module: Union[nn.Module, Sequence[nn.Module], Mapping[str, nn.Module]],
         balance: Optional[Iterable[int]] = None,
         *,
+        sample: Any = None,
         devices: Optional[Iterable[Device]] = None,
         chunks: int = 1,
         checkpoint: str = "except_last",
@@ -142,7 +154,7 @@ class GPipe(Layered):
         placement: Iterable[int] = (),
         reduction: str = "mean",
         weight: Optional[Callable[[Any], Any]] = None,
-        split: Optional[Mapping[Any, Any]] = None,
+        split: Union[Mapping[Any, Any], Sequence[str], None] = None,
         host_cores: int = 0,
         processes: Any = None,
         replicas: int = 1,
@@ -179,7 +191,7 @@ class GPipe(Layered):
             "placement": lane_of,
             "reduction": str(reduction),
             "weight": weight,
-            "split": _mini_batch.split_of(split),
+            "split": _mini_batch.split_of(split),  # type: ignore[arg-type]
             "host_cores": whole(host_cores, "host_cores"),
             "processes": processes,
             "replicas": whole(replicas, "replicas"),
@@ -410,14 +422,17 @@ class GPipe(Layered):
             if each.requires_grad and before:
                 each.register_hook(check)  # type: ignore[no-untyped-call]
 
-    def step(self, input: Optional[Tensors], target: Any, loss: Callable[[Any, Any], Tensor], **inputs: Any) -> Tensor:
+    def step(
+        self, input: Any, target: Any = None, loss: Optional[Callable[[Any, Any], Tensor]] = None, **inputs: Any
+    ) -> Tensor:
         """Runs forward, loss and backward inside the schedule. Adds to the parameters' .grad; returns the loss, detached.
 
         ``loss(output, target)`` returns one value, reduced as the options ``reduction`` and ``weight`` say. It is called for
         each micro-batch, or, with the schedule gpipe, once on the gathered output. The target may be a tensor, a number, or
         a dict, tuple or list of these; docs/python-training.md says how it is cut. The first layer gets ``inputs`` by
         keyword. Forward hooks of the GPipe itself do not run. In several processes the input is read where partition 0 is
-        and the target where the last partition is.
+        and the target where the last partition is. A model that was given with a sample takes its own arguments and may have
+        its own loss: see docs/python-training.md.
         With ``GradScaler.scale(loss)`` the gradients are scaled, and the returned and the recorded loss are not.
         """
         if self._options["processes"] is None:
@@ -437,18 +452,24 @@ class GPipe(Layered):
         """((input and target as the engine takes them, what else the call has, how it is cut), samples)."""
         is_first, is_last = model.partitions[0][4], model.partitions[-1][4]
         tensors, names, others = _mini_batch.inputs_of(input, keywords) if is_first else ([], [], {})
+        own_target = target if is_last else None
         samples = _mini_batch.samples_of(tensors, names, self._options["split"])
         given, call, split = _mini_batch.make_call(
             tensors,
             names,
             others,
             type(input),
-            target if is_last else None,
-            self._options["split"],
+            own_target,
+            self._split_with(own_target),
             model.cuts_target,
             self._options["weight"] is not None,
         )
         return ((input if call is None else tensors), given, call, split), samples
+
+    def _split_with(self, target: Any) -> Mapping[Any, Any]:
+        """The option ``split`` for a call with this target."""
+        split: Mapping[Any, Any] = self._options["split"]
+        return split
 
     def _check_reduction(self, model: Any, loss: Any, target: Any) -> None:
         """Refuses a loss of torch whose parts the options would surely combine wrongly."""

@@ -231,7 +231,8 @@ def named_layers(module: Any) -> "OrderedDict[str, nn.Module]":
     else:
         raise UsageError(
             f"module is a {type(module).__name__}; a pipeline needs layers that run one after the other; give an "
-            "nn.Sequential or a list of modules, or name the submodules with pipescope.cut()"
+            "nn.Sequential or a list of modules, or name the submodules with pipescope.cut(), or give GPipe a sample of what the "
+            "model is called with"
         )
     first: dict[int, str] = {}
     for name, layer in layers.items():

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from pipescope import _fx_tracing, _mini_batch
-from pipescope._layers import Device, check_loss, described_layers, device_name, listed, named_layers, real, whole
+from pipescope._any_model import ModelLayers, call_of, is_any_model, layers_of
+from pipescope._layers import Device, Layered, check_loss, described_layers, device_name, listed, named_layers, real, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._recording import refuse_beside_a_recording
@@ -51,7 +52,7 @@ def profile(
     the generators of random numbers of torch, Python and numpy.
 
     Args:
-        module: as for GPipe.
+        module: as for GPipe; also any model, whose sample is what it is called with, as for layers_of().
         sample: an input, of tensors; its first dimension is the samples. Other micro-batch sizes repeat or cut its rows.
         target: of the loss, with as many samples. Default: the loss takes the output only.
         loss: ``loss(output, target)``. Default: the mean of squares of the outputs.
@@ -76,6 +77,11 @@ def profile(
     exception unchanged. Threading: while no model of the process trains.
     """
     refuse_beside_a_recording(None, "profile() is called")
+    title = name if name is not None else type(module).__name__
+    is_traced = isinstance(module, ModelLayers) or is_any_model(module) and not isinstance(module, Layered)
+    if is_traced:
+        module, sample, target, loss, inputs, split = _of_any_model(module, sample, target, loss, inputs, split)
+        title = name if name is not None else type(module.model).__name__
     layers = named_layers(module)
     described = described_layers(layers)
     on_meta = estimate_for is not None
@@ -126,13 +132,31 @@ def profile(
         "tapes": tapes,
         "estimate_for": estimate_for,
     }
-    title = name if name is not None else type(module).__name__
     with _same_random_numbers():
-        if not on_meta:
+        if not on_meta and not is_traced:  # layers_of() has looked
             warn_of_mixed_samples(modules, own, where, _mini_batch.output_dimensions(split))
         if "output" not in split:
             loss = SizesChecked(loss)
         return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
+
+
+def _of_any_model(
+    module: Any, sample: Any, target: Any, loss: Any, inputs: Optional[Mapping[str, Any]], split: Any
+) -> tuple[Any, Any, Any, Any, None, dict[Any, Any]]:
+    """(layers, sample, target, loss, inputs, split) of a model as its author wrote it."""
+    args, kwargs = call_of(sample)
+    kwargs = {**kwargs, **(inputs or {})}
+    layers = module if isinstance(module, ModelLayers) else layers_of(module, (args, kwargs), split=split)
+    given = layers.flat(args, kwargs)
+    if loss is not None and target is None:
+        target = dict(kwargs) if not args else args
+
+    def call_loss(output: Any, part: Any) -> Tensor:
+        value = layers.value(output, None)
+        own = layers.loss_of(value)
+        return loss(value, part) if loss is not None else own if own is not None else _mean_of_squares(value, None)
+
+    return layers, given if layers.output is not None else given[0], target, call_loss, None, layers.split
 
 
 @contextlib.contextmanager

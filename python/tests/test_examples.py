@@ -35,10 +35,10 @@ def test_the_example_of_a_cluster_runs():
     assert "128 devices of type A100" in run_in(ROOT, code)
 
 
-def run_in(folder, code):
+def run_in(folder, code, timeout=120):
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     result = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True,
-                            timeout=120, check=False)
+                            timeout=timeout, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -49,6 +49,17 @@ def test_the_first_steps_end_with_a_picture(tmp_path):
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     run_in(tmp_path, code)
     assert (tmp_path / "timeline.svg").read_text().startswith("<svg")
+
+
+def test_the_guide_for_own_models_runs(tmp_path):
+    pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
+    page = (ROOT / "docs" / "guides" / "bring-your-model.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    lines = run_in(tmp_path, "\n".join(blocks), timeout=500).splitlines()
+    assert len(blocks) == 4
+    assert [len(line.split()) > 1 for line in lines[:3]] == [True] * 3  # a loss and a balance each
+    assert "PlanCandidate" in lines[3]
+    assert float(lines[4].removeprefix("tensor(").split(",")[0].rstrip(")")) > 0
 
 
 def test_the_notebook_runs(monkeypatch):

@@ -1,0 +1,679 @@
+"""Any PyTorch model as layers for a pipeline: layers_of()."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch import Tensor, nn
+
+from pipescope._graph_cuts import Analysis
+from pipescope._graph_layers import Crossing, TracedLayer, layers_from
+from pipescope._mini_batch import Rule, split_of
+from pipescope._structure import tensors_in
+from pipescope._trace_model import (
+    Arguments,
+    Output,
+    Trace,
+    arguments_of,
+    place_of,
+    refuse_hidden_parameters,
+    same_in_both_modes,
+    trace_of,
+)
+from pipescope.errors import UsageError
+from pipescope.skip import skips_on
+
+__all__ = ["ModelInput", "ModelLayers", "call_of", "is_any_model", "layers_of"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelInput:
+    """A tensor that the model takes, and how a mini-batch of it is cut: the dimension of its samples, or None for whole."""
+
+    name: str
+    shape: tuple[Any, ...]  #: numbers; names of sizes that may differ from call to call
+    dtype: torch.dtype
+    rule: Rule
+    requires_grad: bool = False  #: of the sample; layers cut the gradient of an input that needs none
+
+
+def is_any_model(module: Any) -> bool:
+    """True for a model that layers_of() cuts. Sequentials and lists are layers already."""
+    return isinstance(module, nn.Module) and not isinstance(module, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
+
+
+def call_of(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(args, kwargs) of a call with a batch: a mapping has keywords, a tuple or list positions, and (tuple, dict) both."""
+    if isinstance(sample, Mapping):
+        return (), dict(sample)
+    if isinstance(sample, tuple) and len(sample) == 2 and isinstance(sample[0], (tuple, list)) and isinstance(sample[1], Mapping):
+        return tuple(sample[0]), dict(sample[1])
+    return tuple(sample) if isinstance(sample, (tuple, list)) else (sample,), {}
+
+
+class ModelLayers(Mapping[str, nn.Module]):
+    """A model's layers by name, as layers_of() makes them. GPipe and profile() take it. ``print()`` shows a table.
+
+    The model's parameters and buffers are those of the layers. A layer's name is that of the module whose work it does.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        arguments: Arguments,
+        layers: Mapping[str, nn.Module],
+        inputs: Sequence[ModelInput],
+        output: Optional[Output],
+        output_dimensions: Sequence[Optional[int]],
+        crossings: Sequence[Crossing],
+        borders: Sequence[int],
+        guards: Sequence[Any],
+        only_mode: str,
+    ) -> None:
+        self.model = model
+        self._arguments = dataclasses.replace(arguments, tensors=())
+        self._layers = OrderedDict(layers)
+        self.inputs = list(inputs)
+        self.output = output  #: None: the last layer returns what the model does
+        self.output_dimensions = list(output_dimensions)
+        self.crossings = list(crossings)
+        self.borders = list(borders)
+        self._guards = list(guards)
+        self._known: set[tuple[int, ...]] = set()  # sizes that fit
+        self._only_mode = only_mode  #: why eval mode cannot run; empty if it can
+        self.least_samples = 1
+        self._tied = _tied_names(model)
+        self._dtypes = {name: each.dtype for name, each in model.named_parameters()}
+
+    def __getitem__(self, name: str) -> nn.Module:
+        return self._layers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __str__(self) -> str:
+        lines = [f"{type(self.model).__name__} in {len(self)} layers"]
+        lines += [f"  input {each.name} {_shape_text(each.shape)} {_cut_text(each.rule)}" for each in self.inputs]
+        width = max(len(name) for name in self)
+        for k, (name, layer) in enumerate(self.items()):
+            own = sum(each.numel() * each.element_size() for each in layer.parameters())
+            ends = f", passes on {_bytes_text(self.borders[k])}" if k < len(self.borders) else ""
+            lines.append(f"  {k:3} {name:{width}} {_bytes_text(own):>10} of parameters{ends}")
+        lines += [
+            f"  skip {each.name} {each.first} -> {each.end} {_bytes_text(each.bytes)}" for each in self.crossings if each.bytes
+        ]
+        if self.output is not None and self.output.left_out:
+            lines.append(f"  not returned: {', '.join(self.output.left_out)}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    # ---- Calls ----
+
+    @property
+    def split(self) -> dict[Any, Any]:
+        """How the engine cuts the inputs and joins the outputs, by position."""
+        rules: dict[Any, Any] = {k: each.rule for k, each in enumerate(self.inputs) if each.rule != 0}
+        if self.output is not None:
+            rules["output"] = tuple(each or 0 for each in self.output_dimensions)
+        return rules
+
+    def flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        """The tensors of a call, for the first layer. Raises UsageError for a call that the sample does not stand for."""
+        arguments = arguments_of(self.model, args, kwargs)
+        if difference := self._arguments.difference(arguments):
+            raise UsageError(
+                f"the model is called with other inputs than its sample has: {difference}; build a pipeline with a sample of "
+                "such a call"
+            )
+        sizes: dict[str, tuple[int, str]] = {}
+        for each, tensor in zip(self.inputs, arguments.tensors):
+            if tensor.dim() != len(each.shape) or tensor.dtype != each.dtype:
+                raise UsageError(
+                    f"the input {each.name} has {tensor.dim()} dimensions of {tensor.dtype}, and the sample's has "
+                    f"{len(each.shape)} of {each.dtype}; give one like the sample's"
+                )
+            if tensor.requires_grad and not each.requires_grad and self.output is not None and torch.is_grad_enabled():
+                raise UsageError(
+                    f"the input {each.name} requires a gradient, and the sample's does not; build a pipeline with a sample that "
+                    "does, or detach the input"
+                )
+            for k, (expected, size) in enumerate(zip(each.shape, tensor.shape)):
+                if isinstance(expected, int) and expected != size:
+                    raise UsageError(
+                        f"dimension {k} of the input {each.name} is {size}, and the model was traced for {expected}, which its "
+                        f"forward holds on to; give {expected}, or build a pipeline with a sample of the other size"
+                    )
+                before = sizes.setdefault(str(expected), (int(size), f"{each.name}'s dimension {k}"))
+                if not isinstance(expected, int) and before[0] != size:
+                    raise UsageError(
+                        f"dimension {k} of the input {each.name} is {size} and {before[1]} is {before[0]}; in this model they "
+                        "are equal; make them so"
+                    )
+        return arguments.tensors
+
+    def check_sizes(self, tensors: Sequence[Tensor], micro_batches: Sequence[int]) -> None:
+        """Refuses sizes that the trace does not stand for."""
+        for samples in set(micro_batches):
+            if samples < self.least_samples:
+                raise UsageError(
+                    f"a micro-batch has {samples} sample, and the model does something else with one sample than with several; "
+                    "use fewer chunks"
+                )
+            sizes = {
+                str(expected): samples if each.rule == k else int(size)
+                for each, tensor in zip(self.inputs, tensors)
+                for k, (expected, size) in enumerate(zip(each.shape, tensor.shape))
+                if not isinstance(expected, int)
+            }
+            key = tuple(sizes.values())
+            if key in self._known:
+                continue
+            for guard in self._guards:
+                if not _holds(guard, sizes):
+                    named = ", ".join(f"{name} is {size}" for name, size in sizes.items() if name in str(guard))
+                    raise UsageError(
+                        f"the model was traced for sizes with {guard}, and {named}; its forward does something else then; build a "
+                        "pipeline with a sample of such sizes\n" + self._sizes_text()
+                    )
+            self._known.add(key)
+
+    def _sizes_text(self) -> str:
+        return "\n".join(f"{each.name} {_shape_text(each.shape)}" for each in self.inputs)
+
+    def check_modes(self) -> None:
+        """Refuses modes that no trace stands for."""
+        first = next((layer for layer in self.values() if isinstance(layer, TracedLayer)), None)
+        if first is None:
+            return
+        if self._only_mode and not self.model.training:
+            raise UsageError(self._only_mode)
+        if not first.has_two_modes:
+            return
+        free = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd) if self.model.training else ()
+        for name, module in self.model.named_modules():
+            if module.training != self.model.training and not isinstance(module, free):
+                mode, other = ("train", "eval") if module.training else ("eval", "train")
+                raise UsageError(
+                    f"the module {name} is in {mode} mode and the model in {other}; the model runs other operators in train mode "
+                    "than in eval mode, so all of it must be in one; call train() or eval() of the model, and freeze parameters "
+                    "by requires_grad_(False)"
+                )
+
+    def use_current_tensors(self) -> None:
+        """Takes the tensors that the model has now, after a cast or load_state_dict(assign=True)."""
+        if _tied_names(self.model) != self._tied:
+            raise UsageError(
+                "parameters of the model were added or removed, or are shared otherwise, since the pipeline was built; build it "
+                "again"
+            )
+        for layer in self.values():
+            if isinstance(layer, TracedLayer):
+                for table in (layer._parameters, layer._buffers):
+                    for name, before in table.items():
+                        now = _tensor_of(self.model, name)
+                        if now is before or before is None:
+                            continue
+                        self._check_same(name, before, now)
+                        if now.device == before.device:  # else it is a buffer that several lanes' devices have
+                            table[name] = now
+
+    def hand_over_buffers(self) -> None:
+        """The model gets the buffers that the engine moved to a lane's device, of which its layers change the values."""
+        given: set[str] = set()
+        for layer in self.values():
+            for name, buffer in layer._buffers.items() if isinstance(layer, TracedLayer) else ():
+                now = _tensor_of(self.model, name)
+                if buffer is not None and now is not None and now.device != buffer.device and name not in given:
+                    path, _, last = name.rpartition(".")
+                    self.model.get_submodule(path)._buffers[last] = buffer
+                given.add(name)
+
+    def _check_same(self, name: str, before: Tensor, now: Any) -> None:
+        if not isinstance(now, Tensor) or now.shape != before.shape:
+            raise UsageError(f"the model's {name} was replaced by another since the pipeline was built; build it again")
+
+    def check_dtypes(self) -> None:
+        for name, each in self.model.named_parameters():
+            if self._dtypes.get(name, each.dtype) != each.dtype:
+                raise UsageError(
+                    f"the parameter {name} is {each.dtype} and was {self._dtypes[name]} when the model was traced, whose dtypes "
+                    "its layers keep; cast the model before you build the pipeline"
+                )
+
+    def value(self, outputs: Any, weights: Optional[Tensor]) -> Any:
+        """The model's own output, from the last layer's. ``weights``: of the micro-batches that were joined; None: it is one's.
+
+        A value without samples, such as a loss, is the weighted sum over micro-batches, and one that is no float the first one's.
+        """
+        if self.output is None:
+            return outputs
+        tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+        return self.output.build([
+            each if dimension is not None else _joined_value(each, weights)
+            for each, dimension in zip(tensors, self.output_dimensions)
+        ])
+
+    def loss_of(self, output: Any) -> Optional[Tensor]:
+        """The model's own loss in its output: ``output.loss``, ``output["loss"]``, the first of several, or the output itself."""
+        if isinstance(output, Mapping):
+            output = output.get("loss")
+        elif hasattr(output, "loss"):
+            output = output.loss
+        elif isinstance(output, (tuple, list)) and output:
+            output = output[0]
+        return output if isinstance(output, Tensor) and output.dim() == 0 and output.is_floating_point() else None
+
+
+def _joined_value(values: Tensor, weights: Optional[Tensor]) -> Tensor:
+    if values.shape[0] == 1 or weights is None or not (values.is_floating_point() or values.is_complex()):
+        return values[0]
+    weights = weights.to(values.device, values.real.dtype).reshape(-1, *[1] * (values.dim() - 1))
+    return torch.where(weights == 0, torch.zeros((), dtype=values.dtype, device=values.device), values * weights).sum(0)
+
+
+def _holds(guard: Any, sizes: Mapping[str, int]) -> bool:
+    known = {symbol: sizes[str(symbol)] for symbol in guard.free_symbols if str(symbol) in sizes}
+    if len(known) < len(guard.free_symbols):
+        return True
+    return str(guard.subs(known)) != "False"
+
+
+def _bytes_text(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def _shape_text(shape: Sequence[Any]) -> str:
+    return f"[{', '.join(str(each) for each in shape)}]"
+
+
+def _cut_text(rule: Rule) -> str:
+    return "whole" if rule is None else "cut by a function" if callable(rule) else f"cut along dimension {rule}"
+
+
+def _tied_names(model: nn.Module) -> list[tuple[str, int]]:
+    """Every name of a parameter, and which of them are one tensor."""
+    numbers: dict[int, int] = {}
+    named = model.named_parameters(remove_duplicate=False)
+    return [(name, numbers.setdefault(id(each), len(numbers))) for name, each in named]
+
+
+def _tensor_of(model: nn.Module, name: str) -> Any:
+    module: Any = model
+    *path, last = name.split(".")
+    for part in path:
+        module = module._modules.get(part) if module is not None else None
+    return None if module is None else module._parameters.get(last, module._buffers.get(last))
+
+
+# ---- Making them ----
+
+
+def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], Sequence[str], None] = None) -> ModelLayers:
+    """Cuts any model into layers, as its author wrote it.
+
+    ::
+
+        layers = pipescope.layers_of(model, batch)
+        print(layers)                                # names, parameters, bytes that cross, skips
+        pipe = pipescope.GPipe(layers, devices=["cpu"] * 4, chunks=8)
+
+    Args:
+        model: any module that torch.export takes. It may be on the meta device.
+        sample: what the model is called with: a dict of its keywords, a tuple of its arguments, ``(args, kwargs)``, or one tensor.
+        split: how inputs are cut, by their names, as GPipe's option: a dimension, None or a function. Found from the trace
+            for the others. Or the names of the modules that begin layers, also as ``split["layers"]``; default: the model is cut
+            at every place where few bytes cross.
+
+    The model runs once without values, and, if it has any, three times on the sample in eval mode to compare the layers with it.
+
+    Raises UsageError, in the words of the model or of torch, for what cannot be cut: see docs/python-training.md. If an
+    export fails, the model's children in order are tried, and kept if they compute what the model does.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}; it is a torch.nn.Module; give one")
+    model = getattr(model, "_orig_mod", model)
+    refuse_hidden_parameters(model)
+    names, given = _split_of(split)
+    arguments = arguments_of(model, *call_of(sample))
+    if not arguments.tensors:
+        raise UsageError("the sample holds no tensor; give what the model is called with")
+    if unknown := [name for name in given if name not in arguments.names]:
+        raise UsageError(f"split names '{unknown[0]}', which is no input of the sample; it has {', '.join(arguments.names)}")
+    if any(each.is_meta for each in model.parameters()):
+        arguments = dataclasses.replace(arguments, tensors=tuple(each.to("meta") for each in arguments.tensors))
+    rules = [given.get(name, 0) for name in arguments.names]
+    traced = _with_several_samples(arguments, [name in given for name in arguments.names], rules)
+    try:
+        return _traced_layers(model, arguments, traced, names, given)
+    except _CannotCut:
+        raise
+    except Exception as error:  # of the export: torch raises many kinds
+        if layers := _tree_layers(model, arguments):
+            return layers
+        if isinstance(error, UsageError):
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise UsageError(
+            f"torch.export does not take the model, and its children, one after the other, do not compute what it does; "
+            f"the export says: {type(error).__name__}: {' '.join(lines[:3])}"
+        ) from error
+
+
+class _CannotCut(UsageError):
+    """The model itself forbids it, whatever makes the layers."""
+
+
+def _split_of(split: Any) -> tuple[Optional[list[str]], dict[str, Any]]:
+    """(modules that begin layers, rules of inputs by name)."""
+    if isinstance(split, str):
+        raise UsageError(f"split is '{split}'; it lists modules that begin layers; write it as ['{split}']")
+    if split is None or isinstance(split, Mapping):
+        rules = dict(split or {})
+        names = rules.pop("layers", None)
+        return None if names is None else list(names), split_of(rules)
+    return list(split), {}
+
+
+def _with_several_samples(arguments: Arguments, is_given: Sequence[bool], rules: Sequence[Rule]) -> Arguments:
+    """A trace of one sample would hold on to its 1."""
+    firsts = [each.shape[0] for each in arguments.tensors if each.dim()]
+    if not firsts or any(size != 1 for size in firsts):
+        return arguments
+    tensors = []
+    for tensor, given, rule in zip(arguments.tensors, is_given, rules):
+        cut = rule if given else 0
+        if isinstance(cut, int) and tensor.dim() > 0 and tensor.shape[cut] == 1:
+            tensor = torch.cat([tensor, tensor], cut).detach().requires_grad_(tensor.requires_grad)
+        tensors.append(tensor)
+    return dataclasses.replace(arguments, tensors=tuple(tensors))
+
+
+def _traced_layers(
+    model: nn.Module, sample: Arguments, traced: Arguments, names: Optional[Sequence[str]], given: Mapping[str, Any]
+) -> ModelLayers:
+    known = [given.get(name) if isinstance(given.get(name), int) else None for name in traced.names]
+    train = trace_of(model, traced, known, True)
+    evaluation, only_mode = None, ""
+    if not same_in_both_modes(model, traced):
+        try:
+            evaluation = trace_of(model, traced, known, False)
+        except Exception as error:
+            only_mode = f"the model runs other operators in eval mode, which cannot be traced: {error}; use train()"
+    batch, rules = _batch_of(train, traced, given)
+    analyses = {True: Analysis(train)}
+    output_dimensions = _output_dimensions(analyses[True], batch)
+    _refuse_mixed_samples(analyses[True], batch)
+    if evaluation is not None:
+        other_batch, other_rules = _batch_of(evaluation, traced, given)
+        analyses[False] = Analysis(evaluation)
+        same = (train.output.names, [type(each) for each in rules], output_dimensions)
+        if same != (evaluation.output.names, [type(each) for each in other_rules], _output_dimensions(analyses[False], other_batch)):
+            del analyses[False]
+            only_mode = "the model returns other outputs in eval mode than in train mode; use train(), or build another pipeline"
+    layers, crossings, borders = layers_from(model, analyses, names, output_dimensions)
+    inputs = [
+        ModelInput(each.name, _named_shape(each.shape, batch), each.dtype, rule, each.requires_grad)
+        for each, rule in zip(train.inputs, rules)
+    ]
+    guards = _guards_of(train, batch) + (_guards_of(evaluation, batch) if evaluation is not None and False in analyses else [])
+    found = ModelLayers(
+        model, sample, layers, inputs, train.output, output_dimensions, crossings, borders, guards, only_mode
+    )
+    if not any(each.is_meta for each in sample.tensors):
+        _compare_with_model(found, sample)
+    return found
+
+
+def _symbol(size: Any) -> Any:
+    """A number, or an expression of sympy."""
+    expression = size.node.expr if isinstance(size, torch.SymInt) else size
+    return int(expression) if isinstance(expression, int) or expression.is_number else expression
+
+
+def _named_shape(shape: Sequence[Any], batch: set[Any]) -> tuple[Any, ...]:
+    symbols = [_symbol(size) for size in shape]
+    return tuple("batch" if each in batch else each if isinstance(each, int) else str(each) for each in symbols)
+
+
+def _guards_of(trace: Trace, batch: set[Any]) -> list[Any]:
+    """What the trace relies on, as sympy's expressions of the sizes' names."""
+    names = {symbol: sympy.Symbol("batch", integer=True, positive=True) for symbol in batch}
+    expressions = [guard.subs(names) for guard in trace.guards if hasattr(guard, "subs")]
+    return list(dict.fromkeys(each for each in expressions if getattr(each, "free_symbols", None)))
+
+
+def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> tuple[set[Any], list[Rule]]:
+    """(the symbols that are the number of samples, how each input is cut)."""
+    tensors, shapes = arguments.tensors, [[_symbol(size) for size in each.shape] for each in trace.inputs]
+    said = [given.get(name, 0) for name in arguments.names]
+    firsts = [  # (input, dimension, size)
+        (k, rule % tensor.dim(), int(tensor.shape[rule]))
+        for k, (tensor, rule) in enumerate(zip(tensors, said))
+        if isinstance(rule, int) and tensor.dim() and -tensor.dim() <= rule < tensor.dim()
+    ]
+    open_ = [each for each in firsts if not isinstance(shapes[each[0]][each[1]], int)]
+    if not open_:
+        number, dimension, size = firsts[0] if firsts else (0, 0, 0)
+        where = f", at {trace.fixed[size]}" if trace.fixed.get(size) else ""
+        raise _CannotCut(
+            f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
+            f"{arguments.names[number]}{where}. A loss that compares samples with each other belongs outside the model, with the "
+            "schedule gpipe; elsewhere take sizes from the input, as by x.shape[0] in a view"
+        )
+    counted = [size for _, _, size in open_]
+    samples = max(counted, key=lambda size: (counted.count(size), -counted.index(size)))
+    number, dimension, _ = next(each for each in open_ if each[2] == samples)
+    elsewhere = {
+        symbol for k, shape in enumerate(shapes) for d, symbol in enumerate(shape)
+        if d != (said[k] if isinstance(said[k], int) else 0) and not isinstance(symbol, int)
+    }
+    batch = {shapes[number][dimension]}
+    batch |= {shapes[k][d] for k, d, size in open_ if size == samples and shapes[k][d] not in elsewhere}
+    rules: list[Rule] = []
+    for name, shape, tensor in zip(arguments.names, shapes, tensors):
+        if name in given:
+            rules.append(given[name])
+            continue
+        places = [d for d, symbol in enumerate(shape) if symbol in batch]
+        multiples = [d for d, symbol in enumerate(shape) if d not in places and getattr(symbol, "free_symbols", set()) & batch]
+        if multiples and not places:
+            raise _CannotCut(
+                f"dimension {multiples[0]} of the input {name} is {shape[multiples[0]]}, which is not the number of samples; say "
+                f"how it is cut, as by split={{{name!r}: function}}"
+            )
+        rules.append(places[0] if places else None)
+    return batch, rules
+
+
+def _output_dimensions(analysis: Analysis, batch: set[Any]) -> list[Optional[int]]:
+    """Where the samples of each output are. None: it has none, as a loss."""
+    dimensions: list[Optional[int]] = []
+    for node in analysis.trace.output_nodes:
+        shape = [_symbol(size) for size in node.meta["val"].shape] if isinstance(node, torch.fx.Node) else []
+        places = [d for d, symbol in enumerate(shape) if getattr(symbol, "free_symbols", set()) & batch]
+        dimensions.append(places[0] if places else None)
+    return dimensions
+
+
+def _refuse_mixed_samples(analysis: Analysis, batch: set[Any]) -> None:
+    for node in analysis.nodes:
+        for value in tensors_in(node.meta.get("val")):
+            places = [size for size in value.shape if getattr(_symbol(size), "free_symbols", set()) & batch]
+            if len(places) > 1:
+                raise _CannotCut(
+                    f"the model compares samples with each other, at {place_of(node)}, which makes values of the shape "
+                    f"{_shape_text(_named_shape(value.shape, batch))}, so it cannot be cut into micro-batches. If the samples are in "
+                    "another dimension, say so, as by split={'x': 1}; a loss that mixes samples belongs outside the model, with the "
+                    "schedule gpipe"
+                )
+
+
+# ---- Checks by values ----
+
+
+def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
+    """Refuses layers that compute something else in eval mode, and warns if samples depend on each other."""
+    model = layers.model
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(each, each.clone()) for each in model.buffers()]
+    try:
+        model.eval()
+        if layers._only_mode:
+            return
+        with torch.no_grad(), torch.random.fork_rng():
+            expected = Output(sample.call(model, [each.clone() for each in sample.tensors])).tensors
+            found = _run(layers, sample.tensors)
+            for name, one, other in zip(layers.output.names if layers.output else [], found, expected):
+                if one.shape != other.shape or _error(one, other) > 0.01:
+                    raise _CannotCut(
+                        f"the traced layers compute another output {name} than the model on its sample; the model depends on something "
+                        "that a trace does not hold, such as values of its inputs in Python"
+                    )
+            _compare_parts(layers, sample, expected)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        for each, value in buffers:
+            if not torch.equal(each, value):
+                each.copy_(value)
+
+
+def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Tensor]) -> None:
+    count = next((int(t.shape[i.rule]) for i, t in zip(layers.inputs, sample.tensors) if isinstance(i.rule, int)), 0)
+    if count < 2:
+        return
+    parts = []
+    for first, end in ((1, count), (0, 1)):
+        try:
+            parts.append(_run(layers, [_part(each, i.rule, first, end) for i, each in zip(layers.inputs, sample.tensors)]))
+        except Exception as error:
+            if count > 2 and end - first == 1:
+                layers.least_samples = 2
+                return
+            raise _CannotCut(
+                f"the model fails on the samples {first} to {end - 1} alone: {type(error).__name__}: {str(error).splitlines()[0]}. An "
+                "input counts or names other samples, as offsets and edges do: say how it is cut, as by "
+                "split={'offsets': function}, or give it whole with None"
+            ) from error
+    for k, dimension in enumerate(layers.output_dimensions):
+        if dimension is None:
+            continue
+        joined = torch.cat([part[k] for part in reversed(parts)], dimension)
+        if joined.shape != expected[k].shape or _error(joined, expected[k]) > 0.02:
+            name = layers.output.names[k] if layers.output is not None else ""
+            warnings.warn(
+                f"a sample's output {name} depends on the other samples of its mini-batch; a pipeline cuts mini-batches, so it "
+                "computes something else than the whole model. If an input is cut that all samples need, or along a dimension that is "
+                "not its samples', say so in split, as by split={'mask': None, 'x': 1}",
+                stacklevel=2,
+            )
+            return
+
+
+def _part(tensor: Tensor, rule: Rule, first: int, end: int) -> Tensor:
+    if rule is None:
+        return tensor
+    return tensor.narrow(rule, first, end - first) if isinstance(rule, int) else rule(tensor, first, end)
+
+
+def _run(layers: ModelLayers, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs as the model has them."""
+    value: Any = tuple(each.clone() for each in tensors)
+    with skips_on({}):
+        for layer in layers.values():
+            value = layer(value)
+    value = [value] if isinstance(value, Tensor) else list(value)
+    return [each if dimension is not None else each[0] for each, dimension in zip(value, layers.output_dimensions)]
+
+
+def _error(one: Tensor, other: Tensor) -> float:
+    """The largest difference, as a share of the largest value."""
+    if not one.numel() or torch.equal(one, other):
+        return 0.0
+    if one.dtype == torch.bool or not (one.is_floating_point() or one.is_complex()):
+        return 1.0
+    difference = (one - other).abs().to(torch.float64).nan_to_num(0.0, 0.0, 0.0).max()
+    largest = other.abs().to(torch.float64).nan_to_num(0.0, 0.0, 0.0).max()
+    return float(difference / largest) if largest > 0 else float(difference)
+
+
+# ---- The module tree ----
+
+
+def _tree_layers(model: nn.Module, arguments: Arguments) -> Optional[ModelLayers]:
+    """The children in order, if they compute what the model does in both modes."""
+    if len(arguments.tensors) != 1 or any(each.is_meta for each in arguments.tensors):
+        return None
+    layers = OrderedDict(_leaves_in_order(model, ""))
+    held = {id(each) for layer in layers.values() for each in (*layer.parameters(), *layer.buffers())}
+    own = [*model.parameters(), *model.buffers()]
+    if not layers or any(id(each) not in held for each in own) or len({*map(id, layers.values())}) < len(layers):
+        return None
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(each, each.clone()) for each in model.buffers()]
+    try:
+        for mode in (True, False):
+            model.train(mode)
+            if not _is_chain(model, list(layers.values()), arguments):
+                return None
+    except Exception:  # they are no chain
+        return None
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
+        with torch.no_grad():
+            for each, value in buffers:
+                each.copy_(value)
+    tensor = arguments.tensors[0]
+    inputs = [ModelInput(arguments.names[0], ("batch", *[f"s{k}" for k in range(1, tensor.dim())]), tensor.dtype, 0)]
+    borders = [0] * (len(layers) - 1)
+    return ModelLayers(model, arguments, layers, inputs, None, [], [], borders, [], "")
+
+
+def _is_chain(model: nn.Module, layers: Sequence[nn.Module], arguments: Arguments) -> bool:
+    def chain(value: Any) -> Any:
+        for layer in layers:
+            value = layer(value)
+        return value
+
+    def whole(value: Any) -> Any:
+        return arguments.call(model, [value])
+
+    values = []
+    for run in (whole, chain):
+        with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(0)  # both draw the same dropout
+            values.append(run(arguments.tensors[0].clone()))
+    tensors = [tensors_in(value) for value in values]
+    return (
+        type(values[0]) is type(values[1])
+        and len(tensors[0]) == len(tensors[1])
+        and all(one.shape == other.shape and _error(one, other) < 1e-6 for one, other in zip(*tensors))
+    )
+
+
+def _leaves_in_order(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
+    for name, child in module.named_children():
+        if isinstance(child, (nn.Sequential, nn.ModuleList)):
+            yield from _leaves_in_order(child, f"{prefix}{name}.")
+        else:
+            yield prefix + name, child

@@ -1,0 +1,550 @@
+"""One call of a model as a graph of operators, by torch.export, with sizes that stay unknown.
+
+The model runs once on tensors without values. Every dimension of an input that may differ from call to call is a symbol, so
+the graph holds sizes such as ``[s0, s1, 64]`` and no size of the sample unless the model insists on it. Operators that change
+their input in place stay in the graph.
+
+An export loses some things silently, which are found here and refused by name: gradients of an autograd.Function, hooks of
+backwards, and buffers that a forward replaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import Dim
+from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.nn.utils.stateless import _reparametrize_module
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree
+
+from pipescope.errors import UsageError
+
+__all__ = [
+    "MODE_ARGUMENTS",
+    "Arguments",
+    "Constant",
+    "Input",
+    "Output",
+    "Trace",
+    "arguments_of",
+    "op_name",
+    "place_of",
+    "refuse_hidden_parameters",
+    "refuse_unknown_sizes",
+    "same_in_both_modes",
+    "trace_of",
+]
+
+
+# ---- Arguments ----
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """What a model is called with, by the names of its parameters: tensors, and what lies around them."""
+
+    names: tuple[str, ...]  #: of the tensors
+    tensors: tuple[Tensor, ...]
+    tree: Any
+    others: tuple[Any, ...]  #: every leaf of the tree; None in a tensor's place
+
+    def call(self, model: nn.Module, tensors: Sequence[Tensor]) -> Any:
+        """The model's output for other tensors in the places of these."""
+        rest = iter(tensors)
+        leaves = [next(rest) if other is _TENSOR else other for other in self.others]
+        bound = inspect.BoundArguments(inspect.signature(model.forward), _pytree.tree_unflatten(leaves, self.tree))
+        return model(*bound.args, **bound.kwargs)
+
+    def difference(self, other: Arguments) -> str:
+        """What makes a call other than this one; empty if it is alike."""
+        if self.names != other.names:
+            missing, more = set(self.names) - set(other.names), set(other.names) - set(self.names)
+            both = [f"{', '.join(sorted(names))} {what}" for names, what in ((missing, "is missing"), (more, "is new")) if names]
+            return " and ".join(both) or "the inputs have another order"
+        if self.tree != other.tree:
+            return "the values are nested otherwise"
+        for name, mine, its in zip(_names_of_leaves(self.tree, self.others), self.others, other.others):
+            if mine is not its and not bool(mine == its):
+                return f"{name} is {its!r} and was {mine!r}"
+        return ""
+
+
+class _Tensor:
+    """Stands in a list of leaves for a tensor."""
+
+    def __repr__(self) -> str:
+        return "a tensor"
+
+    def __reduce__(self) -> str:
+        return "_TENSOR"
+
+    def __deepcopy__(self, memo: Any) -> _Tensor:
+        return self
+
+
+_TENSOR = _Tensor()
+
+
+def _names_of_leaves(tree: Any, leaves: Sequence[Any]) -> list[str]:
+    named, _ = _pytree.tree_flatten_with_path(_pytree.tree_unflatten(list(leaves), tree))
+    names = []
+    for path, _leaf in named:
+        keys = [str(getattr(each, "key", getattr(each, "idx", each))) for each in path]
+        if len(keys) > 1 and keys[0] in ("args", "kwargs"):
+            keys = keys[1:]  # of *args and **kwargs
+        names.append(keys[0] + "".join(f"[{key}]" for key in keys[1:]))
+    return names
+
+
+def arguments_of(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+    """The arguments as the model's forward binds them. Raises Python's TypeError for those that it does not take."""
+    signature = inspect.signature(model.forward)
+    bound = signature.bind(*args, **kwargs)
+    given: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        parameter = signature.parameters[name]
+        if value is None and parameter.default is None:
+            continue
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            value = {key: value[key] for key in sorted(value)}
+        given[name] = dict(value) if isinstance(value, Mapping) and type(value) is not dict else value
+    leaves, tree = _pytree.tree_flatten(given)
+    others = tuple(_TENSOR if isinstance(leaf, Tensor) else leaf for leaf in leaves)
+    names = _names_of_leaves(tree, others)
+    tensors = [(name, leaf) for name, leaf in zip(names, leaves) if isinstance(leaf, Tensor)]
+    return Arguments(tuple(name for name, _ in tensors), tuple(leaf for _, leaf in tensors), tree, others)
+
+
+# ---- Outputs ----
+
+
+class Output:
+    """What a model returned: its type with places for tensors. Objects that hold other things are left out, as None."""
+
+    def __init__(self, value: Any) -> None:
+        self.tensors: list[Tensor] = []
+        self.names: list[str] = []
+        self.left_out: list[str] = []
+        self._make = self._take(value, "")
+
+    def build(self, tensors: Sequence[Any]) -> Any:
+        """The model's type, with these tensors."""
+        return _built(self._make, tensors)
+
+    def _take(self, value: Any, name: str) -> tuple[Any, ...]:
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+            self.names.append(name)
+            return ("tensor", len(self.tensors) - 1)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return ("constant", value)
+        if dataclasses.is_dataclass(value):
+            fields = [(each.name, getattr(value, each.name)) for each in dataclasses.fields(value) if each.init]
+            return ("fields", type(value), {key: self._take(each, _joined(name, key)) for key, each in fields})
+        if isinstance(value, Mapping):
+            return ("mapping", type(value), {key: self._take(each, _joined(name, key)) for key, each in value.items()})
+        if isinstance(value, (tuple, list)):
+            parts = [self._take(each, _joined(name, k)) for k, each in enumerate(value)]
+            return ("sequence", type(value), parts)
+        self.left_out.append(f"{name or 'output'} ({type(value).__name__})")
+        return ("constant", None)
+
+
+def _joined(name: str, key: Any) -> str:
+    return f"{name}.{key}" if name else str(key)
+
+
+def _built(made: tuple[Any, ...], tensors: Sequence[Any]) -> Any:
+    kind, what, *rest = made
+    if kind == "tensor":
+        return tensors[what]
+    if kind == "constant":
+        return what
+    if kind == "sequence":
+        parts = [_built(each, tensors) for each in rest[0]]
+        return what._make(parts) if hasattr(what, "_make") else what(parts)
+    entries = {key: _built(each, tensors) for key, each in rest[0].items()}
+    return what(**entries) if kind == "fields" else what(entries)
+
+
+# ---- The trace ----
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """A tensor that the model takes. ``shape``: numbers, and symbols of sizes that may differ from call to call."""
+
+    name: str
+    shape: tuple[Any, ...]
+    dtype: torch.dtype
+    requires_grad: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """A tensor that a placeholder of the graph stands for. ``kind``: "parameter", "buffer" or "constant"."""
+
+    kind: str
+    name: str  #: the model's own; the first one of a tensor with several
+    tensor: Tensor
+
+
+@dataclasses.dataclass
+class Trace:
+    """A model's graph. Its placeholders are ``constants`` and ``inputs``; outputs are nodes of the graph, or numbers."""
+
+    graph: torch.fx.Graph
+    modules: dict[str, nn.Module]  #: parts of the graph that some operators run, by the target of their get_attr
+    constants: dict[torch.fx.Node, Constant]
+    input_nodes: list[torch.fx.Node]
+    inputs: list[Input]
+    output: Output
+    output_nodes: list[Any]
+    guards: list[Any]  #: sympy expressions of sizes that the model's branches relied on
+    fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where: "my.py, line 9: code"
+
+
+class _CallState:
+    """Apart from the module, whose attributes an export puts back."""
+
+    def __init__(self) -> None:
+        self.output: Optional[Output] = None
+        self.is_running = False
+
+
+class _Call(nn.Module):
+    """The model as a function of its tensors."""
+
+    def __init__(self, model: nn.Module, arguments: Arguments) -> None:
+        super().__init__()
+        self.model = model
+        self._arguments = arguments
+        self.state = _CallState()
+
+    def forward(self, *tensors: Tensor) -> Any:
+        self.state.is_running = True
+        try:
+            output = Output(self._arguments.call(self.model, tensors))
+        finally:
+            self.state.is_running = False
+        if not output.tensors:
+            raise UsageError("the model returned no tensor; a pipeline passes on at least one")
+        results, output.tensors = tuple(output.tensors), []
+        self.state.output = output
+        return results
+
+
+class _Losses:
+    """Notes what an export would lose without a word, while it lasts."""
+
+    def __init__(self, call: _Call) -> None:
+        self.functions: list[str] = []
+        self.replaced: list[str] = []  #: buffers
+        self.kept: list[str] = []  #: other tensors that the model keeps
+        self._call = call
+        self._names = {id(module): name for name, module in call.model.named_modules()}
+        self._before: dict[tuple[int, str], tuple[nn.Module, str, Any]] = {}
+        self._buffers = [(module, dict(module._buffers)) for module in call.model.modules()]
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        set_attribute, register = nn.Module.__setattr__, nn.Module.register_buffer
+        apply: Any = vars(torch.autograd.Function)["apply"]  # a classmethod
+
+        def noting_setattr(module: nn.Module, name: str, value: Any) -> None:
+            if self._call.state.is_running and id(module) in self._names:
+                self._note(module, name, value)
+            set_attribute(module, name, value)
+
+        def noting_register(module: nn.Module, name: str, tensor: Any, persistent: bool = True) -> None:
+            if self._call.state.is_running and id(module) in self._names:
+                self.replaced.append(self._title(module, name))
+            register(module, name, tensor, persistent)
+
+        def noting_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._call.state.is_running:
+                self.functions.append(cls.__name__)
+                raise UsageError(f"the model calls the autograd.Function {cls.__name__}")
+            return apply.__func__(cls, *args, **kwargs)
+
+        changed: Any = nn.Module
+        changed.__setattr__, changed.register_buffer = noting_setattr, noting_register
+        functions: Any = torch.autograd.Function
+        functions.apply = classmethod(noting_apply)
+        try:
+            yield
+        finally:
+            changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
+            for module, buffers in self._buffers:
+                if any(module._buffers.get(name) is not each for name, each in buffers.items()):
+                    module._buffers.update(buffers)
+            for module, name, value in self._before.values():
+                if value is _TENSOR:
+                    module.__dict__.pop(name, None)
+                else:
+                    module.__dict__[name] = value
+
+    def _title(self, module: nn.Module, name: str) -> str:
+        return _joined(self._names[id(module)], name)
+
+    def _note(self, module: nn.Module, name: str, value: Any) -> None:
+        if name in module._buffers:
+            self.replaced.append(self._title(module, name))
+        elif name not in module._parameters and name not in module._modules:
+            if any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
+                self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
+                self.kept.append(self._title(module, name))
+
+    def check(self) -> None:
+        if self.functions:
+            raise UsageError(
+                f"the model calls the autograd.Function {self.functions[0]}, whose backward a trace loses; use operators of torch "
+                "there, or a torch.library.custom_op with register_autograd. Reentrant checkpoints of torch are such functions, "
+                "too: switch them off and use the pipeline's checkpoint"
+            )
+        if self.replaced:
+            raise UsageError(
+                f"the model's forward replaces the buffer {self.replaced[0]}, which a trace loses; change it in place, as by "
+                "buffer.copy_(value) or buffer.add_(1)"
+            )
+        if self.kept:
+            warnings.warn(
+                f"the model's forward keeps a tensor as {self.kept[0]}; the pipeline's layers do not, so it stays as it is",
+                stacklevel=2,
+            )
+
+
+def refuse_hidden_parameters(model: nn.Module) -> None:
+    """Refuses tensors that train and are no parameters of the model: a trace takes them for constants."""
+    held = {id(each) for each in model.parameters()}
+    for name, module in model.named_modules():
+        for attribute, value in vars(module).items():
+            leaves = [] if attribute in ("_parameters", "_buffers", "_modules") else _pytree.tree_leaves(value)
+            if any(isinstance(each, Tensor) and each.requires_grad and each.is_leaf and id(each) not in held for each in leaves):
+                raise UsageError(
+                    f"the model's {_joined(name, attribute)} requires a gradient and is no parameter, so a trace loses it; make it "
+                    "an nn.Parameter"
+                )
+
+
+def trace_of(model: nn.Module, arguments: Arguments, batch: Sequence[Optional[int]], training: bool) -> Trace:
+    """Exports the model in train or eval mode, whatever its modules' own modes are.
+
+    ``batch``: for each tensor the dimension of its samples, if that is known. Raises UsageError for what a trace would lose,
+    and torch's own errors for what it cannot export.
+    """
+    for name, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks:
+            raise UsageError(f"the module {name or 'itself'} has a hook of its backward, which a trace loses; remove it")
+    with warnings.catch_warnings(), _modes(model, training):
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", message=".*(export|dynamic).*")
+        errors = []
+        for dims in _dynamic_shapes(arguments, batch):
+            call = _Call(model, arguments)
+            losses = _Losses(call)
+            tensors = tuple(each.detach().clone() for each in arguments.tensors)  # one tensor for two inputs is two inputs
+            try:
+                with losses.noted():
+                    program = torch.export.export(call, tensors, dynamic_shapes=(dims,), strict=False)
+            except Exception as error:  # of the model or of torch; the first is raised again below
+                losses.check()
+                errors.append(error)
+                continue
+            losses.check()
+            return _read(program, call, arguments)
+    raise errors[0]
+
+
+@contextlib.contextmanager
+def _modes(model: nn.Module, training: bool) -> Iterator[None]:
+    before = [(module, module.training) for module in model.modules()]
+    for module, _ in before:
+        module.training = training
+    try:
+        yield
+    finally:
+        for module, mode in before:
+            module.training = mode
+
+
+def _dynamic_shapes(arguments: Arguments, batch: Sequence[Optional[int]]) -> Iterator[tuple[dict[int, Any], ...]]:
+    """Which sizes may differ: all of integers, those of samples, and of other tensors what may be a sequence. If that fails,
+    those of samples only."""
+    whole_numbers = [each for each in arguments.tensors if not each.is_floating_point() and not each.is_complex()]
+    lengths = {size for each in whole_numbers for size in each.shape[1:]}
+    first = []
+    for tensor, known in zip(arguments.tensors, batch):
+        is_float = tensor.is_floating_point() or tensor.is_complex()
+        dims = {0, 1} if is_float and tensor.dim() == 3 else {0} if is_float else set(range(tensor.dim()))
+        dims |= {k for k, size in enumerate(tensor.shape) if is_float and tensor.dim() > 2 and size in lengths}
+        dims |= set() if known is None else {known % max(1, tensor.dim())}
+        first.append({k: Dim.AUTO for k in sorted(dims) if k < tensor.dim()})
+    yield tuple(first)
+    yield tuple({0 if known is None else known % tensor.dim(): Dim.AUTO} if tensor.dim() else {}
+                for tensor, known in zip(arguments.tensors, batch))
+
+
+def _read(program: Any, call: _Call, arguments: Arguments) -> Trace:
+    constants: dict[torch.fx.Node, Constant] = {}
+    inputs: list[torch.fx.Node] = []
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    names = _names_of_tensors(call.model)
+    for node in program.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        spec = specs[node.name]
+        if spec.kind is InputKind.USER_INPUT:
+            inputs.append(node)
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            name = spec.target.removeprefix("model.")
+            tensor = program.constants.get(spec.target)
+            found = _attribute(call.model, name)
+            tensor = found if isinstance(found, Tensor) else tensor
+            kind = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer"}.get(spec.kind, "constant")
+            constants[node] = Constant(kind, names.get(id(tensor), name), tensor)
+        else:
+            raise UsageError(f"the model uses {spec.target}, which is no tensor; a trace holds tensors only")
+    infos = [
+        Input(name, tuple(node.meta["val"].shape), tensor.dtype, tensor.requires_grad)
+        for name, node, tensor in zip(arguments.names, inputs, arguments.tensors)
+    ]
+    assert call.state.output is not None
+    (results,) = next(node for node in program.graph.nodes if node.op == "output").args
+    modules = {node.target: getattr(program.graph_module, node.target) for node in program.graph.nodes if node.op == "get_attr"}
+    mode = next((node.meta["val"].fake_mode for node in inputs), None)
+    environment = mode.shape_env if mode is not None else None
+    guards = list(environment.guards) if environment is not None else []
+    return Trace(program.graph, modules, constants, inputs, infos, call.state.output, list(results),
+                 [each.expr for each in guards], _fixed_sizes(guards))
+
+
+def _fixed_sizes(guards: Sequence[Any]) -> dict[int, str]:
+    fixed: dict[int, str] = {}
+    for guard in guards:
+        if isinstance(guard.expr, sympy.Eq) and guard.expr.rhs.is_Integer and guard.expr.lhs.is_symbol:
+            frame = guard.sloc.maybe_user_loc or guard.sloc.framework_loc
+            is_of_torch = f"{os.sep}torch{os.sep}" in str(getattr(frame, "filename", ""))
+            where = "" if frame is None or is_of_torch else f"{frame.filename}, line {frame.lineno}: {frame.line}"
+            fixed[int(guard.expr.rhs)] = fixed.get(int(guard.expr.rhs)) or where
+    return fixed
+
+
+def _names_of_tensors(model: nn.Module) -> dict[int, str]:
+    """The first name of each parameter and buffer."""
+    names: dict[int, str] = {}
+    for name, tensor in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        names.setdefault(id(tensor), name)
+    return names
+
+
+def _attribute(model: nn.Module, name: str) -> Any:
+    value: Any = model
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def op_name(node: torch.fx.Node) -> str:
+    """ "aten.linear" """
+    target = node.target
+    return str(getattr(target, "_overloadpacket", None) or getattr(target, "__name__", target))
+
+
+# ---- Train and eval ----
+
+#: Operators that take the mode as an argument: its position, and whether it is a probability that is 0 in eval.
+MODE_ARGUMENTS: dict[str, tuple[int, bool]] = {
+    "aten.dropout": (2, False), "aten.dropout_": (2, False), "aten.feature_dropout": (2, False),
+    "aten.feature_dropout_": (2, False), "aten.alpha_dropout": (2, False), "aten.alpha_dropout_": (2, False),
+    "aten.feature_alpha_dropout": (2, False), "aten.feature_alpha_dropout_": (2, False), "aten.batch_norm": (5, False),
+    "aten.instance_norm": (5, False), "aten.rrelu": (3, False), "aten.rrelu_": (3, False),
+    "aten.scaled_dot_product_attention": (4, True), "aten.lstm": (6, False), "aten.gru": (6, False),
+    "aten.rnn_tanh": (6, False), "aten.rnn_relu": (6, False),
+}
+
+
+class _Recorder(TorchFunctionMode):
+    """The operators that a forward calls, by name, with the numbers that they are given."""
+
+    def __init__(self, counters: set[int]) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+        self._counters = counters
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        name = getattr(function, "__name__", str(function))
+        if name in ("__get__", "size", "dim", "numel", "is_floating_point", "stride") or args and id(args[0]) in self._counters:
+            return result
+        values = [each for each in _pytree.tree_leaves((args, kwargs)) if isinstance(each, (int, float, str)) or each is None]
+        if name.strip("_") in _MODE_FUNCTIONS:
+            values = []
+        self.calls.append((name, tuple(values)))
+        return result
+
+
+_MODE_FUNCTIONS = {name.split(".")[1].strip("_") for name in MODE_ARGUMENTS}
+
+
+def same_in_both_modes(model: nn.Module, arguments: Arguments) -> bool:
+    """True if train and eval run the same operators, apart from the mode that some of them are told."""
+    try:
+        _recorded(model, arguments, True)  # some models prepare themselves in their first call
+        train, evaluation = (_recorded(model, arguments, training) for training in (True, False))
+    except Exception:  # the exports tell what is wrong
+        return False
+    return train == evaluation
+
+
+def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> list[Any]:
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, warnings.catch_warnings(), _modes(model, training):
+        warnings.simplefilter("ignore")
+        memo: dict[int, Tensor] = {}
+        named = {}
+        for name, tensor in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+            named[name] = memo.setdefault(id(tensor), mode.from_tensor(tensor))
+        tensors = [mode.from_tensor(each.detach().clone()) for each in arguments.tensors]
+        counters = {id(each) for name, each in named.items() if name.endswith("num_batches_tracked")}
+        call = _Call(model, arguments)
+        losses = _Losses(call)
+        recorder = _Recorder(counters)
+        with losses.noted(), _reparametrize_module(model, named), recorder, torch.random.fork_rng(devices=[]):
+            call(*tensors)
+    return recorder.calls
+
+
+# ---- What cannot be cut ----
+
+
+def place_of(node: torch.fx.Node) -> str:
+    """ "aten.nonzero in model.layers.0, line 12 of my.py: code" """
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    module = str(stack[-1][0]).removeprefix("model").removeprefix(".") if stack else ""
+    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines() if line.strip()]
+    where = next((lines[k] for k in range(len(lines) - 2, -1, -1) if lines[k].startswith("File")), "")
+    code = lines[-1] if lines else ""
+    return f"{op_name(node)} in {module or 'the model'}" + (f" ({where.split(', in ')[0]}: {code})" if where else "")
+
+
+def refuse_unknown_sizes(nodes: Sequence[torch.fx.Node]) -> None:
+    for node in nodes:
+        values = _pytree.tree_leaves(node.meta.get("val"))
+        if any(free_unbacked_symbols(each) for each in values if isinstance(each, (Tensor, torch.SymInt, torch.SymFloat))):
+            raise UsageError(
+                f"the size of a value depends on the values of an input, at {place_of(node)}; micro-batches would differ in "
+                "their layers' shapes; use an operator whose output has a fixed size, such as torch.where or a mask"
+            )
