@@ -189,20 +189,5 @@ TEST_F(Record, KeepsAnExistingFile) {
     EXPECT_FALSE(user.has("out.sqlite.replaced"));
 }
 
-TEST_F(Record, SaysWhatIsWrongWithTheProgram) {
-    user.writes("text", "no program");
-    EXPECT_THAT(refused(1, "record -- no-such-program"), HasSubstr("in no folder of PATH"));
-    EXPECT_THAT(refused(1, "record -- ./no-such-program"), HasSubstr("does not exist"));
-    EXPECT_THAT(refused(1, "record -- ./text"), HasSubstr("not executable"));
-    EXPECT_THAT(refused(1, "record -o nowhere/out.sqlite -- true"), HasSubstr("nowhere does not exist"));
-    EXPECT_THAT(refused(2, "record"), HasSubstr("PROGRAM is required"));
-}
-
-TEST_F(Record, RefusesToTakeAnotherToolsPlace) {
-    const CommandResult result = user.types_to_shell("NVTX_INJECTION64_PATH=/opt/other.so '" PIPESCOPE_BIN_FOLDER
-                                                     "/pipescope' record -- true >.stdout 2>.stderr");
-    EXPECT_EQ(result.code, 1);
-    EXPECT_THAT(result.err, HasSubstr("/opt/other.so"));
-}
 }  // namespace
 }  // namespace pipescope
