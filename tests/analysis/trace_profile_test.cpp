@@ -287,9 +287,9 @@ TEST(TraceProfile, RefusesARunWithoutAWholeStep) {
                     const TaskKey& key = slice.key;
                     return key.kind != TaskKind::backward || key.partition != 1 || key.micro_batch != 2;
                 }),
-                HasSubstr("step 0 has 5 of 6 tasks of the kind backward of partition 1"));
+                HasSubstr("5 of 6 tasks"));
     EXPECT_THAT(refused([](const Slice& slice) { return slice.key.partition != 1; }),
-                AllOf(HasSubstr("step 0 lacks forward (0, 1)"), HasSubstr("give the files of all ranks")));
+                HasSubstr("step 0 lacks forward (0, 1)"));
 }
 
 // The simulated tasks of other partitions would wait for its backwards.
@@ -312,9 +312,7 @@ TEST(TraceProfile, RefusesARunWithoutTheRanksThatItsTasksWaitFor) {
         run.profile = other ? std::nullopt : std::optional<CheckedProfile>(three_layers());
         run.options = other ? std::nullopt : std::optional(of_three_lanes(Schedule::gpipe));
         run.missing = MissingRanks{{3, 4}, 5};
-        EXPECT_THAT(thrown<Error>([&] { profile_of(run, measured); }),
-                    AllOf(HasSubstr("lacks ranks 3, 4 of 5: tasks there are not recorded"),
-                          HasSubstr("would cost the wait for it"), HasSubstr("give the folder with all their files")));
+        EXPECT_THAT(thrown<Error>([&] { profile_of(run, measured); }), HasSubstr("ranks 3, 4 of 5"));
     }
 }
 

@@ -18,10 +18,8 @@ TEST(LoadWarnings, NameWhatTookMoreThanATwentieth) {
     using testing::IsEmpty;
     EXPECT_THAT(load_warnings(std::nullopt, "x"), IsEmpty());
     EXPECT_THAT(load_warnings(MachineLoad{0.05, 0.05, 1}, "x"), IsEmpty());
-    EXPECT_THAT(load_warnings(MachineLoad{0.12, 0, {}}, "the profile was taken"),
-                ElementsAre(HasSubstr("other processes took 12.00 % of the cores' time while the profile was taken")));
-    EXPECT_THAT(load_warnings(MachineLoad{0, 0.08, {}}, "x"),
-                ElementsAre(HasSubstr("the host of this virtual machine took 8.00 %")));
+    EXPECT_THAT(load_warnings(MachineLoad{0.12, 0, {}}, "the profile was taken"), ElementsAre(HasSubstr("12.00 %")));
+    EXPECT_THAT(load_warnings(MachineLoad{0, 0.08, {}}, "x"), ElementsAre(HasSubstr("8.00 %")));
 }
 
 TEST(LoadWarnings, SayWhereProfileAndRunDiffer) {
@@ -32,10 +30,7 @@ TEST(LoadWarnings, SayWhereProfileAndRunDiffer) {
     EXPECT_THAT(load_warnings(quiet, quiet), IsEmpty());
     EXPECT_THAT(load_warnings(busy, busy), SizeIs(2));
     EXPECT_THAT(load_warnings(quiet, std::nullopt), IsEmpty());
-    EXPECT_THAT(load_warnings(quiet, busy),
-                ElementsAre(HasSubstr("while the run was recorded"),
-                            HasSubstr("other load took 17.00 % of the cores' time more during the run than while the "
-                                      "profile was measured")))
+    EXPECT_THAT(load_warnings(quiet, busy), ElementsAre(HasSubstr("while the run was recorded"), HasSubstr("17.00 %")))
         << "their shares, which another message may give without the host's part, are not repeated";
     EXPECT_THAT(load_warnings(busy, quiet).back(), HasSubstr("17.00 % of the cores' time less during the run"));
 }

@@ -38,11 +38,9 @@ TEST(ThreadStart, SaysWhatToDoIfThereIsNoRoomForAThread) {
         throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
     };
     EXPECT_THAT(thrown<Error>([&] { try_to_start("the plan", start); }),
-                AllOf(HasSubstr("a thread for the plan cannot be started (Resource temporarily unavailable)"),
-                      HasSubstr("ulimit -v")));
+                AllOf(HasSubstr("the plan"), HasSubstr("ulimit -v")));
     const auto without_memory = []() -> std::thread { throw std::bad_alloc(); };
-    EXPECT_THAT(thrown<Error>([&] { try_to_start("the plan", without_memory); }),
-                HasSubstr("a thread for the plan cannot be started (there is no memory)"));
+    EXPECT_THAT(thrown<Error>([&] { try_to_start("the plan", without_memory); }), HasSubstr("no memory"));
 }
 }  // namespace
 }  // namespace pipescope

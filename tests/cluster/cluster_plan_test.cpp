@@ -237,7 +237,7 @@ TEST(ClusterPlan, TriesAListOfNumbersAndRangesOfDevices) {
     EXPECT_EQ(numbers, (std::set<int>{2, 12, 16}));
     request.devices = {{4, 4}, {17, 20}};
     EXPECT_THAT(thrown<UsageError>([&] { plan_cluster(small_model(), cluster, request); }),
-                HasSubstr("--devices has 17; the cluster has 16"));
+                HasSubstr("--devices has 17"));
 }
 
 TEST(ClusterPlan, ListsEachOrderOnce) {

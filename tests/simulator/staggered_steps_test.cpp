@@ -265,12 +265,10 @@ TEST(StaggeredSteps, ArePlanned) {
     EXPECT_EQ(best.options.update, Update::staggered);
     EXPECT_EQ(best.step_time.count(), 8 * 2 * (kForward + kBackward) + 2 * kUpdate) << "no lane waits";
     request.replicas = {1, 2};
-    EXPECT_THAT(thrown<UsageError>([&] { plan(profile_with_updates(8), request); }),
-                HasSubstr("update is staggered with replicas 2"));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(profile_with_updates(8), request); }), HasSubstr("replicas"));
     request.replicas = {1};
     request.schedules.emplace_back(Schedule::pipedream);
-    EXPECT_THAT(thrown<UsageError>([&] { plan(profile_with_updates(8), request); }),
-                HasSubstr("update is staggered with schedule pipedream"));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(profile_with_updates(8), request); }), HasSubstr("pipedream"));
 }
 
 TEST(StaggeredSteps, AreComparedUnderAllSchedules) {
@@ -289,8 +287,7 @@ TEST(StaggeredSteps, AreComparedUnderAllSchedules) {
 }
 
 TEST(StaggeredSteps, RefuseMoreMicroBatchesThanKeysHave) {
-    EXPECT_THAT(thrown<UsageError>([] { simulated(staggered(1, 30'000, Schedule::gpipe)); }),
-                HasSubstr("the update is staggered with 30000 micro-batches"));
+    EXPECT_THAT(thrown<UsageError>([] { simulated(staggered(1, 30'000, Schedule::gpipe)); }), HasSubstr("30000"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -136,9 +136,7 @@ TEST_F(TaskRecognition, SaysThatStepsShareANumber) {
                                          .range("PP:0B0", 220, 230));
     EXPECT_THAT(texts_of(trace), ElementsAre("step 1 forward (0, 0) 10..20 on rank 0"));
     ASSERT_EQ(trace.diagnostics.size(), 1u);
-    EXPECT_THAT(trace.diagnostics[0].text,
-                AllOf(HasSubstr("rank 0: 1 step has a number that an earlier one has, such as 1;"),
-                      HasSubstr("2 ranges of the pipeline in the others are left out")));
+    EXPECT_THAT(trace.diagnostics[0].text, AllOf(HasSubstr("1 step has a number"), HasSubstr("2 ranges")));
 }
 
 TEST_F(TaskRecognition, PrefersTheInnerRange) {
@@ -369,8 +367,8 @@ TEST_F(TaskRecognition, SaysWhichNumbersAreOutOfRange) {
     ASSERT_EQ(trace.diagnostics.size(), 2u);
     EXPECT_THAT(trace.diagnostics[0].text,
                 AllOf(StartsWith("rank 1: 1 range of the rule 'torch.distributed.pipelining, schedules"),
-                      HasSubstr("is left out, such as 'PP:0F70000': it has the micro-batch '70000', which must be")));
-    EXPECT_THAT(trace.diagnostics[1].text, HasSubstr("1 range of the rule 'steps of torch.profiler' is left out"));
+                      HasSubstr("'70000'")));
+    EXPECT_THAT(trace.diagnostics[1].text, HasSubstr("'steps of torch.profiler'"));
 }
 
 TEST_F(TaskRecognition, SaysWhichTasksATraceCannotHold) {
@@ -403,9 +401,7 @@ TEST_F(TaskRecognition, SaysThatCountedStepsAreOutOfOrder) {
     EXPECT_EQ(told(-1, false), "");
     EXPECT_EQ(told(2, false), "") << "the last step's, as where a file was cut off";
     EXPECT_EQ(told(1, true), "");
-    EXPECT_THAT(told(1, false),
-                AllOf(HasSubstr("1 task starts after tasks of a later step, such as step 1 backward (0, 0)"),
-                      HasSubstr("name the steps by a task rule")));
+    EXPECT_THAT(told(1, false), AllOf(HasSubstr("step 1 backward (0, 0)"), HasSubstr("name the steps by a task rule")));
 }
 
 TEST_F(TaskRecognition, LeavesTrainingWithoutAPipelineAlone) {

@@ -113,9 +113,7 @@ TEST_F(MergeRankFiles, StatesNoBoundIfNoOffsetPutsTheMessagesInOrder) {
                               .message("gloo:send", 190, 210)
                               .write(folder_ / "rank1.json", kBase);
     const MergedTrace result = merge({first(), slow});
-    EXPECT_THAT(result.warnings,
-                ElementsAre(AllOf(HasSubstr("2 messages arrive before they were sent, by up to 30.0 us"),
-                                  HasSubstr("or the files are of different runs"))));
+    EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("30.0 us")));
     EXPECT_EQ(clock_bound(result.processes), std::nullopt);
     EXPECT_EQ(clock_bound(merged_processes(merged().run)), std::nullopt);
 }

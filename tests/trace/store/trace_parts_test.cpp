@@ -44,7 +44,7 @@ TEST(TraceParts, ANewTraceNeverGetsTheNameOfAPart) {
     make_trace(folder / "t.sqlite");
     for (const IfExists if_exists : {IfExists::refuse, IfExists::replace}) {
         EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "t.sqlite-wal", if_exists); }),
-                    AllOf(HasSubstr("t.sqlite-wal is by its name a part of "), HasSubstr("choose another name")));
+                    HasSubstr("t.sqlite-wal is by its name a part of "));
     }
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
