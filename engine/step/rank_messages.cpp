@@ -43,10 +43,12 @@ std::optional<TaskIndex> whole_loss(const TaskGraph& graph) {
 RankMessages::RankMessages(const RunningStep& step)
     : step_(step),
       channels_(*step.pipeline.channels()),
-      num_micro_batches_(static_cast<std::size_t>(step.graph.shape().num_micro_batches)) {
+      num_micro_batches_(step.tensors.sizes().size()),
+      shares_(step.pipeline.partitions().size(), num_micro_batches_) {
     for (const Partition& partition : step_.pipeline.partitions()) {
-        const Shares none{std::vector<char>(partition.skips().incoming.size()), {}};
-        shares_.insert(shares_.end(), num_micro_batches_, none);
+        for (std::size_t i = 0; i < num_micro_batches_; ++i) {
+            shares_[{MicroBatchId{i}, partition.id()}].skips.resize(partition.skips().incoming.size());
+        }
     }
 }
 
@@ -101,7 +103,7 @@ at::Tensor RankMessages::loss_for_caller(const at::Tensor& loss) {
 // ---- Memory that two processes share no longer ----
 
 SharedElsewhere RankMessages::shared_inputs(Cell at, const Tensors& inputs) {
-    const Shares& here = shares(at);
+    const Shares& here = shares_[at];
     std::vector<char> all = here.skips;
     all.insert(all.end(), here.inputs.begin(), here.inputs.end());
     return {inputs, all};
@@ -133,13 +135,13 @@ void RankMessages::mark_shared(Cell at, const Tensors& outputs, const SharedElse
         }
     }
     if (at.j < last_partition()) {
-        shares({at.i, next}).inputs = std::move(of_inputs);
+        shares_[{at.i, next}].inputs = std::move(of_inputs);
     }
 }
 
 char& RankMessages::share_of_skip(MicroBatchId i, std::size_t skip) {
     const SkipLayout& skips = step_.pipeline.skips();
-    return shares({i, skips.routes()[skip].to}).skips[skips.place_in(skip)];
+    return shares_[{i, skips.routes()[skip].to}].skips[skips.place_in(skip)];
 }
 
 // ---- Copies, losses and gradients ----
@@ -154,7 +156,7 @@ void RankMessages::send(TaskIndex copy) {
     }
     std::vector<char> sent_shares;
     if (key.kind == TaskKind::copy_forward) {
-        sent_shares = shares({cell_of(key).i, PartitionId{key.partition + 1}}).inputs;
+        sent_shares = shares_[{cell_of(key).i, PartitionId{key.partition + 1}}].inputs;
     } else if (key.kind == TaskKind::skip_forward) {
         sent_shares = {share_of_skip(cell_of(key).i, static_cast<std::size_t>(key.skip))};
     }
@@ -183,8 +185,8 @@ void RankMessages::deliver(const TaskKey& copy, const ReceivedMessage& message) 
         }
         step_.tensors.put(copy, std::move(tensors));
         if (copy.kind == TaskKind::copy_forward) {
-            shares({cell_of(copy).i, PartitionId{copy.partition + 1}})
-                .inputs.assign(message.numbers().begin(), message.numbers().end());
+            shares_[{cell_of(copy).i, PartitionId{copy.partition + 1}}].inputs.assign(message.numbers().begin(),
+                                                                                      message.numbers().end());
         } else if (copy.kind == TaskKind::skip_forward) {
             share_of_skip(cell_of(copy).i, static_cast<std::size_t>(copy.skip)) =
                 static_cast<char>(message.numbers().at(0));

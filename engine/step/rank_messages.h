@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/step/by_cell.h"
 #include "engine/step/step_messages.h"
 
 #include <cstddef>
@@ -39,13 +40,12 @@ private:
     void deliver(const TaskKey& copy, const ReceivedMessage& message);
     bool has_replicas() const { return step_.graph.shape().replicas > 1; }
     PartitionId last_partition() const { return step_.pipeline.partitions().back().id(); }
-    Shares& shares(Cell at) { return shares_[at.j.index() * num_micro_batches_ + at.i.index()]; }
     char& share_of_skip(MicroBatchId i, std::size_t skip);
 
     const RunningStep step_;
     LaneChannels& channels_;
     const std::size_t num_micro_batches_;
-    std::vector<Shares> shares_;  // see shares()
+    ByCell<Shares> shares_;
     std::size_t num_losses_ = 0;  // computed here so far
     at::Tensor total_loss_;       // of all replicas, where the last partition is
     at::Tensor received_loss_;    // elsewhere

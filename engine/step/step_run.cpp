@@ -33,7 +33,7 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       graph_(pipeline_->graph(num_micro_batches(), purpose)),
       number_(pipeline_->take_number(purpose)),
       caller_(std::make_unique<at::ThreadLocalState>()),
-      in_flight_(pipeline_->partitions().size() * tensors_.sizes().size()),
+      in_flight_(pipeline_->partitions().size(), tensors_.sizes().size()),
       known_(pipeline_->partitions().size()),
       gate_(*graph_, pipeline_->core_scheduler()),
       torn_(static_cast<std::size_t>(pipeline_->num_lanes()), 0),
@@ -41,7 +41,7 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       messages_(step_messages({*pipeline_, *graph_, number_.step, tensors_, *devices_, gate_,
                                [this](TaskIndex task, LaneId lane) { fail(task, lane); }})) {
     if (splits_backward(pipeline_->options().schedule)) {
-        split_backwards_.resize(in_flight_.size());
+        split_backwards_ = {pipeline_->partitions().size(), tensors_.sizes().size()};
     }
     if (pipeline_->is_first_here()) {
         input_versions_ = tensors_.cut_input(input);
@@ -337,7 +337,7 @@ void StepRun::run_forward(Cell at) {
     const at::AutoGradMode grad_mode(keeps_graph);
     // Without a graph, which outputs require a gradient is unknown, so every output that can may.
     const bool may_require_grad = trains_ && !keeps_graph && partition.goes_backward(inputs);
-    InFlight& here = in_flight(at);
+    InFlight& here = in_flight_[at];
     if (keeps_graph) {
         inputs = here.graph.open(inputs, inputs_from(at.j));
     } else if (trains_) {
@@ -367,7 +367,7 @@ void StepRun::run_forward(Cell at) {
 void StepRun::run_recompute(Cell at) {
     const at::AutoGradMode grad_mode(true);
     Partition& partition = pipeline_->partition(at.j);
-    InFlight& here = in_flight(at);
+    InFlight& here = in_flight_[at];
     LayerMarks* const marks = marks_of(at);
     if (marks != nullptr) {
         marks->clear();
@@ -404,14 +404,14 @@ void StepRun::run_backward(Cell at, bool is_split) {
     // Gradients use the precision of their forward; autocast must not choose again.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const SeededRandom random(backward_seed_of(at));
-    InFlight& here = in_flight(at);
+    InFlight& here = in_flight_[at];
     if (is_split) {
         Partition& partition = pipeline_->partition(at.j);
         partition.split_notes().resize(partition.layers().size());
         const AsInForward as_in_forward(here.kept.get());
-        Tensors gradients = here.graph.backward_inputs(tensors_.take_output_gradients(at), split_backward(at).marks,
+        Tensors gradients = here.graph.backward_inputs(tensors_.take_output_gradients(at), split_backwards_[at].marks,
                                                        partition.split_notes());
-        split_backward(at).has_drawn = random.has_drawn();
+        split_backwards_[at].has_drawn = random.has_drawn();
         report_kept(at, gradients);
         pass_back(at, std::move(gradients));
     } else {
@@ -432,7 +432,7 @@ void StepRun::report_kept(Cell at, const Tensors& passed_on) {
     if (pipeline_->observer() == nullptr) {
         return;
     }
-    for (const at::Tensor& gradient : in_flight(at).graph.weight_gradients()) {
+    for (const at::Tensor& gradient : in_flight_[at].graph.weight_gradients()) {
         const bool leaves = std::any_of(passed_on.begin(), passed_on.end(),
                                         [&](const at::Tensor& each) { return share_storage(each, gradient); });
         if (!leaves) {
@@ -445,10 +445,10 @@ void StepRun::report_kept(Cell at, const Tensors& passed_on) {
 void StepRun::run_backward_weight(Cell at) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const std::uint64_t seed = backward_seed_of(at);
-    const SeededRandom random(split_backward(at).has_drawn ? second_half_seed(seed) : seed);
-    const std::unique_ptr<const Kept> kept = std::move(in_flight(at).kept);
+    const SeededRandom random(split_backwards_[at].has_drawn ? second_half_seed(seed) : seed);
+    const std::unique_ptr<const Kept> kept = std::move(in_flight_[at].kept);
     const AsInForward as_in_forward(kept.get());
-    MicroBatchGraph graph = std::exchange(in_flight(at).graph, {});
+    MicroBatchGraph graph = std::exchange(in_flight_[at].graph, {});
     graph.backward_weights();
 }
 

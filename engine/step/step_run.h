@@ -7,6 +7,7 @@
 #include "engine/input_versions.h"
 #include "engine/lanes/task_gate.h"
 #include "engine/pipeline.h"
+#include "engine/step/by_cell.h"
 #include "engine/step/step_messages.h"
 #include "engine/step/step_tensors.h"
 #include "engine/step_loss.h"
@@ -139,13 +140,7 @@ private:
     void run_copy(TaskIndex copy);
 
     int num_micro_batches() const noexcept { return tensors_.num_micro_batches(); }
-    PartitionId last_partition() const { return PartitionId{graph_->shape().num_partitions - 1}; }
-    std::size_t place_of(Cell at) const {
-        return at.j.index() * static_cast<std::size_t>(num_micro_batches()) + at.i.index();
-    }
-    InFlight& in_flight(Cell at) { return in_flight_[place_of(at)]; }
-    SplitBackward& split_backward(Cell at) { return split_backwards_[place_of(at)]; }
-    LayerMarks* marks_of(Cell at) { return split_backwards_.empty() ? nullptr : &split_backward(at).marks; }
+    LayerMarks* marks_of(Cell at) { return split_backwards_.empty() ? nullptr : &split_backwards_[at].marks; }
     Known& known(PartitionId j) { return known_[j.index()]; }
     bool is_checkpointed(MicroBatchId i) const;
     bool is_split(TaskIndex backward) const { return !split_backwards_.empty() && graph_->is_split(backward); }
@@ -163,9 +158,9 @@ private:
     const StepNumber number_;
     const std::unique_ptr<const at::ThreadLocalState> caller_;  // grad mode, autocast, inference mode, hooks
 
-    std::vector<InFlight> in_flight_;             // see in_flight()
-    std::vector<SplitBackward> split_backwards_;  // see split_backward(); empty if the schedule splits none
-    std::vector<Known> known_;                    // by partition
+    ByCell<InFlight> in_flight_;
+    ByCell<SplitBackward> split_backwards_;  // empty if the schedule splits none
+    std::vector<Known> known_;               // by partition
     InputVersions input_versions_;
     ParameterVersions parameter_versions_;  // of forward(), if backward() recomputes
     Tensors gathered_output_;               // of forward()

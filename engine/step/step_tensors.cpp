@@ -31,17 +31,19 @@ StepTensors::StepTensors(const Pipeline& pipeline, std::vector<std::int64_t> siz
       split_(pipeline.split()),
       sizes_(std::move(sizes)),
       trains_(trains),
-      slots_(pipeline.partitions().size() * sizes_.size()),
+      slots_(pipeline.partitions().size(), sizes_.size()),
       outputs_(sizes_.size()),
       input_gradients_(sizes_.size()) {
     if (pipeline.skips().routes().empty()) {
         return;
     }
+    skip_slots_ = {pipeline.partitions().size(), sizes_.size()};
     for (const Partition& partition : pipeline.partitions()) {
-        const std::size_t incoming = partition.skips().incoming.size();
         for (std::size_t i = 0; i < sizes_.size(); ++i) {
-            skip_slots_.push_back(
-                {Tensors(incoming), std::vector<StashedVersion>(incoming), Tensors(partition.skips().outgoing.size())});
+            SkipSlot& here = skip_slots_[{MicroBatchId{i}, partition.id()}];
+            here.skips.resize(partition.skips().incoming.size());
+            here.stashed.resize(partition.skips().incoming.size());
+            here.gradients.resize(partition.skips().outgoing.size());
         }
     }
 }
@@ -94,11 +96,11 @@ Tensors StepTensors::take_input_gradients() {
 
 Tensors StepTensors::take_inputs(Cell at) {
     const auto& incoming = skips_of(at.j).incoming;
-    Tensors inputs = std::exchange(slot(at).inputs, {});
+    Tensors inputs = std::exchange(slots_[at].inputs, {});
     if (incoming.empty()) {
         return inputs;
     }
-    SkipSlot& here = skip_slot(at);
+    SkipSlot& here = skip_slots_[at];
     for (std::size_t k = 0; k < incoming.size(); ++k) {
         here.stashed[k].check(here.skips[k], pipeline_.skips().skips()[incoming[k]].name);
     }
@@ -125,11 +127,11 @@ void StepTensors::leave_outputs(Cell at, const Tensors& outputs, bool may_requir
 }
 
 Tensors StepTensors::take_output_gradients(Cell at) {
-    Tensors gradients = std::exchange(slot(at).gradients, {});
+    Tensors gradients = std::exchange(slots_[at].gradients, {});
     if (skips_of(at.j).outgoing.empty()) {
         return gradients;
     }
-    return joined(std::exchange(skip_slot(at).gradients, {}), std::move(gradients));
+    return joined(std::exchange(skip_slots_[at].gradients, {}), std::move(gradients));
 }
 
 void StepTensors::leave_input_gradients(Cell at, Tensors gradients) {
@@ -140,26 +142,26 @@ void StepTensors::leave_input_gradients(Cell at, Tensors gradients) {
         }
         drop_front(gradients, incoming.size());
     }
-    (at.j.value() > 0 ? slot({at.i, PartitionId{at.j.value() - 1}}).gradients : input_gradients_[at.i.index()]) =
+    (at.j.value() > 0 ? slots_[{at.i, PartitionId{at.j.value() - 1}}].gradients : input_gradients_[at.i.index()]) =
         std::move(gradients);
 }
 
 /// Where the task that pops the skip looks for it.
 at::Tensor& StepTensors::incoming_skip(MicroBatchId i, std::size_t skip) {
     const SkipLayout& skips = pipeline_.skips();
-    return skip_slot({i, skips.routes()[skip].to}).skips[skips.place_in(skip)];
+    return skip_slots_[{i, skips.routes()[skip].to}].skips[skips.place_in(skip)];
 }
 
 void StepTensors::stash(MicroBatchId i, std::size_t skip, at::Tensor tensor) {
     const SkipLayout& skips = pipeline_.skips();
-    skip_slot({i, skips.routes()[skip].to}).stashed[skips.place_in(skip)] = StashedVersion(tensor);
+    skip_slots_[{i, skips.routes()[skip].to}].stashed[skips.place_in(skip)] = StashedVersion(tensor);
     incoming_skip(i, skip) = std::move(tensor);
 }
 
 /// Where the task that stashed the skip looks for its gradient.
 at::Tensor& StepTensors::outgoing_skip_gradient(MicroBatchId i, std::size_t skip) {
     const SkipLayout& skips = pipeline_.skips();
-    return skip_slot({i, skips.routes()[skip].from}).gradients[skips.place_out(skip)];
+    return skip_slots_[{i, skips.routes()[skip].from}].gradients[skips.place_out(skip)];
 }
 
 // ---- Copies ----
@@ -169,7 +171,7 @@ std::span<at::Tensor> StepTensors::moved_by(const TaskKey& copy) {
     const auto skip = static_cast<std::size_t>(copy.skip);
     switch (copy.kind) {
         case TaskKind::copy_forward: return inputs({sender.i, PartitionId{copy.partition + 1}});
-        case TaskKind::copy_backward: return slot(sender).gradients;
+        case TaskKind::copy_backward: return slots_[sender].gradients;
         case TaskKind::skip_forward: return {&incoming_skip(sender.i, skip), 1};
         case TaskKind::skip_backward: return {&outgoing_skip_gradient(sender.i, skip), 1};
         default: throw EngineError(to_string(copy) + " is no copy; only copies move tensors; ask for one");
@@ -181,7 +183,7 @@ void StepTensors::put(const TaskKey& copy, Tensors tensors) {
     const auto skip = static_cast<std::size_t>(copy.skip);
     switch (copy.kind) {
         case TaskKind::copy_forward: inputs({sender.i, PartitionId{copy.partition + 1}}) = std::move(tensors); break;
-        case TaskKind::copy_backward: slot(sender).gradients = std::move(tensors); break;
+        case TaskKind::copy_backward: slots_[sender].gradients = std::move(tensors); break;
         case TaskKind::skip_forward: stash(sender.i, skip, std::move(tensors.at(0))); break;
         default: outgoing_skip_gradient(sender.i, skip) = std::move(tensors.at(0));
     }
@@ -214,7 +216,7 @@ Tensors StepTensors::gather_outputs() {
 }
 
 void StepTensors::leave_output_gradients(MicroBatchId i, Tensors gradients) {
-    slot({i, last_partition()}).gradients = std::move(gradients);
+    slots_[{i, last_partition()}].gradients = std::move(gradients);
 }
 
 void StepTensors::cut_output_gradients(const Tensors& gradients) {
@@ -227,7 +229,7 @@ void StepTensors::cut_output_gradients(const Tensors& gradients) {
         const std::vector<Tensors> parts =
             split({gradients[k]}, output_sizes_[k], {{.dimension = k < split_->output.size() ? split_->output[k] : 0}});
         for (std::size_t i = 0; i < parts.size(); ++i) {
-            slot({MicroBatchId{i}, last_partition()}).gradients.push_back(parts[i].front());
+            slots_[{MicroBatchId{i}, last_partition()}].gradients.push_back(parts[i].front());
         }
     }
 }

@@ -3,6 +3,7 @@
 #include "engine/in_place_checks.h"
 #include "engine/input_versions.h"
 #include "engine/pipeline.h"
+#include "engine/step/by_cell.h"
 #include "schedule/task_graph.h"
 
 #include <cstdint>
@@ -43,7 +44,7 @@ public:
     Tensors take_input_gradients();
 
     /// What waits for a forward, without skips: detached; requires_grad if a gradient goes back.
-    Tensors& inputs(Cell at) { return slot(at).inputs; }
+    Tensors& inputs(Cell at) { return slots_[at].inputs; }
     /// Incoming skips, then the previous partition's outputs. Throws EngineError if a skip was changed on its way.
     Tensors take_inputs(Cell at);
     /// `outputs` are the outgoing skips, then the last layer's outputs. Others get them as leaves.
@@ -81,9 +82,6 @@ private:
     };
 
     PartitionId last_partition() const { return pipeline_.partitions().back().id(); }
-    std::size_t place_of(Cell at) const { return at.j.index() * sizes_.size() + at.i.index(); }
-    Slot& slot(Cell at) { return slots_[place_of(at)]; }
-    SkipSlot& skip_slot(Cell at) { return skip_slots_[place_of(at)]; }
     const PartitionSkips& skips_of(PartitionId partition) const { return pipeline_.skips().of(partition); }
     at::Tensor& incoming_skip(MicroBatchId i, std::size_t skip);
     void stash(MicroBatchId i, std::size_t skip, at::Tensor tensor);
@@ -95,8 +93,8 @@ private:
     const bool trains_;
 
     Tensors input_;
-    std::vector<Slot> slots_;                              // see slot()
-    std::vector<SkipSlot> skip_slots_;                     // see skip_slot(); empty without skips
+    ByCell<Slot> slots_;
+    ByCell<SkipSlot> skip_slots_;                          // empty without skips
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
     std::vector<std::vector<std::int64_t>> output_sizes_;  // of each gathered output's parts, where they are joined
     std::vector<Tensors> input_gradients_;                 // by micro-batch
