@@ -107,6 +107,20 @@ def test_training_with_adam_and_clipping():
         assert (one - other).abs().max() <= 1e-10, name
 
 
+@pytest.mark.parametrize("norm_type", [2.0, float("inf"), 1.0, 1.5])
+def test_clips_as_torch_does_bit_for_bit(norm_type):
+    layers = models.random_layers(3)
+    pipeline = pipescope.GPipe(layers, models.random_balance(3, len(layers), 2), devices=["cpu"] * 2, chunks=4)
+    mse(pipeline(batch(8)[0]), batch(8)[1]).backward()
+    gradients = [each.grad.clone() for each in pipeline.parameters()]
+    norm = pipescope.clip_grad_norm_(pipeline, 1e-3, norm_type)
+    clipped = [each.grad.clone() for each in pipeline.parameters()]
+    for each, gradient in zip(pipeline.parameters(), gradients):
+        each.grad = gradient
+    assert norm == nn.utils.clip_grad_norm_(pipeline.parameters(), 1e-3, norm_type)
+    assert all(torch.equal(one, each.grad) for one, each in zip(clipped, pipeline.parameters()))
+
+
 def test_loss_sums_and_uneven_batches():
     layers = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)).double()
     x, y = batch(7)
