@@ -222,6 +222,24 @@ class Seq2Seq(nn.Module):
         return self.head(self.decoder(self.embed(target), state)[0])
 
 
+class Gcn(nn.Module):
+    """Two rounds of messages along the edges of one graph. Its rows are nodes, which are no independent samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(5, 8), nn.Linear(8, 4)])
+
+    def forward(self, x, edge_index):
+        for layer in self.layers:
+            messages = layer(x)[edge_index[0]]
+            x = torch.relu(torch.zeros(x.shape[0], messages.shape[1], dtype=x.dtype).index_add(0, edge_index[1], messages))
+        return x
+
+
+def gcn():
+    return Gcn(), {"x": torch.randn(ROWS, 5), "edge_index": torch.randint(ROWS, (2, 9))}
+
+
 def seq2seq(is_packed=False):
     batch = {"source": tokens(30), "target": tokens(30)}
     return Seq2Seq(is_packed), {**batch, "lengths": torch.randint(4, 10, (ROWS,))} if is_packed else batch
@@ -258,9 +276,11 @@ MODELS = {
     "timm EfficientNet-B0": lambda: timm_model("efficientnet_b0", 64, drop_path_rate=0.0),
     "torchvision ResNet-18": lambda: vision("resnet18"),
     "torchvision DenseNet": lambda: vision("densenet121"),
+    "torchvision Inception v3 (aux)": lambda: vision("inception_v3", 75, init_weights=False),
     "DLRM (offsets)": dlrm,
     "LSTM seq2seq": seq2seq,
     "LSTM seq2seq, packed": lambda: seq2seq(True),
+    "GCN (one graph)": gcn,
     "GPT-2 + LoRA": lora,
 }
 TRAINS = {"timm EfficientNet-B0", "torchvision ResNet-18", "torchvision DenseNet"}  # batch norm, without dropout
