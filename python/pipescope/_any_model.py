@@ -18,6 +18,7 @@ from pipescope._mini_batch import Rule, split_of
 from pipescope._structure import tensors_in
 from pipescope._trace_model import (
     Arguments,
+    HeldState,
     Output,
     Trace,
     arguments_of,
@@ -87,6 +88,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         self._guards = list(guards)
         self._known: set[tuple[int, ...]] = set()  # sizes that fit
         self._only_mode = only_mode  #: why eval mode cannot run; empty if it can
+        self._held_state = HeldState(model, {})
         self.least_samples = 1
         self._tied = _tied_names(model)
         self._dtypes = {name: each.dtype for name, each in model.named_parameters()}
@@ -194,6 +196,14 @@ class ModelLayers(Mapping[str, nn.Module]):
 
     def _sizes_text(self) -> str:
         return "\n".join(f"{each.name} {_shape_text(each.shape)}" for each in self.inputs)
+
+    def hold_state(self, reads: Mapping[tuple[int, str], tuple[nn.Module, str, str]]) -> None:
+        """From now on, check_state() compares."""
+        self._held_state = HeldState(self.model, reads)
+
+    def check_state(self) -> None:
+        """Refuses a model whose attributes or hooks are others than in its trace."""
+        self._held_state.check()
 
     def check_modes(self) -> None:
         """Refuses modes that no trace stands for."""
@@ -364,8 +374,8 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
     traced = _with_several_samples(arguments, [name in given for name in arguments.names], rules)
     try:
         return _traced_layers(model, arguments, traced, names, given)
-    except _CannotCut:
-        raise
+    except _CannotCut as error:
+        raise UsageError(str(error)) from error.__cause__
     except Exception as error:  # of the export: torch raises many kinds
         if layers := _tree_layers(model, arguments):
             return layers
@@ -440,6 +450,7 @@ def _traced_layers(
     )
     if not any(each.is_meta for each in sample.tensors):
         _compare_with_model(found, sample)
+    found.hold_state({**train.reads, **(evaluation.reads if evaluation is not None else {})})
     return found
 
 
@@ -535,26 +546,37 @@ def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
     model = layers.model
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(each, each.clone()) for each in model.buffers()]
+
+    def put_back() -> None:
+        for each, value in buffers:
+            if not torch.equal(each, value):
+                each.copy_(value)
+
     try:
         model.eval()
         if layers._only_mode:
             return
         with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(0)
+            before = torch.get_rng_state()
             expected = Output(sample.call(model, [each.clone() for each in sample.tensors])).tensors
+            is_random = not torch.equal(before, torch.get_rng_state())
+            put_back()
+            torch.manual_seed(0)
             found = _run(layers, sample.tensors)
+            put_back()
             for name, one, other in zip(layers.output.names if layers.output else [], found, expected):
                 if one.shape != other.shape or _error(one, other) > 0.01:
                     raise _CannotCut(
-                        f"the traced layers compute another output {name} than the model on its sample; the model depends on something "
+                        f"the traced layers compute another output {name or 'value'} than the model on its sample; the model depends on something "
                         "that a trace does not hold, such as values of its inputs in Python"
                     )
-            _compare_parts(layers, sample, expected)
+            if not is_random:
+                _compare_parts(layers, sample, expected)
     finally:
         for module, mode in modes:
             module.training = mode
-        for each, value in buffers:
-            if not torch.equal(each, value):
-                each.copy_(value)
+        put_back()
 
 
 def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Tensor]) -> None:

@@ -90,6 +90,7 @@ class ModelPipe(GPipe):
     def _model_for(self, input: Any, keywords: Mapping[str, Any] = {}) -> Any:
         found = self._found
         found.check_modes()
+        found.check_state()
         found.use_current_tensors()
         found.check_dtypes()
         model = super()._model_for(input, keywords)

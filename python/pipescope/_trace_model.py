@@ -14,6 +14,8 @@ import contextlib
 import dataclasses
 import inspect
 import os
+import random
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
@@ -35,6 +37,7 @@ __all__ = [
     "MODE_ARGUMENTS",
     "Arguments",
     "Constant",
+    "HeldState",
     "Input",
     "Output",
     "Trace",
@@ -155,7 +158,7 @@ class Output:
             return ("fields", type(value), {key: self._take(each, _joined(name, key)) for key, each in fields})
         if isinstance(value, Mapping):
             return ("mapping", type(value), {key: self._take(each, _joined(name, key)) for key, each in value.items()})
-        if isinstance(value, (tuple, list)):
+        if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
             parts = [self._take(each, _joined(name, k)) for k, each in enumerate(value)]
             return ("sequence", type(value), parts)
         self.left_out.append(f"{name or 'output'} ({type(value).__name__})")
@@ -214,6 +217,8 @@ class Trace:
     output_nodes: list[Any]
     guards: list[Any]  #: sympy expressions of sizes that the model's branches relied on
     fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where: "my.py, line 9: code"
+    #: attributes of modules that the forward read, and did not change
+    reads: dict[tuple[int, str], tuple[nn.Module, str, str]] = dataclasses.field(default_factory=dict)
 
 
 class _CallState:
@@ -235,10 +240,16 @@ class _Call(nn.Module):
 
     def forward(self, *tensors: Tensor) -> Any:
         self.state.is_running = True
+        numbers = _numbers_of_python()
         try:
             output = Output(self._arguments.call(self.model, tensors))
         finally:
             self.state.is_running = False
+        if _numbers_of_python() != numbers:
+            raise UsageError(
+                "the model draws random numbers from Python or NumPy, which a trace would draw once for all steps; draw them from "
+                "torch, as by torch.rand(())"
+            )
         if not output.tensors:
             raise UsageError("the model returned no tensor; a pipeline passes on at least one")
         results, output.tensors = tuple(output.tensors), []
@@ -246,14 +257,68 @@ class _Call(nn.Module):
         return results
 
 
+def _numbers_of_python() -> Any:
+    """The states of the generators whose numbers a trace holds on to."""
+    numpy = sys.modules.get("numpy")
+    of_numpy = () if numpy is None else numpy.random.get_state()
+    return random.getstate(), [each.tolist() if hasattr(each, "tolist") else each for each in of_numpy]
+
+
+_OF_TORCH = ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook")
+_ABSENT = object()
+
+
+def _held_value(value: Any) -> Any:
+    """A copy of what a trace holds on to: numbers, texts and lists of them, tensors, and the keys of hooks. None for others."""
+    if isinstance(value, (bool, int, float, str, Tensor, torch.dtype)) or value is _ABSENT:
+        return type(value), id(value) if isinstance(value, Tensor) else value
+    if isinstance(value, Mapping):
+        return tuple((key, _held_value(each)) for key, each in value.items())
+    return tuple(_held_value(each) for each in value) if isinstance(value, (tuple, list)) else None
+
+
+class HeldState:
+    """What a model's forward read besides its parameters and buffers, which its layers keep as it was."""
+
+    def __init__(self, model: nn.Module, reads: Mapping[tuple[int, str], tuple[nn.Module, str, str]]) -> None:
+        self._reads = [
+            (vars(module), name, title, vars(module).get(name, _ABSENT), _held_value(vars(module).get(name, _ABSENT)))
+            for module, name, title in reads.values()
+        ]
+        self._missing = [
+            (table, name, _joined(path, name))
+            for path, module in model.named_modules()
+            for table in (module._parameters, module._buffers)
+            for name, each in table.items()
+            if each is None
+        ]
+
+    def check(self) -> None:
+        """Raises UsageError if a value is another one now."""
+        for values, name, title, _, before in self._reads:
+            if _held_value(values.get(name, _ABSENT)) != before:
+                what = "hooks were added or removed" if name.endswith("_hooks") else f"{title} has changed"
+                where = f" at {title.rpartition('.')[0] or 'the model'}" if name.endswith("_hooks") else ""
+                raise UsageError(
+                    f"the model's {what}{where} since it was traced, and the pipeline's layers keep what they saw then; build the "
+                    "pipeline again"
+                )
+        for table, name, title in self._missing:
+            if table.get(name) is not None:
+                raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
+
+
 class _Losses:
     """Notes what an export would lose without a word, while it lasts."""
 
     def __init__(self, call: _Call) -> None:
+        self.reads: dict[tuple[int, str], tuple[nn.Module, str, str]] = {}  #: attributes, with their titles
+        self.counted: list[str] = []  #: attributes that a forward reads and changes
+        self.lost: list[str] = []  #: what the model did that a trace cannot hold
         self.functions: list[str] = []
         self.replaced: list[str] = []  #: buffers
         self.kept: list[str] = []  #: other tensors that the model keeps
-        self._call = call
+        self._state = call.state
         self._names = {id(module): name for name, module in call.model.named_modules()}
         self._before: dict[tuple[int, str], tuple[nn.Module, str, Any]] = {}
         self._buffers = [(module, dict(module._buffers)) for module in call.model.modules()]
@@ -264,29 +329,53 @@ class _Losses:
         apply: Any = vars(torch.autograd.Function)["apply"]  # a classmethod
 
         def noting_setattr(module: nn.Module, name: str, value: Any) -> None:
-            if self._call.state.is_running and id(module) in self._names:
+            if self._state.is_running and id(module) in self._names:
                 self._note(module, name, value)
             set_attribute(module, name, value)
 
         def noting_register(module: nn.Module, name: str, tensor: Any, persistent: bool = True) -> None:
-            if self._call.state.is_running and id(module) in self._names:
+            if self._state.is_running and id(module) in self._names:
                 self.replaced.append(self._title(module, name))
             register(module, name, tensor, persistent)
 
         def noting_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._call.state.is_running:
+            if self._state.is_running:
                 self.functions.append(cls.__name__)
                 raise UsageError(f"the model calls the autograd.Function {cls.__name__}")
             return apply.__func__(cls, *args, **kwargs)
 
+        def noting_getattribute(module: nn.Module, name: str) -> Any:
+            if self._state.is_running and name not in _OF_TORCH and name in object.__getattribute__(module, "__dict__"):
+                title = self._names.get(id(module))
+                if title is not None:
+                    self.reads.setdefault((id(module), name), (module, name, _joined(title, name)))
+            return object.__getattribute__(module, name)
+
+        def refusing(original: Any, what: str) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if self._state.is_running:
+                    self.lost.append(what)
+                    raise UsageError(f"the model {what}")
+                return original(*args, **kwargs)
+
+            return call
+
         changed: Any = nn.Module
         changed.__setattr__, changed.register_buffer = noting_setattr, noting_register
+        changed.__getattribute__ = noting_getattribute
+        of_tensor: Any = torch.Tensor
+        register_hook, enter = of_tensor.register_hook, torch.inference_mode.__enter__
+        of_tensor.register_hook = refusing(register_hook, "registers a hook on a tensor, whose change of the gradient a trace loses")
+        inference: Any = torch.inference_mode
+        inference.__enter__ = refusing(enter, "uses torch.inference_mode(), which a trace loses; use torch.no_grad()")
         functions: Any = torch.autograd.Function
         functions.apply = classmethod(noting_apply)
         try:
             yield
         finally:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
+            del changed.__getattribute__
+            of_tensor.register_hook, inference.__enter__ = register_hook, enter
             for module, buffers in self._buffers:
                 if any(module._buffers.get(name) is not each for name, each in buffers.items()):
                     module._buffers.update(buffers)
@@ -301,13 +390,18 @@ class _Losses:
 
     def _note(self, module: nn.Module, name: str, value: Any) -> None:
         if name in module._buffers:
-            self.replaced.append(self._title(module, name))
+            if module._buffers[name] is not value:  # as `self.count += 1` is not
+                self.replaced.append(self._title(module, name))
         elif name not in module._parameters and name not in module._modules:
             if any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
                 self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
                 self.kept.append(self._title(module, name))
+            elif (id(module), name) in self.reads and _held_value(value) != _held_value(vars(module).get(name, _ABSENT)):
+                self.counted.append(self._title(module, name))
 
     def check(self) -> None:
+        if self.lost:
+            raise UsageError(f"the model {self.lost[0]}")
         if self.functions:
             raise UsageError(
                 f"the model calls the autograd.Function {self.functions[0]}, whose backward a trace loses; use operators of torch "
@@ -322,6 +416,12 @@ class _Losses:
         if self.kept:
             warnings.warn(
                 f"the model's forward keeps a tensor as {self.kept[0]}; the pipeline's layers do not, so it stays as it is",
+                stacklevel=2,
+            )
+        if self.counted:
+            warnings.warn(
+                f"the model's forward reads and changes {self.counted[0]}; the pipeline's layers keep the value of the trace, so "
+                "build the pipeline again where it matters",
                 stacklevel=2,
             )
 
@@ -364,7 +464,9 @@ def trace_of(model: nn.Module, arguments: Arguments, batch: Sequence[Optional[in
                 errors.append(error)
                 continue
             losses.check()
-            return _read(program, call, arguments)
+            trace = _read(program, call, arguments)
+            trace.reads = {key: each for key, each in losses.reads.items() if each[2] not in {*losses.counted, *losses.kept}}
+            return trace
     raise errors[0]
 
 

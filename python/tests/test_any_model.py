@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from typing import NamedTuple
 
 import pytest
@@ -498,6 +499,88 @@ class Chain(nn.Module):
 
     def forward(self, x):
         return self.last(self.rounds(self.first(x)))
+
+
+class Held(nn.Module):
+    """Runs `compute`, and has what a trace may lose."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.a, self.b, self.dropout = nn.Linear(4, 4), nn.Linear(4, 4), nn.Dropout(0.5)
+        self.scale, self.table, self.unread = 1.0, {"a": 1.0}, 0
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("later", None)
+        self.compute = compute
+
+    def forward(self, x):
+        return self.compute(self, x)
+
+
+def held_pipe(compute):
+    model = Held(compute).double()
+    x = torch.randn(4, 4, dtype=torch.float64)
+    pipe = pipescope.GPipe(model, sample={"x": x}, devices=["cpu"] * 2, chunks=2)
+    return model, lambda: pipe.step({"x": x}, loss=lambda output, _: output.square().mean())
+
+
+def scaled(model, x):
+    return model.b(model.dropout(model.a(x) * model.scale)) * model.table["a"]
+
+
+@pytest.mark.parametrize("change, text", [
+    (lambda model: setattr(model.dropout, "p", 0.0), "dropout.p has changed"),
+    (lambda model: setattr(model, "scale", 0.5), "scale has changed"),
+    (lambda model: model.table.update(a=3.0), "table has changed"),
+    (lambda model: model.b.register_forward_hook(lambda module, inputs, output: output * 2), "hooks were added or removed at b"),
+    (lambda model: model.b.register_full_backward_hook(lambda *_: None), "hooks were added or removed at b"),
+    (lambda model: setattr(model, "later", torch.ones(4)), "later was None"),
+])
+def test_what_changes_after_the_trace_is_refused(change, text):
+    model, step = held_pipe(scaled)
+    step()
+    model.unread, model.epoch = 3, 1  # which no forward reads
+    step()
+    change(model)
+    with pytest.raises(pipescope.UsageError, match=text):
+        step()
+
+
+def with_hook(model, x):
+    h = model.a(x)
+    if model.training:
+        h.register_hook(lambda gradient: -gradient)
+    return model.b(h)
+
+
+def with_inference_mode(model, x):
+    with torch.inference_mode():
+        target = model.a(x)
+    return model.b(x) - target.clone()
+
+
+@pytest.mark.parametrize("compute, text", [
+    (with_hook, "hook on a tensor"),
+    (with_inference_mode, "inference_mode"),
+    (lambda model, x: model.b(model.a(x)) * random.uniform(0.5, 1.5), "random numbers from Python"),
+])
+def test_what_a_trace_would_lose_is_refused(compute, text):
+    with pytest.raises(pipescope.UsageError, match=text):
+        held_pipe(compute)
+
+
+def with_mean(model, x):
+    h = model.a(x)
+    with torch.no_grad():
+        model.mean.mul_(0.9).add_(h.detach().mean(0), alpha=0.1)
+    return model.b(h - model.mean)
+
+
+@pytest.mark.filterwarnings("ignore:a sample's output")
+@pytest.mark.parametrize("compute", [lambda model, x: model.b(model.a(x) + torch.randn_like(x)), with_mean])
+def test_random_numbers_and_changed_buffers_are_taken_in_eval_too(compute):
+    model, step = held_pipe(compute)
+    assert not model.mean.any()  # building a pipeline changes nothing
+    assert step() > 0
 
 
 def test_the_module_tree_is_tried():
