@@ -276,7 +276,7 @@ MODELS = {
     "timm EfficientNet-B0": lambda: timm_model("efficientnet_b0", 64, drop_path_rate=0.0),
     "torchvision ResNet-18": lambda: vision("resnet18"),
     "torchvision DenseNet": lambda: vision("densenet121"),
-    "torchvision Inception v3 (aux)": lambda: vision("inception_v3", 75, init_weights=False),
+    "torchvision Inception v3 (aux)": lambda: vision("inception_v3", 299, init_weights=False),
     "DLRM (offsets)": dlrm,
     "LSTM seq2seq": seq2seq,
     "LSTM seq2seq, packed": lambda: seq2seq(True),
