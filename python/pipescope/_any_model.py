@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pipescope._graph_cuts import Analysis
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
-from pipescope._mini_batch import Rule, split_of
+from pipescope._mini_batch import Rule, part_of, split_of
 from pipescope._structure import tensors_in
 from pipescope._trace_model import (
     Arguments,
@@ -586,7 +586,7 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
     parts = []
     for first, end in ((1, count), (0, 1)):
         try:
-            parts.append(_run(layers, [_part(each, i.rule, first, end) for i, each in zip(layers.inputs, sample.tensors)]))
+            parts.append(_run(layers, [part_of(each, i.rule, first, end) for i, each in zip(layers.inputs, sample.tensors)]))
         except Exception as error:
             if count > 2 and end - first == 1:
                 layers.least_samples = 2
@@ -609,12 +609,6 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
                 stacklevel=2,
             )
             return
-
-
-def _part(tensor: Tensor, rule: Rule, first: int, end: int) -> Tensor:
-    if rule is None:
-        return tensor
-    return tensor.narrow(rule, first, end - first) if isinstance(rule, int) else rule(tensor, first, end)
 
 
 def _run(layers: ModelLayers, tensors: Sequence[Tensor]) -> list[Tensor]:

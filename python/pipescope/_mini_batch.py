@@ -27,6 +27,13 @@ class Split(NamedTuple):
     output: tuple[int, ...] = ()
 
 
+def part_of(tensor: Tensor, rule: Rule, first: int, end: int) -> Tensor:
+    """The samples from ``first`` to before ``end``, as a micro-batch gets them."""
+    if rule is None:
+        return tensor
+    return tensor.narrow(rule, first, end - first) if isinstance(rule, int) else rule(tensor, first, end)
+
+
 def _rule(value: Any, name: str) -> Rule:
     if value is None or callable(value):
         return value  # type: ignore[no-any-return]

@@ -183,7 +183,7 @@ class ModelPipe(GPipe):
             ends = [0, *itertools.accumulate(sizes)]
             weights = torch.tensor([
                 float(weight(rebuild(iter([
-                    _part(each, rule, first, end)
+                    _mini_batch.part_of(each, rule, first, end) if each.dim() else each
                     for each, rule in zip(parts, rules)
                 ]))))
                 for first, end in zip(ends, ends[1:])
@@ -235,9 +235,3 @@ class ModelPipe(GPipe):
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         return self._found.model.load_state_dict(*args, **kwargs)
-
-
-def _part(tensor: Tensor, rule: _mini_batch.Rule, first: int, end: int) -> Tensor:
-    if rule is None or not tensor.dim():
-        return tensor
-    return tensor.narrow(rule, first, end - first) if isinstance(rule, int) else rule(tensor, first, end)
