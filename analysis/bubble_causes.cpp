@@ -31,7 +31,7 @@ StepTaskIndex producer_of(const StepGraph& tasks, StepTaskIndex dependency) {
 }
 
 bool forwards(TaskKind kind) {
-    return kind == TaskKind::forward || kind == TaskKind::copy_forward || kind == TaskKind::skip_forward;
+    return kind == TaskKind::forward || is_forward_copy(kind);
 }
 
 /// True if the producing lane worked on one phase without a break while this lane had finished that phase. Then the

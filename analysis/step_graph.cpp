@@ -27,6 +27,9 @@ std::int32_t place_in_flow(const TaskKey& key, std::int32_t last) {
         case TaskKind::recompute: return backward - 1;
         case TaskKind::backward: return backward;
         case TaskKind::backward_weight: return backward + 1;
+        case TaskKind::shared_forward: return 2 * key.partition + 1;
+        case TaskKind::shared_backward: return std::numeric_limits<std::int32_t>::max() - 2;
+        case TaskKind::shared_sum: return std::numeric_limits<std::int32_t>::max() - 1;
         case TaskKind::optimizer:
         case TaskKind::all_reduce: break;
     }
@@ -435,6 +438,9 @@ std::vector<StepTaskIndex> StepGraph::dependencies_by_key(const TaskKey& key) co
                 add(find_in_step(with(key, TaskKind::backward, *to)));
             }
             break;
+        case TaskKind::shared_forward:  // only the graph knows a route's ends
+        case TaskKind::shared_backward:
+        case TaskKind::shared_sum:
         case TaskKind::optimizer:
         case TaskKind::all_reduce: break;
     }
@@ -461,7 +467,7 @@ CriticalPath critical_path(const StepGraph& tasks) {
     StepTaskIndex at = kNoTask;
     for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {
         const StepTask& task = tasks.task(i);
-        const bool in_the_step = is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce ||
+        const bool in_the_step = is_of_step(task.key.kind) ||
                                  (task.key.kind == TaskKind::optimizer && tasks.has_updates());
         if (in_the_step && tasks.is_own(task) && (at == kNoTask || task.end >= tasks.task(at).end)) {
             at = i;

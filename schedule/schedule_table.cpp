@@ -102,7 +102,8 @@ std::optional<Action> parse_action(std::string_view text, const Place& place) {
     const auto kind = input_only ? TaskKind::backward : kind_of_letter(text[at]);
     const auto partition = number_of(text.substr(0, at), "partition", kMostPartitions, place);
     const auto micro_batch = number_of(text.substr(at + 1), "micro-batch", kMostMicroBatches, place);
-    const bool is_of_a_step = kind == TaskKind::all_reduce || kind == TaskKind::optimizer;
+    const bool is_of_a_step =
+        kind == TaskKind::all_reduce || kind == TaskKind::optimizer || kind == TaskKind::shared_sum;
     if (!kind || is_of_a_step || !partition || !micro_batch) {
         return std::nullopt;
     }
@@ -532,10 +533,14 @@ bool recomputes_right_before(const TaskGraph& graph) {
             if (key.kind != TaskKind::recompute) {
                 continue;
             }
-            if (k + 1 == order.size()) {
+            std::size_t after = k + 1;  // a shared_sum may come between
+            while (after < order.size() && graph.tasks()[order[after]].key.kind == TaskKind::shared_sum) {
+                ++after;
+            }
+            if (after == order.size()) {
                 return false;
             }
-            const TaskKey& next = graph.tasks()[order[k + 1]].key;
+            const TaskKey& next = graph.tasks()[order[after]].key;
             if (next.kind != TaskKind::backward || cell_of(next) != cell_of(key)) {
                 return false;
             }

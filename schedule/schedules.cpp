@@ -405,6 +405,11 @@ void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
         case Places::v: check_v(shape, traits.name); break;
     }
     check_count(traits, shape.num_lanes(), shape.num_micro_batches);
+    if (!shape.shared.empty() && !is_synchronous(schedule)) {
+        throw UsageError("lanes share parameters in the schedule " + to_string(schedule) +
+                         ", which keeps several versions of them at a time; use a schedule with synchronous updates, "
+                         "or put the layers that share parameters on one lane");
+    }
 }
 
 void add_all_reduces(const PipelineShape& shape, LanePrograms& programs) {

@@ -53,6 +53,10 @@ std::optional<LaneId> PipelineShape::lane_of(const TaskKey& key) const {
             return key.skip < 0 || static_cast<std::size_t>(key.skip) >= skips.size()
                        ? std::nullopt
                        : std::optional(lane_of(skips[static_cast<std::size_t>(key.skip)].to));
+        case TaskKind::shared_backward:
+            return key.skip < 0 || static_cast<std::size_t>(key.skip) >= shared.size()
+                       ? std::nullopt
+                       : std::optional(lane_of(shared[static_cast<std::size_t>(key.skip)].users.front()));
         default:
             return key.partition < 0 || key.partition >= num_partitions
                        ? std::nullopt
@@ -93,6 +97,34 @@ void PipelineShape::check() const {
     if (skips.size() > static_cast<std::size_t>(kMostSkips)) {
         throw UsageError("the model has " + std::to_string(skips.size()) + " skips; at most " +
                          std::to_string(kMostSkips) + " fit a task key; merge some");
+    }
+    check_shared();
+}
+
+void PipelineShape::check_shared() const {
+    for (std::size_t k = 0; k < shared.size(); ++k) {
+        const auto& [from, users, trains] = shared[k];
+        const auto refuse = [&](const std::string& what) {
+            throw UsageError("route " + std::to_string(k) + " of shared parameters " + what);
+        };
+        if (users.empty() || from.value() < 0 || !(from < users.front()) || users.back().value() >= num_partitions ||
+            !std::ranges::is_sorted(users)) {
+            refuse("names partition " + std::to_string(from.value()) + " and " +
+                   counted(users.size(), "user", "users") +
+                   "; the first partition that uses them holds them, and the others follow in order; sort them");
+        }
+        for (const PartitionId user : users) {
+            if (lane_of(user) == lane_of(from) || lane_of(user) != lane_of(users.front())) {
+                refuse("has partition " + std::to_string(user.value()) + " on lane " +
+                       std::to_string(lane_of(user).value()) +
+                       "; a route goes from the lane of its parameters to one other lane; make one for each lane");
+            }
+        }
+    }
+    if (shared.size() > static_cast<std::size_t>(kMostSkips)) {
+        throw UsageError("the model has " + std::to_string(shared.size()) +
+                         " routes of shared parameters; at most " + std::to_string(kMostSkips) +
+                         " fit a task key; use fewer lanes");
     }
 }
 
@@ -152,10 +184,98 @@ std::optional<TaskIndex> TaskFinder::find(const PipelineShape& shape, TaskKey ke
     return found == others_.end() ? std::nullopt : std::optional(found->second);
 }
 
+namespace {
+bool is_backward(const TaskKey& key) {
+    return key.kind == TaskKind::backward || key.kind == TaskKind::backward_weight;
+}
+
+/// What routes of shared parameters need of the programs.
+struct SharedEnds {
+    SharedEnds(const PipelineShape& shape, const std::vector<LaneProgram>& programs) {
+        if (shape.shared.empty()) {
+            return;
+        }
+        first_forwards.assign(static_cast<std::size_t>(shape.num_partitions), -1);
+        for (const LaneProgram& program : programs) {
+            for (const TaskKey& key : program) {
+                if (key.kind == TaskKind::forward && key.partition >= 0 && key.partition < shape.num_partitions &&
+                    first_forwards[static_cast<std::size_t>(key.partition)] < 0) {
+                    first_forwards[static_cast<std::size_t>(key.partition)] = key.micro_batch;
+                }
+            }
+        }
+        for (const SharedRoute& route : shape.shared) {
+            const auto is_last = [&](const TaskKey& key) {
+                return is_backward(key) &&
+                       std::ranges::find(route.users, PartitionId{key.partition}) != route.users.end();
+            };
+            const std::size_t lane = shape.lane_of(route.users.front()).index();
+            const LaneProgram none;
+            const LaneProgram& program = lane < programs.size() ? programs[lane] : none;
+            const auto last = std::find_if(program.rbegin(), program.rend(), is_last);
+            last_backwards.push_back(last == program.rend() ? std::nullopt : std::optional(*last));
+        }
+    }
+
+    bool is_first_forward(const TaskKey& key) const {
+        return key.kind == TaskKind::forward && !first_forwards.empty() &&
+               first_forwards[static_cast<std::size_t>(key.partition)] == key.micro_batch;
+    }
+
+    std::vector<std::int32_t> first_forwards;            // micro-batch, by partition; -1: none. Empty without routes
+    std::vector<std::optional<TaskKey>> last_backwards;  // by route
+};
+
+/// Where the lane has room for the sum: before its last backward, if the gradient of that one comes through a lane
+/// between, and nothing waits for it; else after all that it computes.
+LaneProgram::iterator place_of_sum(const PipelineShape& shape, const SharedRoute& route,
+                                   const std::optional<TaskKey>& last_of_users, LaneProgram& program) {
+    const auto end = std::find_if(program.rbegin(), program.rend(),
+                                  [](const TaskKey& key) { return key.kind != TaskKind::all_reduce; })
+                         .base();
+    if (end == program.begin() || !last_of_users) {
+        return end;
+    }
+    const auto last = std::find_if(std::reverse_iterator(end), program.rend(), [](const TaskKey& key) {
+        return key.kind != TaskKind::shared_sum;
+    });
+    if (last == program.rend() || last->kind != TaskKind::backward || last->partition != 0 ||
+        last_of_users->kind != TaskKind::backward || last_of_users->micro_batch != last->micro_batch) {
+        return end;
+    }
+    for (std::int32_t j = 1; j < last_of_users->partition; ++j) {
+        const LaneId between = shape.lane_of(PartitionId{j});
+        if (between != shape.lane_of(route.from) && between != shape.lane_of(route.users.front())) {
+            return std::prev(last.base());
+        }
+    }
+    return end;
+}
+
+std::vector<LaneProgram> with_shared_sums(const PipelineShape& shape, const SharedEnds& ends,
+                                          std::vector<LaneProgram> programs) {
+    for (std::size_t k = 0; k < shape.shared.size(); ++k) {
+        const SharedRoute& route = shape.shared[k];
+        const std::size_t lane = shape.lane_of(route.from).index();
+        if (route.trains && ends.last_backwards[k] && lane < programs.size()) {
+            LaneProgram& program = programs[lane];
+            program.insert(place_of_sum(shape, route, ends.last_backwards[k], program),
+                           {0, TaskKind::shared_sum, route.from.value(), -1, static_cast<std::int32_t>(k)});
+        }
+    }
+    return programs;
+}
+}  // namespace
+
 /// Emits tasks in topological order. Walks the lanes' programs round robin; each emitted task pulls in its copies.
 class TaskGraphBuilder {
 public:
-    TaskGraphBuilder(TaskGraph& graph, const std::vector<LaneProgram>& programs) : graph_(graph), programs_(programs) {}
+    TaskGraphBuilder(TaskGraph& graph, const std::vector<LaneProgram>& programs)
+        : graph_(graph),
+          ends_(graph.shape_, programs),
+          with_sums_(graph.shape_.shared.empty() ? std::vector<LaneProgram>()
+                                                 : with_shared_sums(graph.shape_, ends_, programs)),
+          programs_(graph.shape_.shared.empty() ? programs : with_sums_) {}
 
     void build() {
         graph_.lane_orders_.resize(programs_.size());
@@ -234,7 +354,14 @@ private:
                         keys.push_back({0, TaskKind::skip_forward, from.value(), i, static_cast<int>(k)});
                     }
                 }
+                for (std::size_t k = 0; k < shape().shared.size() && ends_.is_first_forward(key); ++k) {
+                    const SharedRoute& route = shape().shared[k];
+                    if (route.users.front().value() == j) {
+                        keys.push_back({0, TaskKind::shared_forward, route.from.value(), -1, static_cast<int>(k)});
+                    }
+                }
                 break;
+            case TaskKind::shared_sum: keys.push_back({0, TaskKind::shared_backward, j, -1, key.skip}); break;
             case TaskKind::loss:
                 if (one_loss()) {
                     for (int each = 0; each < shape().num_micro_batches; ++each) {
@@ -293,6 +420,10 @@ private:
             case TaskKind::skip_backward:
                 return {0, TaskKind::backward, shape().skips[static_cast<std::size_t>(key.skip)].to.value(),
                         key.micro_batch, -1};
+            case TaskKind::shared_forward:
+                return {0, TaskKind::forward, key.partition,
+                        ends_.first_forwards[static_cast<std::size_t>(key.partition)], -1};
+            case TaskKind::shared_backward: return ends_.last_backwards[static_cast<std::size_t>(key.skip)].value();
             default: return key;
         }
     }
@@ -390,6 +521,22 @@ private:
                 }
             }
         }
+        emit_shared_copies_of(producer);
+    }
+
+    void emit_shared_copies_of(TaskIndex producer) {
+        const TaskKey key = graph_.tasks_[producer].key;
+        for (std::size_t k = 0; k < shape().shared.size(); ++k) {
+            const SharedRoute& route = shape().shared[k];
+            const LaneId holder = shape().lane_of(route.from);
+            const LaneId user = shape().lane_of(route.users.front());
+            const auto skip = static_cast<std::int32_t>(k);
+            if (key.partition == route.from.value() && ends_.is_first_forward(key)) {
+                add_copy({0, TaskKind::shared_forward, route.from.value(), -1, skip}, holder, user, producer);
+            } else if (route.trains && ends_.last_backwards[k] == key) {
+                add_copy({0, TaskKind::shared_backward, route.from.value(), -1, skip}, user, holder, producer);
+            }
+        }
     }
 
     /// `known`: where the boundary's channel is kept once it is found; null: nowhere.
@@ -423,6 +570,8 @@ private:
     }
 
     TaskGraph& graph_;
+    const SharedEnds ends_;
+    const std::vector<LaneProgram> with_sums_;  // empty without shared parameters
     const std::vector<LaneProgram>& programs_;
     std::vector<bool> in_backward_phase_;         // per lane
     std::vector<bool> crosses_;                   // by partition: the next one is on another lane
@@ -450,6 +599,11 @@ std::optional<TaskIndex> TaskGraph::find(TaskKey key) const {
 
 TaskGraph consecutive_steps(const TaskGraph& step, int steps) {
     const int m = step.shape_.num_micro_batches;
+    if (!step.shape_.shared.empty()) {
+        throw UsageError(
+            "the update is staggered where lanes share parameters; each lane updates its own at another time; use "
+            "synchronous updates, or put the layers that share parameters on one lane");
+    }
     if (m > kMostMicroBatches / steps) {
         throw UsageError("the update is staggered with " + std::to_string(m) + " micro-batches; " +
                          counted(steps, "step", "steps") + " in a row may have " + std::to_string(kMostMicroBatches) +

@@ -25,6 +25,17 @@ struct SkipRoute {
     friend bool operator==(const SkipRoute&, const SkipRoute&) = default;
 };
 
+/// Parameters that a layer of partition `from` holds and layers of another lane use too. That lane has a copy of them,
+/// which gets the values once a step, before its first use. The gradients that the copy collects go back once, after
+/// the last backward of these layers, and are added to those of the parameters.
+struct SharedRoute {
+    PartitionId from;
+    std::vector<PartitionId> users;  ///< of one lane, ascending, all behind `from`
+    bool trains = true;              ///< false for frozen parameters, which get no gradients
+
+    friend bool operator==(const SharedRoute&, const SharedRoute&) = default;
+};
+
 /// Scope of the loss. mini_batch: computed once on the gathered output; exact for any loss, and a barrier before the
 /// backward phase. micro_batch: computed for each micro-batch, so one can go backward while others still go forward.
 enum class LossScope { mini_batch, micro_batch };
@@ -53,6 +64,7 @@ struct PipelineShape {
     Checkpoint checkpoint = Checkpoint::except_last;
     std::vector<LaneId> placement = {};  ///< lane of each partition; empty: partition j on lane j
     std::vector<SkipRoute> skips = {};   ///< the index in this list is the skip index in a TaskKey
+    std::vector<SharedRoute> shared = {};  ///< the index in this list is the skip index in keys of these tasks
     LossScope loss = LossScope::mini_batch;
     BackwardOrder backward_order = BackwardOrder::last_first;  ///< for gpipe only; other schedules are first_first
     RecomputeStart recompute_start = RecomputeStart::early;
@@ -69,8 +81,11 @@ struct PipelineShape {
     /// last partition's lane. A key without a partition (an optimizer over all parameters) has no lane.
     std::optional<LaneId> lane_of(const TaskKey& key) const;
     /// Throws UsageError unless counts fit a TaskKey, the placement names a lane for each partition and uses each lane
-    /// from 0 up, and skips run forward.
+    /// from 0 up, and skips and shared parameters run forward.
     void check() const;
+
+private:
+    void check_shared() const;
 };
 
 using TaskIndex = std::size_t;
@@ -142,6 +157,14 @@ public:
     ///     loss -> first task of the backward phase of every lane (recompute included)
     ///     backward(i,j+1) -> copy_backward(i,j) -> backward(i,j),   recompute(i,j) -> backward(i,j)
     ///     backward(i,j) -> backward_weight(i,j), if a program splits the backward
+    ///
+    /// and for each route of shared parameters from partition j to a lane with partition l:
+    ///
+    ///     first forward of j -> shared_forward -> first forward of l
+    ///     last backward (or backward_weight) of the lane's users -> shared_backward -> shared_sum
+    ///
+    /// The programs do not name a shared_sum. It ends the lane of j, before its all_reduces; if another lane computes
+    /// between the users' last backward and the last task of j's lane, it comes before that task.
     ///
     /// With LossScope::micro_batch each micro-batch has its own loss(i), and only backward(i,n-1) waits for it.
     /// Partitions on one lane need no copy. Throws Error if the programs wait for each other in a cycle.

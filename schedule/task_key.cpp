@@ -6,9 +6,10 @@ namespace pipescope {
 namespace {
 constexpr std::array<std::string_view, kNumTaskKinds> kKindNames = {
     "forward",      "recompute",     "backward", "backward_weight", "copy_forward", "copy_backward",
-    "skip_forward", "skip_backward", "loss",     "optimizer",       "all_reduce"};
+    "skip_forward", "skip_backward", "loss",     "optimizer",       "all_reduce",   "shared_forward",
+    "shared_backward", "shared_sum"};
 
-constexpr std::string_view kKindLetters = "FRBW    LOA";  // by kind; a blank for copies
+constexpr std::string_view kKindLetters = "FRBW    LOA  S";  // by kind; a blank for copies
 
 constexpr int kKindBits = 4;
 constexpr int kPartitionBits = 10;
@@ -89,7 +90,7 @@ std::string to_string(const TaskKey& key) {
         text += " of partition " + std::to_string(key.partition);
     }
     if (key.skip >= 0) {
-        text += " skip " + std::to_string(key.skip);
+        text += (is_of_shared(key.kind) ? " route " : " skip ") + std::to_string(key.skip);
     }
     return text;
 }

@@ -22,20 +22,31 @@ enum class TaskKind : std::uint8_t {
     loss = 8,
     optimizer = 9,
     all_reduce = 10,
+    shared_forward = 11,
+    shared_backward = 12,
+    shared_sum = 13,
 };
-inline constexpr int kNumTaskKinds = 11;
+inline constexpr int kNumTaskKinds = 14;
 
 std::string_view to_string(TaskKind kind);
 std::optional<TaskKind> parse_task_kind(std::string_view name);
 
 /// The letter of a kind in schedule tables and recorded programs: F forward, R recompute, B backward, W
-/// backward_weight, L loss, A all_reduce, O optimizer. Empty for copies.
+/// backward_weight, L loss, A all_reduce, O optimizer, S shared_sum. Empty for copies.
 std::optional<char> letter_of(TaskKind kind);
 std::optional<TaskKind> kind_of_letter(char letter);
 
 constexpr bool is_copy(TaskKind kind) {
     return kind == TaskKind::copy_forward || kind == TaskKind::copy_backward || kind == TaskKind::skip_forward ||
-           kind == TaskKind::skip_backward;
+           kind == TaskKind::skip_backward || kind == TaskKind::shared_forward || kind == TaskKind::shared_backward;
+}
+/// True for copies that go from an earlier partition to a later one.
+constexpr bool is_forward_copy(TaskKind kind) {
+    return kind == TaskKind::copy_forward || kind == TaskKind::skip_forward || kind == TaskKind::shared_forward;
+}
+/// True for the tasks that belong to a SharedRoute.
+constexpr bool is_of_shared(TaskKind kind) {
+    return kind == TaskKind::shared_forward || kind == TaskKind::shared_backward || kind == TaskKind::shared_sum;
 }
 /// Forward, recompute and backward. These count as busy in a bubble fraction.
 constexpr bool is_compute(TaskKind kind) {
@@ -45,13 +56,14 @@ constexpr bool is_compute(TaskKind kind) {
 
 /// Tasks between whose first start and last end a synchronous step lies. Loss and optimizer do not count.
 constexpr bool is_of_step(TaskKind kind) {
-    return is_compute(kind) || kind == TaskKind::all_reduce;
+    return is_compute(kind) || kind == TaskKind::all_reduce || kind == TaskKind::shared_sum;
 }
 
 /// Identifies a task of one step: micro-batch i on partition j. Measured and simulated slices of the same work have the
 /// same key, so comparing them is a join. A field without meaning is -1, such as the micro-batch of a mini-batch loss.
 /// A copy across the boundary between partitions j and j+1 carries partition j in both directions; a skip carries the
-/// stashing partition.
+/// stashing partition. The tasks of shared parameters happen once a step: they carry the partition that holds the
+/// parameters, no micro-batch, and as skip the number of their SharedRoute.
 struct TaskKey {
     std::int32_t step = -1;
     TaskKind kind = TaskKind::forward;

@@ -16,6 +16,7 @@ std::string whyNotListed(const TaskKey& task) {
         case TaskKind::recompute: return "it runs right before its backward; move the backward";
         case TaskKind::loss: return "it runs right after its forward; move the forward";
         case TaskKind::all_reduce:
+        case TaskKind::shared_sum:
         case TaskKind::optimizer: return "it runs at the end of its lane; move other tasks";
         default: break;
     }

@@ -34,6 +34,10 @@ constexpr KindName kKindNames[] = {
     {"loss", bit(TaskKind::loss)},
     {"optimizer", bit(TaskKind::optimizer)},
     {"all_reduce", bit(TaskKind::all_reduce)},
+    {"shared", bit(TaskKind::shared_forward) | bit(TaskKind::shared_backward) | bit(TaskKind::shared_sum)},
+    {"shared_forward", bit(TaskKind::shared_forward)},
+    {"shared_backward", bit(TaskKind::shared_backward)},
+    {"shared_sum", bit(TaskKind::shared_sum)},
 };
 
 std::optional<std::uint32_t> kindsNamed(const QString& word) {

@@ -79,6 +79,10 @@ std::array<KindStyle, kNumShownKinds> makeStyles() {
     set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, translated("O"), translated("optimizer"));
     set(kInputHalf, okabe_ito::kBlue, Pattern::dashed, translated("I"), translated("backward of inputs"));
     set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched, translated("A"), translated("all-reduce"));
+    set(TaskKind::shared_forward, okabe_ito::kLightGreen, Pattern::dotted, {}, translated("shared weights"));
+    set(TaskKind::shared_backward, okabe_ito::kLightGreen, Pattern::barred, {}, translated("shared gradients"));
+    set(TaskKind::shared_sum, okabe_ito::kPurple, Pattern::back_hatched, translated("S"),
+        translated("sum of shared gradients"));
     return styles;
 }
 }  // namespace
@@ -214,7 +218,7 @@ QString taskName(const TaskKey& key) {
         name = translated("%1 of micro-batch %2").arg(name).arg(key.micro_batch);
     }
     if (key.skip >= 0) {
-        name = translated("%1, skip %2").arg(name).arg(key.skip);
+        name = (is_of_shared(key.kind) ? translated("%1, route %2") : translated("%1, skip %2")).arg(name).arg(key.skip);
     }
     if (key.partition < 0) {
         return name;

@@ -29,6 +29,9 @@ MemoryCategory left_by(TaskKind kind) {
         case TaskKind::copy_forward: return MemoryCategory::boundary;
         case TaskKind::skip_forward:
         case TaskKind::skip_backward: return MemoryCategory::skip;
+        case TaskKind::shared_forward: return MemoryCategory::parameters;
+        case TaskKind::shared_backward:
+        case TaskKind::shared_sum: return MemoryCategory::gradients;
         default: return MemoryCategory::copy;
     }
 }

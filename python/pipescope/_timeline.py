@@ -28,8 +28,11 @@ _COLORS = {
     "loss": "#d55e00",
     "optimizer": "#cc79a7",
     "all_reduce": "#d55e00",
+    "shared_forward": "#66c2a5",
+    "shared_backward": "#66c2a5",
+    "shared_sum": "#cc79a7",
 }
-_COPIES = ("copy_forward", "copy_backward", "skip_forward", "skip_backward")
+_COPIES = ("copy_forward", "copy_backward", "skip_forward", "skip_backward", "shared_forward", "shared_backward")
 _LIGHT_TEXT = ("backward", "loss", "all_reduce")
 
 

@@ -30,7 +30,7 @@ TEST(TaskKey, WrapsAStepBeyondItsFieldInsteadOfCorruptingTheOthers) {
 }
 
 TEST(TaskKey, IsNothingForANumberWithAnUnknownKind) {
-    EXPECT_FALSE(unpack(std::uint64_t{11} << 36));
+    EXPECT_FALSE(unpack(std::uint64_t{kNumTaskKinds} << 36));
 }
 
 TEST(TaskKind, IsReadBackFromItsName) {

@@ -201,7 +201,8 @@ void for_each_copy(Part& part, const std::function<void(const Slice&, std::int64
     guard_sqlite("read", part.path, [&] {
         Rows rows(part.db, std::string("SELECT ") + kSliceColumns +
                                " FROM PIPESCOPE_TASK WHERE +source = 'measured' AND lane IS NOT NULL AND kind IN "
-                               "('copy_forward', 'copy_backward', 'skip_forward', 'skip_backward')");
+                               "('copy_forward', 'copy_backward', 'skip_forward', 'skip_backward', "
+                               "'shared_forward', 'shared_backward')");
         while (rows.next()) {
             each(slice_of(rows), rows.integer(9));
         }

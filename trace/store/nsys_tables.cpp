@@ -513,7 +513,7 @@ private:
 
 /// Best guess of a task's lane. A loss without a partition ran on the last one.
 std::int32_t lane_of(const TaskKey& key, std::int32_t last_partition) {
-    if (key.kind == TaskKind::copy_backward || key.kind == TaskKind::skip_backward) {
+    if (is_copy(key.kind) && !is_forward_copy(key.kind)) {
         return key.partition + 1;
     }
     return key.kind == TaskKind::loss && key.partition < 0 ? last_partition : key.partition;

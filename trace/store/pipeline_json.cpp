@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,7 @@ TaskKey parse_task(std::string_view text) {
     };
     const std::size_t letter = text.find_first_not_of("0123456789");
     const auto kind = letter == std::string_view::npos ? std::nullopt : kind_of_letter(text[letter]);
-    if (!kind) {
+    if (!kind || kind == TaskKind::shared_sum) {
         refuse();
     }
     const auto number = [&](std::string_view digits, std::int32_t most) {
@@ -93,6 +94,16 @@ PipelineShape parse_shape(const ordered_json& object) {
     for (const auto& [from, to] : field<Pairs>(object, "skips", "a list of pairs of partitions")) {
         shape.skips.push_back({PartitionId{from}, PartitionId{to}});
     }
+    if (object.contains("shared")) {
+        using Routes = std::vector<std::tuple<std::int64_t, std::vector<std::int64_t>, bool>>;
+        const char* const wanted = "a list of routes, each a partition, a list of partitions and a truth value,";
+        for (const auto& [from, users, trains] : field<Routes>(object, "shared", wanted)) {
+            SharedRoute& route = shape.shared.emplace_back(SharedRoute{PartitionId{from}, {}, trains});
+            for (const std::int64_t user : users) {
+                route.users.emplace_back(user);
+            }
+        }
+    }
     shape.check();
     return shape;
 }
@@ -115,9 +126,19 @@ std::string pipeline_json(const TaskGraph& graph) {
     for (const SkipRoute& skip : shape.skips) {
         object["skips"].push_back({skip.from.value(), skip.to.value()});
     }
+    for (const SharedRoute& route : shape.shared) {
+        ordered_json users = ordered_json::array();
+        for (const PartitionId user : route.users) {
+            users.push_back(user.value());
+        }
+        object["shared"].push_back({route.from.value(), users, route.trains});
+    }
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
         std::string program;
         for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+            if (graph.tasks()[task].key.kind == TaskKind::shared_sum) {
+                continue;  // the shape determines where it is
+            }
             program += (program.empty() ? "" : " ") + text_of(graph.tasks()[task].key);
         }
         object["programs"].push_back(std::move(program));
