@@ -57,6 +57,12 @@ struct GPipeOptions {
     /// its samples, over all replicas. The loss of a micro-batch of weight 0 is not computed. Called on the caller's
     /// thread before the step begins, where the last partition is. Give it in all processes. Not with Reduction::sum.
     std::function<double(const Tensors& target)> weight = {};
+    /// Parameters that are one, as tied embeddings are, by their keys in the plain Sequential: {{"0.weight",
+    /// "5.weight"}}. Each layer has a tensor of its own for it. The first layer's holds the values and gets the whole
+    /// gradient; it alone is among the model's parameters, and in what is saved. The others get its memory, or a copy
+    /// of it at each step where they are on another device or in another process. Name them in all processes. Layers
+    /// of one lane may simply hold the same tensor, without a name here.
+    std::vector<std::vector<std::string>> shared = {};
     /// Inputs, targets and outputs whose samples are not their first dimension.
     MiniBatchSplit split = {};
     Driver driver = Driver::scheduled;

@@ -98,10 +98,11 @@ struct GPipe::Impl {
         return run_in_group(pipeline->options().processes, run);
     }
 
-    NamedTensors named(NamedTensors (Layer::*tensors)() const) const {
+    /// `of_partition` returns a partition's tensors by their keys.
+    NamedTensors named(const std::function<NamedTensors(const Partition&)>& of_partition) const {
         NamedTensors all;
         for (const Partition& partition : pipeline->partitions()) {
-            NamedTensors own = partition.named(tensors);
+            NamedTensors own = of_partition(partition);
             std::move(own.begin(), own.end(), std::back_inserter(all));
         }
         return all;
@@ -249,11 +250,11 @@ std::vector<at::Tensor> GPipe::parameters() const {
 }
 
 NamedTensors GPipe::named_parameters() const {
-    return impl().named(&Layer::parameters);
+    return impl().named([](const Partition& partition) { return partition.own_parameters(); });
 }
 
 NamedTensors GPipe::named_buffers() const {
-    return impl().named(&Layer::buffers);
+    return impl().named([](const Partition& partition) { return partition.named(&Layer::buffers); });
 }
 
 NamedTensors GPipe::state_dict() const {
@@ -271,6 +272,7 @@ void GPipe::load_state_dict(const NamedTensors& state) {
 }
 
 void GPipe::save(torch::serialize::OutputArchive& archive) const {
+    impl().pipeline->shared().refresh();  // a plain model of these layers loads all of their tensors
     for (const LayerInfo& each : layers()) {
         torch::serialize::OutputArchive layer(archive.compilation_unit());
         each.layer->save(layer);

@@ -26,7 +26,7 @@ Tensors gradients_here(const Pipeline& pipeline, std::vector<double>& partitions
     Tensors gradients;
     for (const Partition& partition : pipeline.partitions()) {
         for (const at::Tensor& parameter : partition.parameters()) {
-            if (parameter.defined() && parameter.grad().defined()) {
+            if (parameter.defined() && partition.is_own(parameter) && parameter.grad().defined()) {
                 gradients.push_back(parameter.grad());
                 partitions.push_back(static_cast<double>(partition.id().value()));
             }

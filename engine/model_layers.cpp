@@ -10,27 +10,28 @@
 
 namespace pipescope {
 namespace {
-/// Finds parameters that two layers share, also if one of the layers is gone.
+/// Finds parameters that two layers hold, also if one of the layers is gone.
 class ParameterOwners {
 public:
-    /// Throws EngineError if an earlier layer has one of its parameters.
-    void add(const ModelLayer& layer) {
-        std::unordered_map<const void*, std::string> own;
+    /// Fills in `same` of the layer that is number `id`.
+    void add(ModelLayer& layer, LayerId id) {
+        layer.same.clear();
         for (const auto& [name, tensor] : layer.layer->parameters()) {
-            own.emplace(tensor.unsafeGetTensorImpl(), layer.key + "." + name);
-            seen_.emplace_back(tensor.getIntrusivePtr());
-        }
-        for (const auto& [identity, name] : own) {
-            const auto [owner, is_new] = owners_.emplace(identity, name);
-            if (!is_new) {
-                throw EngineError("parameter " + name + " is also " + owner->second +
-                                  "; layers of a pipeline must not share parameters; copy it or merge the two layers");
+            const std::string key = layer.key + "." + name;
+            const auto [owner, is_new] = owners_.emplace(tensor.unsafeGetTensorImpl(), Owner{id, key});
+            if (!is_new && owner->second.layer != id) {
+                layer.same.push_back({owner->second.layer, key, owner->second.key});
             }
+            seen_.emplace_back(tensor.getIntrusivePtr());
         }
     }
 
 private:
-    std::unordered_map<const void*, std::string> owners_;
+    struct Owner {
+        LayerId layer;
+        std::string key;
+    };
+    std::unordered_map<const void*, Owner> owners_;
     std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> seen_;  // no bytes, but no address is used again
 };
 
@@ -55,6 +56,7 @@ private:
 void keep_if_here(ModelLayer& layer, std::size_t index, const IsLayerHere& is_here) {
     if (is_here && !is_here(LayerId{index})) {
         layer.layer = std::make_unique<LayerElsewhere>(layer.layer->skips());
+        layer.is_here = false;
     }
 }
 }  // namespace
@@ -70,7 +72,7 @@ std::vector<ModelLayer> make_layers(const std::vector<LayerSpec>& specs, const I
                              ") makes no layer; a LayerSpec's make returns one; set it");
         }
         layers.push_back({spec.name, index, std::move(layer)});
-        owners.add(layers.back());
+        owners.add(layers.back(), LayerId{layers.size() - 1});
         keep_if_here(layers.back(), layers.size() - 1, is_here);
     }
     return layers;
@@ -89,17 +91,30 @@ std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module, const
                               "; each layer of a pipeline stands once; add a second module instead");
         }
         layers.push_back({name, name, module_layer(*child)});
-        owners.add(layers.back());
+        owners.add(layers.back(), LayerId{layers.size() - 1});
         keep_if_here(layers.back(), layers.size() - 1, is_here);
     }
     return layers;
 }
 
-void refuse_shared_parameters(const std::vector<Partition>& partitions) {
+void find_same_parameters(std::vector<Partition>& partitions) {
     ParameterOwners owners;
-    for (const Partition& partition : partitions) {
-        for (const ModelLayer& layer : partition.layers()) {
-            owners.add(layer);
+    for (Partition& partition : partitions) {
+        std::size_t id = partition.range().first.index();
+        for (ModelLayer& layer : partition.layers()) {
+            owners.add(layer, LayerId{id++});
+        }
+    }
+}
+
+void refuse_parameters_of_two_lanes(const ModelLayer& layer, LaneId lane,
+                                    const std::function<LaneId(LayerId)>& lane_of) {
+    for (const ModelLayer::SameParameter& each : layer.same) {
+        if (lane_of(each.layer) != lane) {
+            throw EngineError("parameter " + each.key + " is also " + each.first_key + ", on lanes " +
+                              std::to_string(lane.value()) + " and " + std::to_string(lane_of(each.layer).value()) +
+                              ", which add to its gradient at the same time; give the second layer a parameter of its "
+                              "own and name both keys in GPipeOptions::shared, or put both layers on one lane");
         }
     }
 }

@@ -218,8 +218,17 @@ bool Partition::goes_backward(const Tensors& inputs) const {
 std::vector<at::Tensor> Partition::trained_parameters() const {
     std::vector<at::Tensor> trained;
     std::copy_if(parameters_.begin(), parameters_.end(), std::back_inserter(trained),
-                 [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+                 [this](const at::Tensor& parameter) { return parameter.requires_grad() && is_own(parameter); });
     return trained;
+}
+
+NamedTensors Partition::own_parameters() const {
+    NamedTensors all = named(&Layer::parameters);
+    std::unordered_set<const c10::TensorImpl*> seen = foreign_;
+    std::erase_if(all, [&](const auto& each) {
+        return each.second.defined() && !seen.insert(each.second.unsafeGetTensorImpl()).second;
+    });
+    return all;
 }
 
 NamedTensors Partition::named(NamedTensors (Layer::*tensors)() const) const {

@@ -21,6 +21,14 @@ struct ModelLayer {
     std::string name;
     std::string key;
     std::unique_ptr<Layer> layer;
+    bool is_here = true;  ///< false for a placeholder of a layer that another process runs
+    /// Earlier layers that hold one of this layer's parameters too.
+    struct SameParameter {
+        LayerId layer;
+        std::string key;        ///< "5.weight", of this layer
+        std::string first_key;  ///< "0.weight"
+    };
+    std::vector<SameParameter> same = {};
 };
 
 /// Determines the random numbers of a micro-batch's forward, together with the layer.
@@ -100,11 +108,16 @@ public:
     void expect_gradients(const std::unordered_set<const c10::TensorImpl*>& leaves);
 
     const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
+    /// These tensors are parameters of other partitions, or stand for them: they are none of this partition's own.
+    void set_foreign(std::unordered_set<const c10::TensorImpl*> foreign) { foreign_ = std::move(foreign); }
+    bool is_own(const at::Tensor& parameter) const { return !foreign_.contains(parameter.unsafeGetTensorImpl()); }
+    /// named(&Layer::parameters) of its own ones, each once.
+    NamedTensors own_parameters() const;
     /// True if any parameter requires a gradient.
     bool trains() const;
     /// True if a gradient is expected to go through it: a parameter or an input requires one.
     bool goes_backward(const Tensors& inputs) const;
-    /// Parameters that require a gradient.
+    /// Its own parameters that require a gradient.
     std::vector<at::Tensor> trained_parameters() const;
 
 private:
@@ -129,8 +142,9 @@ private:
     std::vector<ModelLayer> layers_;
     PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
-    std::vector<bool> trains_;                    // by parameter, as listed
-    std::vector<std::uint64_t> noted_gradients_;  // by parameter
+    std::unordered_set<const c10::TensorImpl*> foreign_;  // not owned
+    std::vector<bool> trains_;                            // by parameter, as listed
+    std::vector<std::uint64_t> noted_gradients_;          // by parameter
     /// By parameter: a loss of this mini-batch adds to its gradient, in another thread, perhaps right now. The lock
     /// ends before that begins, so a gradient is only looked at under it and if none is expected.
     std::vector<bool> expects_gradient_;

@@ -53,12 +53,22 @@ PipelineShape with_example_micro_batches(PipelineShape shape, const Schedule& sc
     return shape;
 }
 
-PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, const SkipLayout& skips) {
+/// With the driver autograd, torch's engine adds to all gradients, one after the other: as if on one lane.
+std::vector<LaneId> placement_of_gradients(const GPipeOptions& options, const std::vector<LaneId>& placement,
+                                           std::size_t num_partitions) {
+    return options.driver == Driver::autograd ? std::vector<LaneId>(num_partitions) : placement;
+}
+
+PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, const SkipLayout& skips,
+                       const SharedParameters& shared) {
+    const std::vector<LaneId> placement = placement_of(options, balance.num_partitions());
     PipelineShape shape{.num_partitions = static_cast<int>(balance.num_partitions()),
                         .num_micro_batches = 1,
                         .checkpoint = options.checkpoint,
-                        .placement = placement_of(options, balance.num_partitions()),
+                        .placement = placement,
                         .skips = skips.routes(),
+                        .shared = shared_routes(shared.layers(), balance,
+                                                placement_of_gradients(options, placement, balance.num_partitions())),
                         .replicas = options.replicas};
     shape.check();
     // Checks here whether the schedule accepts the placement; each step checks its number of micro-batches.
@@ -194,7 +204,8 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
       split_(std::make_shared<const MiniBatchSplit>(options_.split)),
       balance_(checked_balance(options_, checked_layers(options_, layers).size())),
       skips_(declared_skips(layers), balance_),
-      shape_(shape_of(options_, balance_, skips_)) {
+      shared_(options_.shared, layers),
+      shape_(shape_of(options_, balance_, skips_, shared_)) {
     check_devices(options_.devices, shape_);
     connect(layers.size());
     // To this process, a lane of another is memory of the host that is sent there.
@@ -248,6 +259,7 @@ void Pipeline::connect(std::size_t num_layers) {
                       {"deferred_batch_norm", options_.deferred_batch_norm ? "true" : "false"},
                       {"the seed", std::to_string(options_.seed)},
                       {"the replicas", std::to_string(options_.replicas)},
+                      {"the shared parameters", shared_.text()},
                       {"device_messages", options_.device_messages}});
     channels_ = std::make_unique<LaneChannels>(
         processes, make_schedule(options_.schedule, with_example_micro_batches(shape_, options_.schedule)),
@@ -302,11 +314,12 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
             partition.defer_batch_norm();
         }
     }
+    list_shared();
     if (observer() == nullptr) {
         return;
     }
     for (const Partition& partition : partitions_) {
-        for (const NamedTensors& tensors : {partition.named(&Layer::parameters), partition.named(&Layer::buffers)}) {
+        for (const NamedTensors& tensors : {partition.own_parameters(), partition.named(&Layer::buffers)}) {
             for (const auto& [name, tensor] : tensors) {
                 observer()->placed(tensor, lane_of(partition.id()));
             }
@@ -314,14 +327,38 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
     }
 }
 
+LaneId Pipeline::lane_of_gradients(PartitionId partition) const {
+    return options_.driver == Driver::autograd && devices_->on_host() ? LaneId{} : lane_of(partition);
+}
+
+void Pipeline::list_shared() {
+    std::unordered_set<const c10::TensorImpl*> earlier;
+    shared_.list(partitions_, shape_.shared, balance_,
+                 placement_of_gradients(options_, shape_.placement, balance_.num_partitions()));
+    for (Partition& partition : partitions_) {
+        for (const ModelLayer& layer : partition.layers()) {
+            refuse_parameters_of_two_lanes(layer, lane_of_gradients(partition.id()), [&](LayerId other) {
+                return lane_of_gradients(balance_.partition_of(other));
+            });
+        }
+        std::unordered_set<const c10::TensorImpl*> foreign = earlier;
+        foreign.insert(shared_.copies().begin(), shared_.copies().end());
+        for (const at::Tensor& parameter : partition.parameters()) {
+            earlier.insert(parameter.unsafeGetTensorImpl());
+        }
+        partition.set_foreign(std::move(foreign));
+    }
+}
+
 void Pipeline::list_tensors() {
-    refuse_shared_parameters(partitions_);
+    find_same_parameters(partitions_);
     for (Partition& partition : partitions_) {
         for (const ModelLayer& each : partition.layers()) {
             move_layer(*each.layer, devices_->of(lane_of(partition.id())).device());
         }
         partition.list_tensors();
     }
+    list_shared();
 }
 
 void Pipeline::train(bool on) {
@@ -374,10 +411,14 @@ std::vector<at::Tensor> Pipeline::trained_parameters(const std::function<bool(La
 
 std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, RunFor purpose) {
     const Schedule schedule = purpose == RunFor::training ? options_.schedule : Schedule(Schedule::gpipe);
-    auto& graph = graphs_[{num_micro_batches, purpose}];
+    const std::vector<bool> trains = shared_.routes_train();
+    auto& graph = graphs_[{num_micro_batches, purpose, trains}];
     if (!graph) {
         PipelineShape shape = shape_;
         shape.num_micro_batches = num_micro_batches;
+        for (std::size_t k = 0; k < trains.size(); ++k) {
+            shape.shared[k].trains = trains[k];
+        }
         graph = std::make_shared<const TaskGraph>(make_schedule(schedule, std::move(shape)));
     }
     return graph;

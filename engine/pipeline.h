@@ -7,6 +7,7 @@
 #include "engine/model_layers.h"
 #include "engine/partition.h"
 #include "engine/processes/lane_channels.h"
+#include "engine/shared_parameters.h"
 #include "engine/skips/skip_layout.h"
 #include "schedule/task_graph.h"
 
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,8 @@ public:
     Partition& partition(PartitionId id) { return partitions_[id.index()]; }
     const std::vector<Partition>& partitions() const noexcept { return partitions_; }
     const SkipLayout& skips() const noexcept { return skips_; }
+    SharedParameters& shared() noexcept { return shared_; }
+    const std::vector<SharedRoute>& shared_routes() const noexcept { return shape_.shared; }
     LaneId lane_of(PartitionId partition) const { return shape_.lane_of(partition); }
     int num_lanes() const { return shape_.num_lanes(); }
     /// Null if all lanes are in this process.
@@ -79,7 +83,7 @@ public:
     /// See GPipe::list_tensors().
     void list_tensors();
     bool has_trainable_parameters() const;
-    /// Parameters that currently require a gradient, in layer order.
+    /// Parameters that currently require a gradient, each once, in layer order.
     std::vector<at::Tensor> trained_parameters() const;
     /// Those of the partitions on lanes for which `is_wanted` is true.
     std::vector<at::Tensor> trained_parameters(const std::function<bool(LaneId)>& is_wanted) const;
@@ -109,17 +113,21 @@ public:
 private:
     void connect(std::size_t num_layers);
     void place(std::vector<ModelLayer> layers);
+    void list_shared();
+    LaneId lane_of_gradients(PartitionId partition) const;
 
     GPipeOptions options_;
     std::shared_ptr<const MiniBatchSplit> split_;
     Balance balance_;
     SkipLayout skips_;
+    SharedParameters shared_;
     PipelineShape shape_;  // of the schedules, except for the number of micro-batches
     std::unique_ptr<LaneChannels> channels_;
     std::unique_ptr<PipelineDevices> devices_;
     std::unique_ptr<CoreScheduler> core_scheduler_;
     std::vector<Partition> partitions_;
-    std::map<std::pair<int, RunFor>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
+    /// By number of micro-batches, purpose, and which routes of shared parameters train.
+    std::map<std::tuple<int, RunFor, std::vector<bool>>, std::shared_ptr<const TaskGraph>> graphs_;
     bool training_ = true;
     std::int32_t next_step_ = 0;
     std::int64_t next_inference_ = 0;

@@ -44,6 +44,15 @@ NodePtr<Node> make_node(Arguments&&... arguments) {
 #endif
 }
 
+/// Lets gradients of the leaf go to this node, which it does not own. Null: to one that is made when it is needed.
+inline void set_accumulator(const at::Tensor& leaf, const NodePtr<>& node) {
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
+    torch::autograd::impl::set_grad_accumulator(leaf, std::weak_ptr<torch::autograd::Node>(node));
+#else
+    torch::autograd::impl::set_grad_accumulator(leaf, c10::weak_intrusive_ptr<torch::autograd::Node>(node));
+#endif
+}
+
 /// Runs a graph backward in torch's engine: frees it, and adds to the leaves' .grad.
 inline void run_engine(const torch::autograd::edge_list& ends, const torch::autograd::variable_list& gradients) {
     torch::autograd::Engine::get_default_engine().execute(ends, gradients, /*keep_graph=*/false,

@@ -533,14 +533,10 @@ bool recomputes_right_before(const TaskGraph& graph) {
             if (key.kind != TaskKind::recompute) {
                 continue;
             }
-            std::size_t after = k + 1;  // a shared_sum may come between
-            while (after < order.size() && graph.tasks()[order[after]].key.kind == TaskKind::shared_sum) {
-                ++after;
-            }
-            if (after == order.size()) {
+            if (k + 1 == order.size()) {
                 return false;
             }
-            const TaskKey& next = graph.tasks()[order[after]].key;
+            const TaskKey& next = graph.tasks()[order[k + 1]].key;
             if (next.kind != TaskKind::backward || cell_of(next) != cell_of(key)) {
                 return false;
             }

@@ -122,9 +122,8 @@ void PipelineShape::check_shared() const {
         }
     }
     if (shared.size() > static_cast<std::size_t>(kMostSkips)) {
-        throw UsageError("the model has " + std::to_string(shared.size()) +
-                         " routes of shared parameters; at most " + std::to_string(kMostSkips) +
-                         " fit a task key; use fewer lanes");
+        throw UsageError("the model has " + std::to_string(shared.size()) + " routes of shared parameters; at most " +
+                         std::to_string(kMostSkips) + " fit a task key; use fewer lanes");
     }
 }
 
@@ -226,32 +225,7 @@ struct SharedEnds {
     std::vector<std::optional<TaskKey>> last_backwards;  // by route
 };
 
-/// Where the lane has room for the sum: before its last backward, if the gradient of that one comes through a lane
-/// between, and nothing waits for it; else after all that it computes.
-LaneProgram::iterator place_of_sum(const PipelineShape& shape, const SharedRoute& route,
-                                   const std::optional<TaskKey>& last_of_users, LaneProgram& program) {
-    const auto end = std::find_if(program.rbegin(), program.rend(),
-                                  [](const TaskKey& key) { return key.kind != TaskKind::all_reduce; })
-                         .base();
-    if (end == program.begin() || !last_of_users) {
-        return end;
-    }
-    const auto last = std::find_if(std::reverse_iterator(end), program.rend(), [](const TaskKey& key) {
-        return key.kind != TaskKind::shared_sum;
-    });
-    if (last == program.rend() || last->kind != TaskKind::backward || last->partition != 0 ||
-        last_of_users->kind != TaskKind::backward || last_of_users->micro_batch != last->micro_batch) {
-        return end;
-    }
-    for (std::int32_t j = 1; j < last_of_users->partition; ++j) {
-        const LaneId between = shape.lane_of(PartitionId{j});
-        if (between != shape.lane_of(route.from) && between != shape.lane_of(route.users.front())) {
-            return std::prev(last.base());
-        }
-    }
-    return end;
-}
-
+/// Adds the sums at the ends of their lanes, where they delay nothing, in front of the all_reduces.
 std::vector<LaneProgram> with_shared_sums(const PipelineShape& shape, const SharedEnds& ends,
                                           std::vector<LaneProgram> programs) {
     for (std::size_t k = 0; k < shape.shared.size(); ++k) {
@@ -259,8 +233,9 @@ std::vector<LaneProgram> with_shared_sums(const PipelineShape& shape, const Shar
         const std::size_t lane = shape.lane_of(route.from).index();
         if (route.trains && ends.last_backwards[k] && lane < programs.size()) {
             LaneProgram& program = programs[lane];
-            program.insert(place_of_sum(shape, route, ends.last_backwards[k], program),
-                           {0, TaskKind::shared_sum, route.from.value(), -1, static_cast<std::int32_t>(k)});
+            const auto end =
+                std::ranges::find_if(program, [](const TaskKey& key) { return key.kind == TaskKind::all_reduce; });
+            program.insert(end, {0, TaskKind::shared_sum, route.from.value(), -1, static_cast<std::int32_t>(k)});
         }
     }
     return programs;

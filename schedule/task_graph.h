@@ -62,8 +62,8 @@ struct PipelineShape {
     int num_partitions = 1;
     int num_micro_batches = 1;  ///< actual m, after min(chunks, batch)
     Checkpoint checkpoint = Checkpoint::except_last;
-    std::vector<LaneId> placement = {};  ///< lane of each partition; empty: partition j on lane j
-    std::vector<SkipRoute> skips = {};   ///< the index in this list is the skip index in a TaskKey
+    std::vector<LaneId> placement = {};    ///< lane of each partition; empty: partition j on lane j
+    std::vector<SkipRoute> skips = {};     ///< the index in this list is the skip index in a TaskKey
     std::vector<SharedRoute> shared = {};  ///< the index in this list is the skip index in keys of these tasks
     LossScope loss = LossScope::mini_batch;
     BackwardOrder backward_order = BackwardOrder::last_first;  ///< for gpipe only; other schedules are first_first
@@ -163,8 +163,8 @@ public:
     ///     first forward of j -> shared_forward -> first forward of l
     ///     last backward (or backward_weight) of the lane's users -> shared_backward -> shared_sum
     ///
-    /// The programs do not name a shared_sum. It ends the lane of j, before its all_reduces; if another lane computes
-    /// between the users' last backward and the last task of j's lane, it comes before that task.
+    /// The programs do not name a shared_sum. It ends the lane of j, where it delays nothing but the lane's
+    /// all_reduces.
     ///
     /// With LossScope::micro_batch each micro-batch has its own loss(i), and only backward(i,n-1) waits for it.
     /// Partitions on one lane need no copy. Throws Error if the programs wait for each other in a cycle.

@@ -5,9 +5,8 @@
 namespace pipescope {
 namespace {
 constexpr std::array<std::string_view, kNumTaskKinds> kKindNames = {
-    "forward",      "recompute",     "backward", "backward_weight", "copy_forward", "copy_backward",
-    "skip_forward", "skip_backward", "loss",     "optimizer",       "all_reduce",   "shared_forward",
-    "shared_backward", "shared_sum"};
+    "forward",       "recompute", "backward",  "backward_weight", "copy_forward",   "copy_backward",   "skip_forward",
+    "skip_backward", "loss",      "optimizer", "all_reduce",      "shared_forward", "shared_backward", "shared_sum"};
 
 constexpr std::string_view kKindLetters = "FRBW    LOA  S";  // by kind; a blank for copies
 

@@ -6,6 +6,7 @@
 #include "engine/autograd_driver/graph_node.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/leaf_gradients.h"
+#include "engine/gradients/parameter_hooks.h"
 #include "engine/lanes/process_end.h"
 #include "engine/lanes/task_span.h"
 #include "engine/mini_batch.h"
@@ -43,6 +44,20 @@ std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
     }
     return edges;
 }
+
+/// A recompute sums for the hooks of its partition's own parameters only.
+void refuse_hooks_of_shared(Pipeline& pipeline) {
+    std::vector<at::Tensor> shared = pipeline.shared().parameters();
+    for (const Partition& partition : pipeline.partitions()) {
+        std::ranges::copy_if(partition.parameters(), std::back_inserter(shared),
+                             [&](const at::Tensor& parameter) { return !partition.is_own(parameter); });
+    }
+    if (std::ranges::any_of(shared, [](const at::Tensor& each) { return each.requires_grad() && has_hooks(each); })) {
+        throw UsageError(
+            "a parameter that several layers use has a hook, and the driver is autograd with checkpoints, whose "
+            "recomputes would call it with parts of the gradient; use driver scheduled, or checkpoint never");
+    }
+}
 }  // namespace
 
 AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
@@ -54,6 +69,10 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     const std::vector<std::int64_t> sizes =
         micro_batch_sizes(batch_size(input, split_->input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
+    pipeline_.shared().begin();
+    if (pipeline_.options().checkpoint != Checkpoint::never) {
+        refuse_hooks_of_shared(pipeline_);
+    }
     graph_ = pipeline_.graph(m_, purpose);
     const StepNumber number = pipeline_.take_number(purpose);
     refuse_made_gradients(input, split_->input);

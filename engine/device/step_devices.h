@@ -33,6 +33,9 @@ public:
     /// Sends the tensors that the copy moves and puts the arriving ones in their place.
     virtual void run_copy(TaskIndex /*copy*/, std::span<at::Tensor> /*moved*/) {}
 
+    /// Releases what the lane's tasks so far have read, once they have run.
+    virtual void release(LaneId /*lane*/, Tensors /*read*/) {}
+
     /// For a copy to another process: calls `pack` with the link to the host, within its run(), or without one if the
     /// sender is there. The host may read what was packed once the returned event has passed; with a PeerDevice at
     /// once, since nothing was copied there.

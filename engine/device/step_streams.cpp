@@ -63,6 +63,8 @@ void StepStreams::after(TaskIndex task) {
             key.kind = reader;
             release(graph_.find(key).value(), each.lane, done);
         }
+    } else if (each.key.kind == TaskKind::shared_sum) {
+        release(task, each.lane, done);
     } else if (each.key.kind == TaskKind::forward) {
         trains_ ? release_unshared(task, each.lane, done) : release(task, each.lane, done);
     }
@@ -89,6 +91,12 @@ void StepStreams::run_copy(TaskIndex copy, std::span<at::Tensor> moved) {
     results_[copy].ready = arrival.ready;
     if (devices_.of(each.receiver).is_accelerator()) {
         results_[copy].received = std::move(arrival.tensors);
+    }
+}
+
+void StepStreams::release(LaneId lane, Tensors read) {
+    if (!read.empty() && devices_.of(lane).is_accelerator()) {
+        devices_.deferred(lane).hold(std::move(read), devices_.of(lane).record());
     }
 }
 

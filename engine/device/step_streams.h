@@ -28,6 +28,7 @@ public:
     void before(TaskIndex task) override;
     void after(TaskIndex task) override;
     void run_copy(TaskIndex copy, std::span<at::Tensor> moved) override;
+    void release(LaneId lane, Tensors read) override;
     StreamEvent send(TaskIndex copy, Tensors sent, const std::function<void(const LaneLink*)>& pack) override;
     Tensors receive(TaskIndex copy, const std::function<Tensors(const LaneLink*)>& unpack) override;
 

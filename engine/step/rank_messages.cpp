@@ -56,8 +56,7 @@ RankMessages::RankMessages(const RunningStep& step)
 
 void RankMessages::begin(StepHalves halves) {
     const auto moves = [halves](TaskKind copy) {
-        const bool is_forward = copy == TaskKind::copy_forward || copy == TaskKind::skip_forward;
-        return halves == StepHalves::both || is_forward == (halves == StepHalves::forward);
+        return halves == StepHalves::both || is_forward_copy(copy) == (halves == StepHalves::forward);
     };
     // A gathered loss is sent once. With replicas, the sum over all replicas follows.
     const std::optional<TaskIndex> loss_task = whole_loss(step_.graph);

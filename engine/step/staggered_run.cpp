@@ -42,6 +42,12 @@ void check_lanes(const Pipeline& pipeline) {
                              "; the caller's streams wait for such lanes after each step" + remedy);
         }
     }
+    if (!pipeline.shared_routes().empty()) {
+        throw UsageError(
+            "train_staggered is called where lanes share parameters; each lane updates its own at another "
+            "time" +
+            remedy);
+    }
     if (!pipeline.has_trainable_parameters()) {
         throw UsageError(
             "train_staggered is called where no parameter requires a gradient; it updates parameters; let one require "
@@ -57,6 +63,7 @@ StaggeredRun::StaggeredRun(std::shared_ptr<Pipeline> pipeline, const StaggeredTr
         throw UsageError("train_staggered is called under no_grad; it computes gradients; turn them on");
     }
     check_lanes(*pipeline_);
+    pipeline_->shared().begin();
     refuse_shared_weights(*pipeline_);
     refuse_shared_gradients(*pipeline_);
 }

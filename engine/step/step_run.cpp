@@ -100,7 +100,11 @@ Tensors StepRun::take_input_gradients() {
 }
 
 void StepRun::run(StepHalves halves) {
+    if (halves != StepHalves::backward) {
+        pipeline_->shared().begin();
+    }
     if (trains_ && halves != StepHalves::forward) {
+        pipeline_->shared().drop_gradients();
         refuse_shared_gradients(*pipeline_);
     }
     devices_->begin(tensors_.inputs({MicroBatchId{0}, PartitionId{0}}));
@@ -225,6 +229,7 @@ bool StepRun::run_task(TaskIndex task, bool is_profiled) {
             if (!is_copy(copy.key.kind)) {
                 continue;
             }
+            tensors_.leave_shared(copy.key);
             if (moves_nothing(copy)) {
                 const TaskRange range(key_of(dependent));
             } else {
@@ -316,6 +321,7 @@ void StepRun::compute(TaskIndex task, const TaskKey& key) {
         case TaskKind::backward: run_backward(cell_of(key), is_split(task)); break;
         case TaskKind::backward_weight: run_backward_weight(cell_of(key)); break;
         case TaskKind::all_reduce: run_all_reduce(PartitionId{key.partition}); break;
+        case TaskKind::shared_sum: tensors_.add_shared_gradients(static_cast<std::size_t>(key.skip)); break;
         default: throw EngineError(to_string(key) + " is a kind of task this engine does not run");
     }
 }
@@ -329,6 +335,7 @@ void StepRun::run_forward(Cell at) {
     Partition& partition = pipeline_->partition(at.j);
     Known& so_far = known(at.j);
     if (so_far.forwards++ == 0) {
+        devices_->release(pipeline_->lane_of(at.j), tensors_.take_shared_weights(at.j));
         partition.begin_mini_batch();
     }
     Tensors inputs = tensors_.take_inputs(at);

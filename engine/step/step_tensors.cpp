@@ -26,14 +26,16 @@ void drop_front(Tensors& tensors, std::size_t count) {
 }
 }  // namespace
 
-StepTensors::StepTensors(const Pipeline& pipeline, std::vector<std::int64_t> sizes, bool trains)
+StepTensors::StepTensors(Pipeline& pipeline, std::vector<std::int64_t> sizes, bool trains)
     : pipeline_(pipeline),
       split_(pipeline.split()),
       sizes_(std::move(sizes)),
       trains_(trains),
       slots_(pipeline.partitions().size(), sizes_.size()),
       outputs_(sizes_.size()),
-      input_gradients_(sizes_.size()) {
+      input_gradients_(sizes_.size()),
+      shared_weights_(pipeline.shared_routes().size()),
+      shared_gradients_(pipeline.shared_routes().size()) {
     if (pipeline.skips().routes().empty()) {
         return;
     }
@@ -164,6 +166,32 @@ at::Tensor& StepTensors::outgoing_skip_gradient(MicroBatchId i, std::size_t skip
     return skip_slots_[{i, skips.routes()[skip].from}].gradients[skips.place_out(skip)];
 }
 
+// ---- Shared parameters ----
+
+void StepTensors::leave_shared(const TaskKey& copy) {
+    const auto route = static_cast<std::size_t>(copy.skip);
+    if (copy.kind == TaskKind::shared_forward) {
+        shared_weights_[route] = pipeline_.shared().weights(route);
+    } else if (copy.kind == TaskKind::shared_backward) {
+        shared_gradients_[route] = pipeline_.shared().take_gradients(route);
+    }
+}
+
+Tensors StepTensors::take_shared_weights(PartitionId user) {
+    Tensors before;
+    for (std::size_t route = 0; route < shared_weights_.size(); ++route) {
+        if (pipeline_.shared_routes()[route].users.front() == user) {
+            Tensors replaced = pipeline_.shared().receive(route, std::exchange(shared_weights_[route], {}));
+            before = joined(std::move(before), std::move(replaced));
+        }
+    }
+    return before;
+}
+
+void StepTensors::add_shared_gradients(std::size_t route) {
+    pipeline_.shared().add(route, std::exchange(shared_gradients_[route], {}));
+}
+
 // ---- Copies ----
 
 std::span<at::Tensor> StepTensors::moved_by(const TaskKey& copy) {
@@ -174,6 +202,8 @@ std::span<at::Tensor> StepTensors::moved_by(const TaskKey& copy) {
         case TaskKind::copy_backward: return slots_[sender].gradients;
         case TaskKind::skip_forward: return {&incoming_skip(sender.i, skip), 1};
         case TaskKind::skip_backward: return {&outgoing_skip_gradient(sender.i, skip), 1};
+        case TaskKind::shared_forward: return shared_weights_[skip];
+        case TaskKind::shared_backward: return shared_gradients_[skip];
         default: throw EngineError(to_string(copy) + " is no copy; only copies move tensors; ask for one");
     }
 }
@@ -185,6 +215,8 @@ void StepTensors::put(const TaskKey& copy, Tensors tensors) {
         case TaskKind::copy_forward: inputs({sender.i, PartitionId{copy.partition + 1}}) = std::move(tensors); break;
         case TaskKind::copy_backward: slots_[sender].gradients = std::move(tensors); break;
         case TaskKind::skip_forward: stash(sender.i, skip, std::move(tensors.at(0))); break;
+        case TaskKind::shared_forward: shared_weights_[skip] = std::move(tensors); break;
+        case TaskKind::shared_backward: shared_gradients_[skip] = std::move(tensors); break;
         default: outgoing_skip_gradient(sender.i, skip) = std::move(tensors.at(0));
     }
 }
@@ -239,6 +271,8 @@ void StepTensors::clear() {
     skip_slots_.clear();
     outputs_.clear();
     input_gradients_.clear();
+    shared_weights_.clear();
+    shared_gradients_.clear();
     input_.clear();
 }
 }  // namespace pipescope

@@ -31,7 +31,7 @@ namespace pipescope {
 class StepTensors {
 public:
     /// Borrows the pipeline. `sizes`: of the micro-batches, in samples. `trains`: a backward may follow.
-    StepTensors(const Pipeline& pipeline, std::vector<std::int64_t> sizes, bool trains);
+    StepTensors(Pipeline& pipeline, std::vector<std::int64_t> sizes, bool trains);
 
     const std::vector<std::int64_t>& sizes() const noexcept { return sizes_; }
     int num_micro_batches() const noexcept { return static_cast<int>(sizes_.size()); }
@@ -53,6 +53,14 @@ public:
     Tensors take_output_gradients(Cell at);
     /// In the order of take_inputs(); empty if there is none.
     void leave_input_gradients(Cell at, Tensors gradients);
+
+    /// Puts what such a copy moves into its slot; nothing for other copies.
+    void leave_shared(const TaskKey& copy);
+    /// Before the partition's first forward: gives what came for it to the copies of shared parameters. Returns what
+    /// they had before.
+    Tensors take_shared_weights(PartitionId user);
+    /// Adds what came by the route to the parameters' gradients.
+    void add_shared_gradients(std::size_t route);
 
     /// The last partition's outputs of one micro-batch, or of all, concatenated.
     Tensors take_outputs(MicroBatchId i);
@@ -87,7 +95,7 @@ private:
     void stash(MicroBatchId i, std::size_t skip, at::Tensor tensor);
     at::Tensor& outgoing_skip_gradient(MicroBatchId i, std::size_t skip);
 
-    const Pipeline& pipeline_;
+    Pipeline& pipeline_;
     const std::shared_ptr<const MiniBatchSplit> split_;
     const std::vector<std::int64_t> sizes_;
     const bool trains_;
@@ -98,5 +106,7 @@ private:
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
     std::vector<std::vector<std::int64_t>> output_sizes_;  // of each gathered output's parts, where they are joined
     std::vector<Tensors> input_gradients_;                 // by micro-batch
+    std::vector<Tensors> shared_weights_;                  // by route
+    std::vector<Tensors> shared_gradients_;                // by route
 };
 }  // namespace pipescope

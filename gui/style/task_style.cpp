@@ -31,6 +31,7 @@ bool hasInk(Pattern pattern, int x, int y) {
         case Pattern::barred: return x % kHalf == 1;
         case Pattern::dotted: return x % kHalf == 1 && y % kHalf == 1;
         case Pattern::dashed: return y == kHalf - 1 && x % kPatternPeriod < kDash;
+        case Pattern::grid: return y == kHalf - 1 || x % kHalf == 1;
     }
     return false;
 }
@@ -49,6 +50,18 @@ void paintDiagonals(QPainter& painter, const QRectF& rect, int slope) {
     };
     for (double x = rect.left() - height; x < rect.right(); x += kPatternPeriod) {
         draw(x);
+    }
+}
+
+void paintAlong(QPainter& painter, const QRectF& rect) {
+    for (double y = rect.top() + kPatternPeriod / 2.0 - 0.5; y < rect.bottom(); y += kPatternPeriod) {
+        painter.drawLine(QPointF(rect.left(), y), QPointF(rect.right(), y));
+    }
+}
+
+void paintAcross(QPainter& painter, const QRectF& rect) {
+    for (double x = rect.left() + 1.5; x < rect.right(); x += kPatternPeriod / 2.0) {
+        painter.drawLine(QPointF(x, rect.top()), QPointF(x, rect.bottom()));
     }
 }
 
@@ -81,7 +94,7 @@ std::array<KindStyle, kNumShownKinds> makeStyles() {
     set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched, translated("A"), translated("all-reduce"));
     set(TaskKind::shared_forward, okabe_ito::kLightGreen, Pattern::dotted, {}, translated("shared weights"));
     set(TaskKind::shared_backward, okabe_ito::kLightGreen, Pattern::barred, {}, translated("shared gradients"));
-    set(TaskKind::shared_sum, okabe_ito::kPurple, Pattern::back_hatched, translated("S"),
+    set(TaskKind::shared_sum, okabe_ito::kVermillion, Pattern::grid, translated("S"),
         translated("sum of shared gradients"));
     return styles;
 }
@@ -142,15 +155,11 @@ void paintPattern(QPainter& painter, const QRectF& rect, Pattern pattern, const 
             paintDiagonals(painter, rect, 1);
             paintDiagonals(painter, rect, -1);
             break;
-        case Pattern::lined:
-            for (double y = rect.top() + kPatternPeriod / 2.0 - 0.5; y < rect.bottom(); y += kPatternPeriod) {
-                painter.drawLine(QPointF(rect.left(), y), QPointF(rect.right(), y));
-            }
-            break;
-        case Pattern::barred:
-            for (double x = rect.left() + 1.5; x < rect.right(); x += kPatternPeriod / 2.0) {
-                painter.drawLine(QPointF(x, rect.top()), QPointF(x, rect.bottom()));
-            }
+        case Pattern::lined: paintAlong(painter, rect); break;
+        case Pattern::barred: paintAcross(painter, rect); break;
+        case Pattern::grid:
+            paintAlong(painter, rect);
+            paintAcross(painter, rect);
             break;
         case Pattern::dotted: paintDots(painter, rect, ink); break;
         case Pattern::dashed:
@@ -218,7 +227,8 @@ QString taskName(const TaskKey& key) {
         name = translated("%1 of micro-batch %2").arg(name).arg(key.micro_batch);
     }
     if (key.skip >= 0) {
-        name = (is_of_shared(key.kind) ? translated("%1, route %2") : translated("%1, skip %2")).arg(name).arg(key.skip);
+        name =
+            (is_of_shared(key.kind) ? translated("%1, route %2") : translated("%1, skip %2")).arg(name).arg(key.skip);
     }
     if (key.partition < 0) {
         return name;

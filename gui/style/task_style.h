@@ -27,6 +27,7 @@ enum class Pattern {
     barred,        ///< lines across the bar
     dotted,
     dashed,  ///< interrupted lines along the bar
+    grid,    ///< lines along and across
 };
 
 /// Period of the patterns in pixels, in both directions.

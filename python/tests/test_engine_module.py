@@ -577,7 +577,7 @@ def test_what_is_refused_says_so():
         pipescope.GPipe([shared, shared], [1, 1], **TWO)
     twin = nn.Linear(6, 6)
     twin.weight = shared.weight
-    with pytest.raises(pipescope.errors.EngineError, match="share parameters"):
+    with pytest.raises(pipescope.errors.EngineError, match="is also 0.weight"):
         pipescope.GPipe([shared, twin], [1, 1], **TWO)
     for wrong in ({"chunks": 0}, {"checkpoint": "sometimes"}, {"driver": "me"}, {"schedule": "magic"}, {"reduction": "max"}):
         with pytest.raises(ValueError):

@@ -94,7 +94,7 @@ TEST(GPipeRefuses, LayersThatStandTwiceOrShareParameters) {
         [&] {
             GPipe({{"a", sharing}, {"b", sharing}}, options({1, 1}));
         },
-        "parameter 1.weight is also 0.weight", "copy it");
+        "parameter 1.weight is also 0.weight", "GPipeOptions::shared");
 }
 
 TEST(GPipeRefuses, InputsThatCannotBeCut) {

@@ -84,8 +84,8 @@ TEST(SharedRoutes, AreNotNeededOnOneLane) {
 }
 
 TEST(SharedGraph, SendsTheWeightsOnceAndTheGradientsBackOnce) {
-    const TaskGraph graph = make_schedule(
-        Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 3, .shared = {route(0, {1})}});
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 3, .shared = {route(0, {1})}});
     const Task& weights = task_of(graph, TaskKind::shared_forward, 0, -1, 0);
     EXPECT_EQ(weights.lane, LaneId{0});
     EXPECT_EQ(weights.receiver, LaneId{1});
@@ -104,17 +104,6 @@ TEST(SharedGraph, SendsTheWeightsOnceAndTheGradientsBackOnce) {
     EXPECT_EQ(order_of(graph, 1), "F0 F1 F2 L B2 R1 B1 R0 B0");
 }
 
-TEST(SharedGraph, SumsWhereTheLaneWaitsForALaneBetween) {
-    const PipelineShape shape{.num_partitions = 3,
-                              .num_micro_batches = 2,
-                              .checkpoint = Checkpoint::never,
-                              .shared = {route(0, {2})}};
-    // The gradient of the last backward comes through lane 1, so that the sum delays nothing.
-    EXPECT_EQ(order_of(make_schedule(Schedule::one_f_one_b, shape), 0), "F0 F1 B0 S B1");
-    // Here lane 0 ends before lane 2 may: its last task would wait.
-    EXPECT_EQ(order_of(make_schedule(Schedule::zero_bubble_h1, shape), 0).back(), 'S');
-}
-
 TEST(SharedGraph, SumsBeforeReplicasCombineTheirGradients) {
     const TaskGraph graph = make_schedule(
         Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 1, .shared = {route(0, {1})}, .replicas = 2});
@@ -123,8 +112,8 @@ TEST(SharedGraph, SumsBeforeReplicasCombineTheirGradients) {
 }
 
 TEST(SharedGraph, SendsNoGradientsOfFrozenParameters) {
-    const TaskGraph graph = make_schedule(
-        Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 1, .shared = {route(0, {1}, false)}});
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 1, .shared = {route(0, {1}, false)}});
     EXPECT_TRUE(graph.find({0, TaskKind::shared_forward, 0, -1, 0}));
     EXPECT_FALSE(graph.find({0, TaskKind::shared_backward, 0, -1, 0}));
     EXPECT_FALSE(graph.find({0, TaskKind::shared_sum, 0, -1, 0}));
@@ -163,10 +152,7 @@ TEST(SharedGraph, EndsInEverySchedule) {
 TEST(SharedGraph, RefusesRoutesOfNoUse) {
     const auto check = [](const SharedRoute& of, const std::vector<int>& placement) {
         return thrown<UsageError>([&] {
-            PipelineShape{.num_partitions = 3,
-                          .num_micro_batches = 1,
-                          .placement = lanes(placement),
-                          .shared = {of}}
+            PipelineShape{.num_partitions = 3, .num_micro_batches = 1, .placement = lanes(placement), .shared = {of}}
                 .check();
         });
     };
@@ -177,8 +163,8 @@ TEST(SharedGraph, RefusesRoutesOfNoUse) {
 }
 
 TEST(SharedGraph, RefusesStaggeredUpdates) {
-    const TaskGraph graph = make_schedule(
-        Schedule::one_f_one_b, {.num_partitions = 2, .num_micro_batches = 2, .shared = {route(0, {1})}});
+    const TaskGraph graph =
+        make_schedule(Schedule::one_f_one_b, {.num_partitions = 2, .num_micro_batches = 2, .shared = {route(0, {1})}});
     EXPECT_THAT(thrown<UsageError>([&] { consecutive_steps(graph, 2); }), HasSubstr("lanes share parameters"));
 }
 }  // namespace

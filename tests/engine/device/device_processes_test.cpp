@@ -193,6 +193,53 @@ TEST_F(DeviceMessagesTest, TrainAsOneProcessDoesBitForBit) {
     expect_values_of_one_process(kDirectly);
 }
 
+void expect_shared_parameters_of_lanes_on_the_host(const std::string& way) {
+    behaviour().copy_delay_us = 200;
+    const std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1};
+    for (std::size_t k = 0; k < kFourLanes.size(); ++k) {
+        const Checkpoint mode = kModes[k % kModes.size()];
+        const Schedule schedule = schedules[k % schedules.size()];
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__,
+                                           name_of(kFourLanes[k], mode) + " " + to_string(schedule));
+        GPipeOptions options = in_four(kFourLanes[k], schedule, mode, way);
+        options.shared = {{"1.weight", "3.weight", "5.weight"}, {"3.bias", "5.bias"}};  // of lanes 0, 1 and 2
+        GPipeOptions on_host = options;
+        on_host.devices.assign(4, "cpu");
+        const Values host = trained(skip_chain(), on_host, nullptr, 4);
+        const Values alone = trained(skip_chain(), options, nullptr, 4);
+        EXPECT_FALSE(alone.contains("3.weight"));
+        ASSERT_EQ(alone.size(), host.size());
+        for (const auto& [name, value] : host) {
+            EXPECT_TRUE(torch::allclose(alone.at(name), value, 1e-12, 1e-12)) << name;
+        }
+        expect_equal(trained_in_ranks(k % 2 == 0 ? 2 : 4, skip_chain(), options, 4), alone);
+    }
+}
+
+TEST_F(DeviceProcessesTest, ShareParametersAsLanesOnTheHostDo) {
+    expect_shared_parameters_of_lanes_on_the_host("host");
+}
+
+TEST_F(DeviceMessagesTest, ShareParametersAsLanesOnTheHostDo) {
+    expect_shared_parameters_of_lanes_on_the_host(kDirectly);
+}
+
+TEST_F(DeviceProcessesTest, ShareParametersInReplicas) {
+    GPipeOptions options = on_lanes({"cpu", "cpu"}, 8, Checkpoint::always);
+    options.shared = {{"1.weight", "5.weight"}};
+    const Values alone = trained(skip_chain(), options, nullptr, 3);
+    options.replicas = 2;
+    for (const int size : {2, 4}) {
+        const Values replicas = trained_in_ranks(size, skip_chain(), options, 3);
+        for (const auto& [name, value] : alone) {
+            if (!name.starts_with("output")) {
+                ASSERT_TRUE(replicas.contains(name)) << name;
+                EXPECT_TRUE(torch::allclose(replicas.at(name), value, 1e-10, 1e-12)) << name;
+            }
+        }
+    }
+}
+
 TEST_F(DeviceMessagesTest, LeaveTheHostsMemoryAlone) {
     const auto copies_of = [](const std::string& way) {
         std::atomic<std::int64_t> copies = 0;

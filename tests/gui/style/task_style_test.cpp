@@ -12,8 +12,9 @@
 
 namespace pipescope {
 namespace {
-constexpr std::array kPatterns{Pattern::plain, Pattern::hatched, Pattern::back_hatched, Pattern::crossed,
-                               Pattern::lined, Pattern::barred,  Pattern::dotted,       Pattern::dashed};
+constexpr std::array kPatterns{Pattern::plain,   Pattern::hatched, Pattern::back_hatched,
+                               Pattern::crossed, Pattern::lined,   Pattern::barred,
+                               Pattern::dotted,  Pattern::dashed,  Pattern::grid};
 
 std::vector<TaskKind> everyKind() {
     std::vector<TaskKind> kinds;
