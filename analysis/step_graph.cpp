@@ -467,8 +467,8 @@ CriticalPath critical_path(const StepGraph& tasks) {
     StepTaskIndex at = kNoTask;
     for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {
         const StepTask& task = tasks.task(i);
-        const bool in_the_step = is_of_step(task.key.kind) ||
-                                 (task.key.kind == TaskKind::optimizer && tasks.has_updates());
+        const bool in_the_step =
+            is_of_step(task.key.kind) || (task.key.kind == TaskKind::optimizer && tasks.has_updates());
         if (in_the_step && tasks.is_own(task) && (at == kNoTask || task.end >= tasks.task(at).end)) {
             at = i;
         }

@@ -74,6 +74,23 @@ std::vector<NamedSkip> skips_of(const Profile& profile) {
     return skips;
 }
 
+std::vector<ProfiledShare> shares_of(const Profile& profile) {
+    std::map<std::string, ProfiledShare> by_name;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        for (const auto& [name, bytes] : profile.layers[l].shared) {
+            ProfiledShare& share = by_name[name];
+            share.where.layers.push_back(LayerId{l});
+            share.where.trains = bytes.gradient_bytes > 0;
+            share.bytes = bytes;
+        }
+    }
+    std::vector<ProfiledShare> shares;
+    for (auto& [name, share] : by_name) {
+        shares.push_back(std::move(share));
+    }
+    return shares;
+}
+
 std::vector<SkipRoute> skip_routes(const Profile& profile, const Balance& balance) {
     std::vector<SkipRoute> routes;
     for (const NamedSkip& skip : skips_of(profile)) {

@@ -3,6 +3,7 @@
 #include "profiler/profile/profile.h"
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
+#include "schedule/shared_routes.h"
 #include "schedule/task_graph.h"
 
 #include <string>
@@ -44,6 +45,12 @@ struct NamedSkip {
 };
 /// The profile's skips by stashing layer, then name. The position is the skip's index in a TaskKey.
 std::vector<NamedSkip> skips_of(const Profile& profile);
+/// Parameters that several layers use, by name.
+struct ProfiledShare {
+    SharedLayers where;
+    SharedBytes bytes;
+};
+std::vector<ProfiledShare> shares_of(const Profile& profile);
 /// The partitions that each skip connects. Includes skips within one partition, so that the index does not depend on
 /// the cut.
 std::vector<SkipRoute> skip_routes(const Profile& profile, const Balance& balance);

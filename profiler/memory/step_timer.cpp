@@ -6,8 +6,9 @@
 namespace pipescope {
 StepTimer::StepTimer(TaskObserver* next, Update update, std::function<Nanoseconds()> now)
     : next_(next),
-      last_kinds_(update == Update::staggered ? std::array{TaskKind::optimizer, TaskKind::optimizer}
-                                              : std::array{TaskKind::backward, TaskKind::backward_weight}),
+      last_kinds_(update == Update::staggered
+                      ? std::array{TaskKind::optimizer, TaskKind::optimizer, TaskKind::optimizer}
+                      : std::array{TaskKind::backward, TaskKind::backward_weight, TaskKind::shared_sum}),
       now_(std::move(now)) {}
 
 void StepTimer::placed(const at::Tensor& tensor, LaneId lane) {
@@ -50,7 +51,7 @@ void StepTimer::task_ended(const TaskKey& key, LaneId lane) {
     if (next_ != nullptr) {
         next_->task_ended(key, lane);
     }
-    if (key.kind == last_kinds_[0] || key.kind == last_kinds_[1]) {
+    if (std::ranges::find(last_kinds_, key.kind) != last_kinds_.end()) {
         const Nanoseconds now = now_();
         const std::lock_guard lock(mutex_);
         Bounds& bounds = bounds_[key.step];

@@ -12,8 +12,9 @@
 
 namespace pipescope {
 /// Forwards everything to another observer, if there is one, and records the start of each step's first forward and the
-/// end of its last backward. With split backwards it records the end of the last gradients of weights, with staggered
-/// updates the end of the last update. A trace then knows its steps even if the run is killed later.
+/// end of its last backward. With split backwards it records the end of the last gradients of weights, with shared
+/// parameters that of the last sum, with staggered updates the end of the last update. A trace then knows its steps
+/// even if the run is killed later.
 class StepTimer : public TaskObserver {
 public:
     /// `next` is borrowed and must outlive this object; may be null.
@@ -35,7 +36,7 @@ public:
 
 private:
     TaskObserver* const next_;
-    const std::array<TaskKind, 2> last_kinds_;  // the last kinds of tasks in a step
+    const std::array<TaskKind, 3> last_kinds_;  // the last kinds of tasks in a step
     std::function<Nanoseconds()> now_;
     std::mutex mutex_;
     std::map<std::int32_t, Bounds> bounds_;  // by step; guarded by mutex_

@@ -238,6 +238,43 @@ void check_skips(const std::vector<LayerProfile>& layers) {
             " is never popped; a skip is popped by a later layer; add it to that layer's pop, or remove it");
     }
 }
+/// Layers that share a parameter agree on its bytes, which the first one holds.
+void check_shared(const std::vector<LayerProfile>& layers) {
+    struct First {
+        std::string path;
+        SharedBytes bytes;
+        int users = 0;
+    };
+    std::map<std::string, First> found;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        SharedBytes held;
+        for (const auto& [name, bytes] : layers[l].shared) {
+            const std::string path = "layers[" + std::to_string(l) + "].shared['" + printable(name) + "']";
+            require_bytes(static_cast<double>(bytes.parameter_bytes), path + ".parameter_bytes");
+            require_bytes(static_cast<double>(bytes.gradient_bytes), path + ".gradient_bytes");
+            const auto [first, is_new] = found.try_emplace(name, First{path, bytes});
+            if (is_new) {
+                held.parameter_bytes += bytes.parameter_bytes;
+                held.gradient_bytes += bytes.gradient_bytes;
+            } else if (first->second.bytes != bytes) {
+                throw ProfileError(path + " has other bytes than " + first->second.path +
+                                   "; layers that share a parameter have one of it; make them equal, or profile again");
+            }
+            ++first->second.users;
+        }
+        if (held.parameter_bytes > layers[l].parameter_bytes || held.gradient_bytes > layers[l].gradient_bytes) {
+            throw ProfileError("layers[" + std::to_string(l) +
+                               "].shared holds more bytes than its parameter_bytes or gradient_bytes; the first layer "
+                               "that uses a shared parameter counts it in; add them, or profile again");
+        }
+    }
+    for (const auto& [name, first] : found) {
+        if (first.users < 2) {
+            throw ProfileError(first.path +
+                               " is of no other layer; two or more share a parameter; name it there too, or remove it");
+        }
+    }
+}
 }  // namespace
 
 void check_load(const MachineLoad& load, const std::string& path) {
@@ -305,6 +342,7 @@ void check_profile(const Profile& profile) {
         check_layer(profile.layers[l], samples, "layers[" + std::to_string(l) + "]");
     }
     check_skips(profile.layers);
+    check_shared(profile.layers);
 }
 
 CheckedProfile::CheckedProfile(Profile&& profile) {

@@ -37,6 +37,14 @@ struct DeviceWork {
 /// Demand of operators that run one after the other. Equal operators are one entry with as many kernels.
 using Operators = std::vector<DeviceWork>;
 
+/// A layer's part in parameters that several layers use.
+struct SharedBytes {
+    Bytes parameter_bytes = 0;
+    Bytes gradient_bytes = 0;  ///< 0: frozen
+
+    friend bool operator==(const SharedBytes&, const SharedBytes&) = default;
+};
+
 /// Costs of one layer by micro-batch size. Times in ns, sizes in bytes. docs/profile-format.md explains the fields.
 struct LayerProfile {
     std::string name;
@@ -66,6 +74,9 @@ struct LayerProfile {
                                            ///< views of it
     std::map<std::string, PerSize> stash;  ///< skip name to its bytes
     std::vector<std::string> pop;
+    /// Parameters that other layers use too, by a name that these layers have in common. The first layer holds them:
+    /// its parameter_bytes and gradient_bytes include them, those of the others do not.
+    std::map<std::string, SharedBytes> shared;
     std::vector<LayerTape> tape;  ///< by size; an empty entry was not recorded; an empty list: none was
     std::string unknown;          ///< JSON object of fields unknown to this version; written back unchanged
 
@@ -134,7 +145,7 @@ inline constexpr double kMostPerStep = 4e18;
 
 /// Throws ProfileError with the JSON path of the first fault unless the invariant holds. Also checks that the dtype is
 /// known, numbers are at most 2^53, bytes at most kMostProfileBytes, and each skip is stashed once and popped once by a
-/// later layer. An optional array may be empty.
+/// later layer. Layers that share a parameter agree on its bytes. An optional array may be empty.
 void check_profile(const Profile& profile);
 
 /// A profile that check_profile() passed. It never changes, so simulations and searches take it and check no more.

@@ -191,6 +191,14 @@ LayerProfile parse_layer(const Value& value, std::size_t samples) {
     if (const auto pop = object.find("pop")) {
         read_list(*pop, "an array of skip names", layer.pop);
     }
+    if (const auto shared = object.find("shared")) {
+        shared->object("an object of names and the bytes of these parameters")
+            .for_each([&](const std::string& name, const Value& bytes) {
+                Object of_name = bytes.object();
+                read(of_name.at("parameter_bytes"), layer.shared[name].parameter_bytes);
+                read(of_name.at("gradient_bytes"), layer.shared[name].gradient_bytes);
+            });
+    }
     if (const auto tape = object.find("tape")) {
         layer.tape = parse_tapes(*tape);
     }
@@ -299,6 +307,9 @@ Json to_json(const LayerProfile& layer) {
     }
     if (!layer.pop.empty()) {
         json["pop"] = layer.pop;
+    }
+    for (const auto& [name, bytes] : layer.shared) {
+        json["shared"][name] = {{"parameter_bytes", bytes.parameter_bytes}, {"gradient_bytes", bytes.gradient_bytes}};
     }
     if (!layer.tape.empty()) {
         json["tape"] = to_json(layer.tape);

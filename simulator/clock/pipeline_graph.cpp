@@ -13,6 +13,7 @@ TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs)
                                          .checkpoint = options.checkpoint,
                                          .placement = options.placement,
                                          .skips = costs.routes(),
+                                         .shared = costs.shared(),
                                          .backward_order = options.backward_order,
                                          .recompute_start = options.recompute_start,
                                          .replicas = std::max(num_weight_copies(options), options.experts.copies)});

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 namespace pipescope {
 namespace {
@@ -37,6 +38,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
       mini_batches_(mini_batches),
       sizes_(micro_batch_sizes(options)),
       routes_(skip_routes(profile, options.balance)) {
+    add_shared(profile);
     per_mini_batch_ = static_cast<int>(sizes_.size());
     sized_.push_back(at_size(profile, sizes_.front()));
     if (sizes_.back() != sizes_.front()) {
@@ -68,6 +70,39 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     const std::size_t m = sizes_.size();
     for (std::size_t i = m; i < m * static_cast<std::size_t>(mini_batches); ++i) {
         sizes_.push_back(sizes_[i - m]);
+    }
+}
+
+void TaskCosts::add_shared(const Profile& profile) {
+    const std::vector<ProfiledShare> shares = shares_of(profile);
+    std::vector<SharedLayers> layers;
+    for (const ProfiledShare& each : shares) {
+        layers.push_back(each.where);
+    }
+    shared_ = shared_routes(layers, options_.balance, options_.placement);
+    shared_bytes_.resize(shared_.size());
+    for (const ProfiledShare& each : shares) {
+        const LaneId holder = lane_of(options_.placement, options_.balance.partition_of(each.where.layers.front()));
+        std::set<LaneId> users;
+        for (const LayerId layer : each.where.layers) {
+            users.insert(lane_of(options_.placement, options_.balance.partition_of(layer)));
+        }
+        users.erase(holder);
+        for (const LaneId user : users) {
+            SharedBytes& bytes =
+                shared_bytes_[route_of(shared_, each.where, options_.balance, options_.placement, user)];
+            bytes.parameter_bytes += each.bytes.parameter_bytes;
+            bytes.gradient_bytes += each.bytes.gradient_bytes;
+        }
+    }
+    double gradients = 0;
+    for (const LayerProfile& layer : profile.layers) {
+        gradients += static_cast<double>(layer.gradient_bytes);
+    }
+    for (std::size_t k = 0; k < shared_.size(); ++k) {
+        const double part = static_cast<double>(shared_bytes_[k].gradient_bytes) / std::max(1.0, gradients);
+        shared_sums_.push_back(rounded_time(profile.optimizer_ns * part / speed_alone(profile),
+                                            speed_of(options_.hardware, lane_of(options_.placement, shared_[k].from))));
     }
 }
 
@@ -114,6 +149,19 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
             add_transfer(at.output[l]);
         }
         std::ranges::for_each(at.skips, add_transfer);
+    }
+    for (std::size_t k = 0; k < shared_.size(); ++k) {
+        const auto& [parameters, gradients] = shared_bytes_[k];
+        bytes += 2 * (static_cast<double>(parameters) + static_cast<double>(gradients));
+        double longest = 0;
+        const auto consider = [&](const Link& link) {
+            longest = std::max(
+                longest, link.copy_ns(static_cast<double>(parameters)) + link.copy_ns(static_cast<double>(gradients)));
+        };
+        consider(options_.hardware.link);
+        std::ranges::for_each(options_.hardware.nearer, consider, &LinkTier::link);
+        std::ranges::for_each(options_.hardware.pairs, consider, &PairLink::link);
+        time += longest + static_cast<double>(shared_sums_[k]);
     }
     if (!(time < kMostPerStep) || !(bytes < kMostPerStep)) {
         const double more = std::max(time, bytes);
@@ -204,6 +252,8 @@ Bytes TaskCosts::bytes(const TaskKey& key) const {
                 .output[options_.balance.layers_of(PartitionId{key.partition}).end.index() - 1];
         case TaskKind::skip_forward:
         case TaskKind::skip_backward: return sized(key.micro_batch).skips[static_cast<std::size_t>(key.skip)];
+        case TaskKind::shared_forward: return shared_bytes_[static_cast<std::size_t>(key.skip)].parameter_bytes;
+        case TaskKind::shared_backward: return shared_bytes_[static_cast<std::size_t>(key.skip)].gradient_bytes;
         default: return 0;
     }
 }
@@ -231,6 +281,9 @@ std::int64_t TaskCosts::duration(const Task& task) const {
     }
     if (key.kind == TaskKind::optimizer) {
         return optimizer_[task.lane.index()];
+    }
+    if (key.kind == TaskKind::shared_sum) {
+        return shared_sums_[static_cast<std::size_t>(key.skip)];
     }
     const auto j = static_cast<std::size_t>(key.partition);
     if (key.kind == TaskKind::all_reduce) {

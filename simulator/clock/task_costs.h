@@ -38,9 +38,13 @@ public:
     bool extrapolated() const;
     /// The skips' routes under the options' balance, by skip index.
     const std::vector<SkipRoute>& routes() const { return routes_; }
+    /// The routes of shared parameters under the options' balance and placement, by their number in keys.
+    const std::vector<SharedRoute>& shared() const { return shared_; }
+    /// What goes over such a route: the parameters there, and their gradients back.
+    const SharedBytes& shared_bytes(std::size_t route) const { return shared_bytes_[route]; }
 
     /// In ns; 0 for a copy between lanes of one device or over a free link. An optimizer task takes the lane's part of
-    /// the profile's optimizer_ns, by bytes of gradients.
+    /// the profile's optimizer_ns, by bytes of gradients; a shared_sum as long as for the bytes that it adds.
     std::int64_t duration(const Task& task) const;
     /// Standard deviation over mean, from the layers' own noise, taken as independent; 0 for copies and the loss.
     double cv(const Task& task) const;
@@ -68,6 +72,7 @@ private:
     PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;
     std::int64_t all_reduce_time(const Profile& profile, LayerRange layers, LaneId lane) const;
     void check_magnitude(const Profile& profile) const;
+    void add_shared(const Profile& profile);
 
     PipelineOptions options_;
     int mini_batches_;
@@ -76,8 +81,11 @@ private:
     std::vector<SizedProfile> sized_;    // by size class
     std::vector<PartitionTimes> times_;  // by size class
     std::vector<SkipRoute> routes_;
-    std::int64_t loss_ns_ = 0;             // of the whole mini-batch
-    std::vector<std::int64_t> optimizer_;  // ns, by lane
+    std::vector<SharedRoute> shared_;
+    std::vector<SharedBytes> shared_bytes_;  // by route
+    std::vector<std::int64_t> shared_sums_;  // ns, by route
+    std::int64_t loss_ns_ = 0;               // of the whole mini-batch
+    std::vector<std::int64_t> optimizer_;    // ns, by lane
     double serial_ns_ = 0;
 };
 }  // namespace pipescope

@@ -132,6 +132,11 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
         ranges_ = std::make_shared<RangeMemories>(profile, large, small, optimizer_states(options, profile.dtype));
     }
     skips_ = m_ * ranges_->skips();
+    for (const ProfiledShare& each : shares_of(profile)) {
+        // A copy and what replaces it, or the gradients of all lanes that wait for their sums.
+        const auto users = static_cast<Bytes>(each.where.layers.size());
+        skips_ += 2 * each.bytes.parameter_bytes + users * each.bytes.gradient_bytes;
+    }
 }
 
 Bytes MemoryBounds::below_at_least(LayerRange layers) const {

@@ -105,7 +105,7 @@ private:
     int m_;
     Bytes mini_batch_input_ = 0;  // held by lane 0
     Bytes loss_transient_ = 0;
-    Bytes skips_ = 0;  // of the whole mini-batch, both directions
+    Bytes skips_ = 0;  // of the whole mini-batch, both directions; and of shared parameters
     std::shared_ptr<RangeMemories> ranges_;
 };
 }  // namespace pipescope

@@ -139,6 +139,14 @@ public:
             const int versions = is_synchronous(schedule_) ? 1 : last() + 1 - j;
             add_constants(options.balance.layers_of(PartitionId{j}), lane_of(j), versions);
         }
+        shared_.resize(graph.shape().shared.size());
+        for (std::size_t k = 0; k < shared_.size(); ++k) {
+            const SharedRoute& way = graph.shape().shared[k];
+            const LaneId user = lane_of(way.users.front().value());
+            if (!shares_storage(lane_of(way.from.value()), user)) {
+                add_constant(user, parameters, costs.shared_bytes(k).parameter_bytes);
+            }
+        }
         const std::size_t one_batch = micro_batch_sizes(options).size();
         Bytes input = 0;
         for (int i = 0; i < static_cast<int>(one_batch) && !memories_.is_host(lane_of(0)); ++i) {
@@ -211,6 +219,54 @@ private:
             add_constant(lane, optimizer, states.of(layer));
         }
     }
+    /// What of a route of shared parameters is on its way, or waits.
+    struct SharedStorages {
+        Id values = 0;
+        Id gradients = 0;  // on the user's lane
+        Id arrived = 0;    // on the holder's
+        bool has_begun = false;
+    };
+    /// The values that came for the partition replace the copy.
+    void use_shared_values(int partition) {
+        for (std::size_t k = 0; k < shared_.size(); ++k) {
+            if (graph_.shape().shared[k].users.front().value() == partition) {
+                storages_.release(std::exchange(shared_[k].values, 0));
+            }
+        }
+    }
+    /// The first backward of a route's users makes the gradients.
+    void make_shared_gradients(const Task& task) {
+        const TaskKey second_half{0, TaskKind::backward_weight, task.key.partition, task.key.micro_batch, -1};
+        if (shared_.empty() || (task.key.kind == TaskKind::backward && graph_.find(second_half))) {
+            return;
+        }
+        for (std::size_t k = 0; k < shared_.size(); ++k) {
+            const SharedRoute& way = graph_.shape().shared[k];
+            const bool is_user = std::ranges::find(way.users, PartitionId{task.key.partition}) != way.users.end();
+            if (way.trains && is_user && !std::exchange(shared_[k].has_begun, true)) {
+                shared_[k].gradients = storages_.take(task.lane, gradients, costs_.shared_bytes(k).gradient_bytes);
+            }
+        }
+    }
+    void arrive_shared(const Task& task) {
+        SharedStorages& here = shared_[static_cast<std::size_t>(task.key.skip)];
+        const bool is_forward = task.key.kind == TaskKind::shared_forward;
+        (is_forward ? here.values : here.arrived) =
+            storages_.take(task.receiver, is_forward ? parameters : gradients, costs_.bytes(task.key));
+    }
+    void leave_shared(const Task& task) {
+        if (task.key.kind == TaskKind::shared_forward) {
+            return;
+        }
+        SharedStorages& here = shared_[static_cast<std::size_t>(task.key.skip)];
+        if (shares_storage(task.lane, task.receiver)) {
+            storages_.move(here.gradients, task.receiver, gradients);
+            here.arrived = std::exchange(here.gradients, 0);
+        } else {
+            storages_.release(std::exchange(here.gradients, 0));
+        }
+    }
+
     void add_constant(LaneId lane, MemoryCategory category, Bytes bytes) {
         ledger(lane).add(category, bytes, Nanoseconds{0});
         reserved_.take(lane, bytes);
@@ -289,6 +345,7 @@ private:
 
     void start_forward(const Task& task) {
         const Cell at = cell_of(task.key);
+        use_shared_values(at.j.value());
         PartitionWork& here = work(at);
         const Phase phase = phase_of(task);
         const BoundBlocks bound = given_values(at);
@@ -477,11 +534,18 @@ private:
         switch (task.key.kind) {
             case TaskKind::forward: end_forward(task); break;
             case TaskKind::recompute: end_recompute(task); break;
-            case TaskKind::backward: end_backward(task); break;
+            case TaskKind::backward:
+                end_backward(task);
+                make_shared_gradients(task);
+                break;
+            case TaskKind::shared_sum:
+                storages_.release(std::exchange(shared_[static_cast<std::size_t>(task.key.skip)].arrived, 0));
+                break;
             case TaskKind::backward_weight:
                 ledger(task.lane).end_work();
                 release_graph(task);
                 free_task_blocks(cell(cell_of(task.key)));
+                make_shared_gradients(task);
                 break;
             case TaskKind::loss: end_loss(task); break;
             case TaskKind::all_reduce:
@@ -790,6 +854,10 @@ private:
 
     /// If the receiver is on another device, it allocates when the copy starts.
     void arrive(const Task& task) {
+        if (is_of_shared(task.key.kind)) {
+            arrive_shared(task);
+            return;
+        }
         if (is_skip(task.key.kind)) {
             const SkipEnds ends = skip_ends(task.key);
             const auto k = static_cast<std::size_t>(task.key.skip);
@@ -810,6 +878,10 @@ private:
     /// Frees the sender's storages; on one device they pass to the receiver.
     void leave(const Task& task) {
         const bool shared = shares_storage(task.lane, task.receiver);
+        if (is_of_shared(task.key.kind)) {
+            leave_shared(task);
+            return;
+        }
         if (is_skip(task.key.kind)) {
             const SkipEnds ends = skip_ends(task.key);
             const auto slot = ends.from->find(static_cast<std::size_t>(task.key.skip));
@@ -861,6 +933,7 @@ private:
     StepStorages storages_;
     std::vector<CellBlocks> cells_;
     Slots gathered_;                           // the last partition's outputs of the whole mini-batch during the loss
+    std::vector<SharedStorages> shared_;       // by route
     std::vector<WorkSpan> spans_;              // of the starting task
     std::vector<PartitionWork::Going> going_;  // of the starting task
     Nanoseconds task_end_{0};                  // of the current task

@@ -33,6 +33,10 @@ struct MemoryUse {
 // parameters  Parameters and buffers of the lane's partitions, always. pipedream holds one version of the
 //             parameters for each micro-batch in flight on the partition: n - j on partition j of n.
 // gradients   Their gradients, always.
+//             A lane that uses shared parameters of another lane has a copy of them, unless both lanes share storage;
+//             a shared_forward's values replace it at the first forward that uses them. Its gradients live from the
+//             end of its first backward until the shared_backward ends, and then on the holder's lane until the
+//             shared_sum ends (another device: from the start of the shared_backward).
 // optimizer   The optimizer's state: its factor times the bytes that have gradients, always.
 // boundary    Inputs of partitions. On an accelerator, partition 0 holds the whole input mini-batch throughout. On the
 //             host ("cpu") its micro-batches are views of the caller's tensor and are not counted. The input of (i, j)

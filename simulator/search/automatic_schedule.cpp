@@ -391,6 +391,7 @@ std::vector<Bytes> constant_bytes(const CheckedProfile& profile, const PipelineO
 std::vector<Bytes> least_held(const CheckedProfile& profile, const PipelineOptions& options, const TaskCosts& costs) {
     PipelineShape shape = shape_for_search(options, costs);
     shape.skips = costs.routes();
+    shape.shared = costs.shared();
     std::vector<Bytes> least(static_cast<std::size_t>(shape.num_partitions), std::numeric_limits<Bytes>::max());
     std::set<std::pair<bool, bool>> families;  // memory depends on nothing else of a schedule that drains
     for (const Schedule& schedule : all_schedules()) {

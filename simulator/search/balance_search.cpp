@@ -162,7 +162,9 @@ private:
 
     bool is_uneven() const { return tables_.sizes.front() != tables_.sizes.back(); }
     /// True if a cut's step may be longer than in the closed form.
-    bool leaves_a_gap() const { return is_uneven() || !tables_.times(options_.checkpoint).large.skips.empty(); }
+    bool leaves_a_gap() const {
+        return is_uneven() || !tables_.times(options_.checkpoint).large.skips.empty() || !shares_of(*profile_).empty();
+    }
 
     /// Sorts by the recurrence, which knows micro-batches of two sizes and is usually equal to the simulation.
     std::vector<Balance> by_bound(const std::vector<Balance>& balances) const {

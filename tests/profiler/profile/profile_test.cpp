@@ -1,4 +1,6 @@
 #include "profiler/profile/profile.h"
+
+#include "profiler/profile/profile_file.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
@@ -124,6 +126,24 @@ TEST(CheckProfile, WantsEverySkipStashedOnceAndPoppedLater) {
     profile.layers[1].stash.clear();
     profile.layers[1].pop = {"s"};
     EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }), StartsWith("layers[2].pop[0] is 's'"));
+}
+
+TEST(CheckProfile, WantsLayersToAgreeOnWhatTheyShare) {
+    Profile profile = small();
+    const Bytes own = profile.layers[0].parameter_bytes;
+    profile.layers[0].parameter_bytes = profile.layers[0].gradient_bytes = own + 100;
+    profile.layers[0].shared["w"] = {100, 100};
+    const auto message = [&] { return thrown<ProfileError>([&] { check_profile(profile); }); };
+    EXPECT_THAT(message(), StartsWith("layers[0].shared['w'] is of no other layer"));
+    profile.layers[2].shared["w"] = {100, 0};
+    EXPECT_THAT(message(), StartsWith("layers[2].shared['w'] has other bytes than layers[0].shared['w']"));
+    profile.layers[2].shared["w"] = {100, 100};
+    EXPECT_NO_THROW(check_profile(profile));
+    profile.layers[0].parameter_bytes = 99;
+    EXPECT_THAT(message(), StartsWith("layers[0].shared holds more bytes than its parameter_bytes"));
+    profile.layers[0].parameter_bytes = 100;
+    const Profile read = parse_profile(to_json(profile));
+    EXPECT_EQ(read.layers[2].shared, profile.layers[2].shared);
 }
 
 TEST(Profile, NamesADtypeThatIsKnown) {
