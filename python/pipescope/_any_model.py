@@ -112,17 +112,32 @@ class ModelLayers(Mapping[str, nn.Module]):
         lines += [f"  input {each.name} {_shape_text(each.shape)} {_cut_text(each.rule)}" for each in self.inputs]
         width = max(len(name) for name in self)
         for k, (name, layer) in enumerate(self.items()):
-            own = sum(each.numel() * each.element_size() for each in layer.parameters())
+            copies = getattr(layer, "copies", ())
+            own = sum(each.numel() * each.element_size() for key, each in layer.named_parameters() if key not in copies)
             ends = f", passes on {_bytes_text(self.borders[k])}" if k < len(self.borders) else ""
             lines.append(f"  {k:3} {name:{width}} {_bytes_text(own):>10} of parameters{ends}")
         lines += [
             f"  skip {each.name} {each.first} -> {each.end} {_bytes_text(each.bytes)}" for each in self.crossings if each.bytes
         ]
+        for uses in self.shared:
+            tensor = _tensor_of(self.model, uses[0][1])
+            others = ", ".join(str(layer) for layer, _ in uses[1:])
+            lines.append(f"  shared {uses[0][1]} of layer {uses[0][0]}, also in {others} {_bytes_text(tensor.numel() * tensor.element_size())}")
         if self.output is not None and self.output.left_out:
             lines.append(f"  not returned: {', '.join(self.output.left_out)}")
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    @property
+    def shared(self) -> list[list[tuple[int, str]]]:
+        """Parameters that several layers use: (number of the layer, name in it) of the holder, then of the others."""
+        groups: dict[int, list[tuple[int, str]]] = {}
+        for k, layer in enumerate(self.values()):
+            named = layer.named_parameters(recurse=False) if isinstance(layer, TracedLayer) else ()
+            for name, _ in named:
+                groups.setdefault(id(_tensor_of(self.model, name)), []).append((k, name))
+        return [uses for uses in groups.values() if len({layer for layer, _ in uses}) > 1]
 
     # ---- Calls ----
 
@@ -239,8 +254,18 @@ class ModelLayers(Mapping[str, nn.Module]):
                         if now is before or before is None:
                             continue
                         self._check_same(name, before, now)
+                        if name in layer.copies and table is layer._parameters:
+                            self._use_as_copy(before, now)
+                            continue
                         if now.device == before.device:  # else it is a buffer that several lanes' devices have
                             table[name] = now
+
+    @staticmethod
+    def _use_as_copy(copy: Tensor, parameter: Tensor) -> None:
+        """The engine gives it the values."""
+        if copy.dtype != parameter.dtype:
+            copy.data = copy.data.to(parameter.dtype)
+        copy.requires_grad_(parameter.requires_grad)
 
     def hand_over_buffers(self) -> None:
         """The model gets the buffers that the engine moved to a lane's device, of which its layers change the values."""

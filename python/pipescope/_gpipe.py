@@ -242,7 +242,7 @@ class GPipe(Layered):
         _fx_tracing.ask_own_thread()
         _saved_tensor_hooks.note_uses()
         with python_messages():
-            self._model = engine.Model(self._engine_layers(), options)
+            self._model = engine.Model(self._engine_layers(), {**options, "shared": self._shared_keys()})
         self._options = options
         self._model.next_step = self._step
         self._model.train(self.training)
@@ -250,6 +250,10 @@ class GPipe(Layered):
         if self._options["processes"] is not None:
             self._drop_layers_elsewhere()
         self._built = list(self._modules.items())
+
+    def _shared_keys(self) -> list[list[str]]:
+        """Parameters that are one: their keys, with the layers' numbers, the holder's first."""
+        return []
 
     def _drop_layers_elsewhere(self) -> None:
         names = list(self._layers)
@@ -570,7 +574,8 @@ class GPipe(Layered):
             for first, end, of, _device, _is_here in self._model.partitions
             if of == lane
             for layer in layers[first:end]
-            for parameter in layer.parameters()
+            for name, parameter in layer.named_parameters()
+            if name not in getattr(layer, "copies", ())
         ]
 
     @contextlib.contextmanager

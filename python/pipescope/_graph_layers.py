@@ -5,9 +5,10 @@ A layer holds the model's own parameters and buffers, under the model's names. B
 - the values that the next layer needs, as its input: a tensor, or a tuple of several;
 - the values that a later layer needs, as skips. A value with several readers goes from each reader to the next, so that it crosses
   the border between two lanes once;
-- a parameter that several layers use: the first one holds it, and hands it on as a skip. Its gradient comes back the same way,
-  so the holder has the sum, and every optimizer sees one parameter;
-- no sizes: a layer reads them off the tensors that it gets.
+- no sizes: a layer reads them off the tensors that it gets;
+- no parameters. The first layer that uses one holds it. Each other one has a tensor that stands for it, a copy in its table of
+  parameters, of which the engine knows (option ``shared``): a lane gets the values once a step, and the holder has the sum of
+  all gradients. Every optimizer sees one parameter.
 """
 
 from __future__ import annotations
@@ -148,6 +149,7 @@ class TracedLayer(Skippable):
         self._modes = dict(modes)
         self._root = root
         self._constants: dict[str, Tensor] = {}
+        self.copies: set[str] = set()  #: names of parameters that an earlier layer holds
         self.training = root.is_training
         both = list(self._parts.values())
         self.stashable_names = frozenset(name for part in both for name in part.stashed)  # type: ignore[misc]
@@ -166,6 +168,11 @@ class TracedLayer(Skippable):
         {"parameter": self._parameters, "buffer": self._buffers, "constant": self._constants}[kind][name] = tensor  # type: ignore[index]
         if kind == "buffer":
             self._non_persistent_buffers_set.discard(name)
+
+    def hold_copy(self, name: str, parameter: nn.Parameter) -> None:
+        """A tensor that stands for a parameter of an earlier layer. It has the same memory until the engine moves it."""
+        self._parameters[name] = nn.Parameter(parameter.detach(), parameter.requires_grad)
+        self.copies.add(name)
 
     def train(self, mode: bool = True) -> TracedLayer:
         super().train(mode)
@@ -208,35 +215,12 @@ class _Maker:
         self.count = len(self.ends) - 1
         self.output_dimensions, self.prefix = list(outputs), prefix
         self.layer_of = {node: k for k in range(self.count) for node in analysis.order[self.ends[k]:self.ends[k + 1]]}
-        self.owners: Mapping[int, int] = {}  #: the layer that holds a parameter, by the parameter's id
-        self.readers: dict[Any, set[int]] = {}
-        self.sizes: list[Any] = []
-        self.route: dict[Any, list[int]] = {}
-
-    def find_ways(self, owners: Mapping[int, int]) -> None:
-        self.owners = owners
         self.readers = self._find_readers()
         self.sizes = self._find_sizes()
         self.route = self._find_route()
         self._bridge_gaps()
 
-    def uses(self) -> dict[int, list[int]]:
-        """By parameter, the layers that use it."""
-        users: dict[int, list[int]] = {}
-        for node, layer in self.layer_of.items():
-            for each in self.analysis.needs[node]:
-                if each in self.trace.constants and self.trace.constants[each].kind == "parameter":
-                    users.setdefault(id(self.trace.constants[each].tensor), []).append(layer)
-        return users
-
-    def _key(self, node: Node) -> Any:
-        """A tied parameter is one value."""
-        info = self.trace.constants.get(node)
-        return node if info is None else ("parameter", id(info.tensor), info.name)
-
     def _source(self, key: Any) -> int:
-        if isinstance(key, tuple):
-            return self.owners[key[1]]
         return self.layer_of.get(key, 0)
 
     def _find_readers(self) -> dict[Any, set[int]]:
@@ -245,9 +229,8 @@ class _Maker:
         reads += [(self.count - 1, self.analysis.made_of(each)) for each in self.analysis.outputs]
         for layer, needs in reads:
             for each in needs:
-                info = self.trace.constants.get(each)
-                if info is None or info.kind == "parameter":
-                    readers.setdefault(self._key(each), set()).add(layer)
+                if each not in self.trace.constants:
+                    readers.setdefault(each, set()).add(layer)
         return readers
 
     def _find_sizes(self) -> list[Any]:
@@ -310,22 +293,17 @@ class _Maker:
             if any(k in stops and k - 1 in stops for stops in self.route.values()):
                 continue
             over = [key for key, stops in self.route.items() if stops[0] < k <= stops[-1]]
-            key = min(over, key=lambda each: (not isinstance(each, Node), self.bytes_of(each)))
-            self.route[key] = sorted({*self.route[key], k - 1, k})
+            key = min(over or [self.trace.input_nodes[0]], key=self.bytes_of)
+            self.route[key] = sorted({*self.route.get(key, [0]), k - 1, k})
 
     def bytes_of(self, key: Any) -> int:
-        if isinstance(key, Node):
-            return bytes_of(key)
-        if key == "sizes":
-            return 0
-        tensor = next(info.tensor for info in self.trace.constants.values() if id(info.tensor) == key[1])
-        return tensor.numel() * tensor.element_size()
+        return bytes_of(key) if isinstance(key, Node) else 0
 
     def title_of(self, key: Any) -> str:
         if isinstance(key, Node):
             names = {node: info.name for node, info in zip(self.trace.input_nodes, self.trace.inputs)}
             return names.get(key, key.name)
-        return key if isinstance(key, str) else str(key[2])
+        return str(key)
 
     def into(self, layer: int) -> list[Any]:
         """The values of a layer's input."""
@@ -368,8 +346,8 @@ class _PartMaker:
         arriving = [*self.maker.into(self.layer), *[key for key, _, _ in self.popped]]
         places = [(key, graph.placeholder(f"value_{k}")) for k, key in enumerate(arriving)]
         constants = self._constants_held()
-        for k, (key, info) in enumerate(constants.items()):
-            self.environment[key] = graph.placeholder(f"held_{k}")
+        for k, (node, info) in enumerate(constants.items()):
+            self.environment[node] = graph.placeholder(f"held_{k}")
             self.held.append((info.kind, info.name, info.tensor))
         flags = self._mode_places()
         for node in self.sequence:
@@ -398,21 +376,11 @@ class _PartMaker:
     def _value(self, key: Any) -> Any:
         return self.environment[key]
 
-    def _constants_held(self) -> dict[Any, Any]:
-        """Tensors of the model that this layer holds, by key. A shared parameter comes as a skip, except into its holder."""
-        found: dict[Any, Any] = {}
+    def _constants_held(self) -> dict[Node, Any]:
+        """Tensors of the model that this layer uses."""
         used = {each for node in self.sequence for each in node.all_input_nodes if each in self.trace.constants}
         used |= {each for each in self.analysis.outputs if each in self.trace.constants}
-        for node in sorted(used, key=lambda each: each.name):
-            info = self.trace.constants[node]
-            if info.kind != "parameter":
-                found[node] = info
-            elif self.maker.owners[id(info.tensor)] == self.layer:
-                found[self.maker._key(node)] = info
-        for key, stops in self.maker.route.items():
-            if isinstance(key, tuple) and stops[0] == self.layer and key not in found:
-                found[key] = next(info for info in self.trace.constants.values() if id(info.tensor) == key[1])
-        return found
+        return {node: self.trace.constants[node] for node in sorted(used, key=lambda each: each.name)}
 
     def _is_apart(self, key: Any) -> bool:
         """True for values that need no gradient, which a checkpointed partition would give one."""
@@ -453,12 +421,8 @@ class _PartMaker:
                 return type(value)(replaced(each) for each in value)
             return value
 
-        def of(node: Node) -> Any:
-            return self.environment[self.maker._key(node) if node in self.trace.constants and
-                                    self.trace.constants[node].kind == "parameter" else node]
-
-        args = [replaced(each) for each in map_arg(node.args, of)]
-        kwargs = {name: replaced(each) for name, each in map_arg(node.kwargs, of).items()}
+        args = [replaced(each) for each in map_arg(node.args, self._value)]
+        kwargs = {name: replaced(each) for name, each in map_arg(node.kwargs, self._value).items()}
         target: Any = node.target
         if self._takes_mode(node):
             flag = flags[self._owner(node)]
@@ -513,8 +477,7 @@ class _PartMaker:
         """The model's tensors. One without dimensions gets one, since a micro-batch's results are joined."""
         results = []
         for node, batch in zip(self.trace.output_nodes, self.maker.output_dimensions):
-            key = self.maker._key(node) if node in self.trace.constants else node
-            value = self.environment[key] if isinstance(node, Node) else self.graph.call_function(
+            value = self.environment[node] if isinstance(node, Node) else self.graph.call_function(
                 torch.ops.aten.full.default, ([], node), {"device": self.device})
             if batch is None:
                 value = self.graph.call_function(torch.ops.aten.unsqueeze.default, (value, 0))
@@ -610,14 +573,9 @@ def layers_from(
     makers = {True: _Maker(main, places, output_dimensions, "" if other is None else "train ")}
     if other is not None:
         makers[False] = _Maker(other, of_other, output_dimensions, "eval ")
-    owners: dict[int, int] = {}
-    for maker in makers.values():
-        for parameter, users in maker.uses().items():
-            owners[parameter] = min([*users, owners.get(parameter, maker.count)])
-    for maker in makers.values():
-        maker.find_ways(owners)
     layers: OrderedDict[str, TracedLayer] = OrderedDict()
     root = Mode(model)
+    holders: set[int] = set()  # the ids of parameters that a layer holds
     modules = dict(model.named_modules())
     for k in range(makers[True].count):
         made = {is_training: maker.part(k) for is_training, maker in makers.items()}
@@ -628,9 +586,12 @@ def layers_from(
             title, number = f"{base}#{number}", number + 1
         modes = {name: Mode(modules.get(name, model)) for part, _ in made.values() for name in part.modes}
         layer = TracedLayer(title, {mode: part for mode, (part, _) in made.items()}, modes, root)
-        for _, held in made.values():
-            for kind, name, tensor in held:
+        for kind, name, tensor in (each for _, held in made.values() for each in held):
+            if kind == "parameter" and id(tensor) in holders:
+                layer.hold_copy(name, tensor)  # type: ignore[arg-type]
+            else:
                 layer.hold(kind, name, tensor)
+        holders |= {id(each) for each in layer.parameters()}
         layers[title] = layer
     maker = makers[True]
     crossings = [Crossing(maker.title_of(key), first, end, maker.bytes_of(key)) for key, first, end in maker.hops() if end > first + 1]

@@ -75,6 +75,9 @@ class ModelPipe(GPipe):
         """The model itself."""
         return self._found.model
 
+    def _shared_keys(self) -> list[list[str]]:
+        return [[f"{layer}.{name}" for layer, name in uses] for uses in self._found.shared]
+
     def _check_keywords(self) -> None:
         """layers_of() has checked them."""
 
@@ -114,7 +117,8 @@ class ModelPipe(GPipe):
         """Calls the model with its own arguments, and returns its own type. A loss in it is the mean over micro-batches."""
         given = self._given(args, kwargs)
         weights = self._micro_batch_weights(given, None)
-        return self._found.value(super().forward(given), weights)
+        output = super().forward(given)
+        return None if output is None else self._found.value(output, weights)  # None: another process has it
 
     def step(
         self, input: Any, target: Any = None, loss: Optional[Callable[[Any, Any], Tensor]] = None, **inputs: Any

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import torch
@@ -137,7 +138,27 @@ def profile(
             warn_of_mixed_samples(modules, own, where, _mini_batch.output_dimensions(split))
         if "output" not in split:
             loss = SizesChecked(loss)
-        return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
+        measured = engine.profile(title, described, copy_layer, make_batch, loss, options)
+    shared = module.shared if isinstance(module, ModelLayers) else []
+    return Profile.from_json(_with_shared(measured, shared, modules) if shared else measured)
+
+
+def _with_shared(measured: str, shared: Iterable[Sequence[tuple[int, str]]], modules: Sequence[nn.Module]) -> str:
+    """The profile of layers that were measured apart, each with a tensor of its own for a parameter that they share."""
+    profile = json.loads(measured)
+    for uses in shared:
+        holder, name = uses[0]
+        tensor = modules[holder]._parameters[name]
+        assert tensor is not None
+        size = tensor.numel() * tensor.element_size()
+        counts = {"parameter_bytes": size, "gradient_bytes": size if tensor.requires_grad else 0}
+        for number, _ in uses:
+            layer = profile["layers"][number]
+            layer.setdefault("shared", {})[name] = counts
+            if number != holder:
+                for key, count in counts.items():
+                    layer[key] = max(0, layer[key] - count)
+    return json.dumps(profile)
 
 
 def _of_any_model(

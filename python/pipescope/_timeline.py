@@ -30,10 +30,10 @@ _COLORS = {
     "all_reduce": "#d55e00",
     "shared_forward": "#66c2a5",
     "shared_backward": "#66c2a5",
-    "shared_sum": "#cc79a7",
+    "shared_sum": "#d55e00",
 }
 _COPIES = ("copy_forward", "copy_backward", "skip_forward", "skip_backward", "shared_forward", "shared_backward")
-_LIGHT_TEXT = ("backward", "loss", "all_reduce")
+_LIGHT_TEXT = ("backward", "loss", "all_reduce", "shared_sum")
 
 
 class Lane(NamedTuple):

@@ -72,6 +72,7 @@ GPipeOptions options_from(const py::dict& given) {
     options.deferred_batch_norm = given["deferred_batch_norm"].cast<bool>();
     options.seed = given["seed"].cast<std::uint64_t>();
     options.host_cores = given["host_cores"].cast<int>();
+    options.shared = given["shared"].cast<std::vector<std::vector<std::string>>>();
     options.replicas = given["replicas"].cast<int>();
     options.device_messages = given["device_messages"].cast<std::string>();
     if (!given["processes"].is_none()) {
