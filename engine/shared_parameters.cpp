@@ -320,7 +320,8 @@ Tensors SharedParameters::receive(std::size_t route, const Tensors& weights) {
 Tensors SharedParameters::take_gradients(std::size_t route) {
     Tensors gradients;
     for (Copy* const copy : by_route_[route]) {
-        gradients.push_back(copy->tensor.defined() ? std::exchange(copy->tensor.mutable_grad(), at::Tensor()) : at::Tensor());
+        gradients.push_back(copy->tensor.defined() ? std::exchange(copy->tensor.mutable_grad(), at::Tensor())
+                                                   : at::Tensor());
     }
     return gradients;
 }
