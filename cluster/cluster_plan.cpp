@@ -58,8 +58,11 @@ struct Size {
 };
 
 bool fits_tensor(const LanguageModel& model, int tensor) {
-    const bool has_dense = model.kind_of(0) == BlockKind::dense;
+    const std::vector<BlockKind> kinds = block_kinds(model);
+    const bool has_dense = std::ranges::any_of(kinds, [](BlockKind kind) { return !kind.has_experts; });
+    const bool has_states = std::ranges::any_of(kinds, &BlockKind::has_state);
     return model.heads % tensor == 0 && (!has_dense || model.mlp % tensor == 0) &&
+           (!has_states || model.state_heads % tensor == 0) &&
            model.shared_experts * model.expert_hidden % tensor == 0 &&
            (model.experts == 0 || model.sequence % tensor == 0) &&
            (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);

@@ -15,21 +15,37 @@ enum class Attention {
 };
 std::string to_string(Attention attention);
 
-/// The layer after a block's attention.
-enum class BlockKind {
-    dense,    ///< a feed-forward layer
-    experts,  ///< several; a router picks some for each token
+/// What the vectors of a model's norms are.
+enum class Norm {
+    unsaid,  ///< norms take time, but their parameters are not counted
+    rms,     ///< one weight per element
+    layer,   ///< a weight and a bias per element
 };
 
-/// A decoder of transformer blocks, such as GPT, Llama and Mixtral. Invariant (checked by the parser): numbers are at
-/// least 1; heads divide hidden or have their own width; kv_heads divide heads. With experts: at most top_k are picked
-/// per token; fewer dense layers than layers.
+std::string to_string(Norm norm);
+
+/// What one block of a model consists of. Blocks of one kind have equal costs.
+struct BlockKind {
+    bool has_experts = false;  ///< a router and experts instead of one feed-forward layer
+    bool has_window = false;   ///< its attention sees LanguageModel::window tokens instead of all
+    bool has_state = false;    ///< a state-space layer instead of attention
+
+    friend auto operator<=>(const BlockKind&, const BlockKind&) = default;
+    static const BlockKind dense;    ///< attention to all tokens, and one feed-forward layer
+    static const BlockKind experts;  ///< the same with experts
+};
+inline constexpr BlockKind BlockKind::dense = {};
+inline constexpr BlockKind BlockKind::experts = {.has_experts = true};
+
+/// A decoder of transformer blocks, such as GPT, Llama and DeepSeek. Invariant (checked by the parser): numbers are at
+/// least 1, unless 0 means that the model has no such part; heads divide hidden or have their own width; kv_heads
+/// divide heads. With experts: at most top_k are picked per token; some block has them.
 struct LanguageModel {
-    std::int64_t layers = 1;  ///< transformer blocks
+    std::int64_t layers = 1;  ///< blocks
     std::int64_t hidden = 1;
     std::int64_t heads = 1;
     std::int64_t kv_heads = 1;  ///< for keys and values; fewer than heads: grouped-query attention
-    std::int64_t head = 0;      ///< width of a head; 0: hidden / heads
+    std::int64_t head = 0;      ///< width of a head's query; 0: hidden / heads
     std::int64_t sequence = 1;  ///< tokens per sample
     std::int64_t vocabulary = 1;
     std::int64_t mlp = 4;  ///< width of the feed-forward layer
@@ -37,47 +53,125 @@ struct LanguageModel {
     bool tied = true;      ///< the output layer is the transposed embedding
     bool dropout = true;
     Attention attention = Attention::standard;
-    std::int64_t experts = 0;         ///< in each block after the dense ones; 0: none
+
+    std::int64_t experts = 0;         ///< in each block that has them; 0: none
     std::int64_t top_k = 0;           ///< experts that compute a token
     std::int64_t expert_hidden = 0;   ///< width of an expert's feed-forward layer
     std::int64_t shared_experts = 0;  ///< additional experts that compute every token
     std::int64_t dense_layers = 0;    ///< blocks at the start with a feed-forward layer of width mlp instead of experts
+    std::int64_t expert_every = 0;    ///< of the others, only blocks whose number, from 1, it divides have experts
+    double imbalance = 1;             ///< tokens of the busiest experts' device, over the mean
+    double capacity = 0;              ///< most tokens of an expert, over the mean; others are dropped; 0: no limit
+
+    // Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). `head` is the width of a head's query and key.
+    std::int64_t kv_rank = 0;      ///< width of the latent vector of keys and values; 0: no latent attention
+    std::int64_t q_rank = 0;       ///< width of the latent vector of queries; 0: queries have none
+    std::int64_t rope_width = 0;   ///< part of each key that has positions, and that all heads share
+    std::int64_t value_width = 0;  ///< width of a head's value
+
+    // Sliding windows.
+    std::int64_t window = 0;       ///< tokens that attention sees, itself included; 0: all
+    std::int64_t full_layers = 0;  ///< blocks at the start that see all tokens
+    std::int64_t full_every = 0;   ///< of the others, blocks whose number, from 1, it divides see all tokens; 0: none
+
+    // State-space layers (Mamba-2, arXiv 2405.21060).
+    std::int64_t state = 0;             ///< numbers of a state, per channel; 0: no state-space layers
+    std::int64_t state_heads = 0;       ///< heads of a state-space layer
+    std::int64_t state_head_width = 0;  ///< channels of each of these heads
+    std::int64_t state_groups = 1;      ///< heads of one group share the matrices B and C
+    std::int64_t convolution = 4;       ///< tokens that the layer's convolution sees
+    std::int64_t attention_every = 0;   ///< blocks whose number, from 1, it divides have attention; 0: none has
+
+    std::int64_t mtp = 0;  ///< modules that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2)
+
+    // Parts with few parameters.
+    Norm norm = Norm::unsaid;
+    std::int64_t block_norms = 2;  ///< norms over the hidden width in a block
+    bool qk_norm = false;          ///< norms over the heads of queries and keys
+    bool embedding_norm = false;
+    std::int64_t positions = 0;  ///< rows of a learned embedding of positions
+    bool qkv_bias = false;       ///< of queries, keys and values
+    bool out_bias = false;       ///< of the projection after attention
+    bool mlp_bias = false;       ///< of all feed-forward layers, those of experts included
+    bool router_bias = false;
+    bool output_bias = false;
+    bool sinks = false;        ///< attention has a learned score for each head
+    bool shared_gate = false;  ///< a sigmoid of one row scales what shared experts compute
 
     BlockKind kind_of(std::int64_t block) const {
-        return experts > 0 && block >= dense_layers ? BlockKind::experts : BlockKind::dense;
+        const auto divides = [block](std::int64_t every) { return every > 0 && (block + 1) % every == 0; };
+        BlockKind kind;
+        kind.has_experts = experts > 0 && block >= dense_layers && (expert_every < 2 || divides(expert_every));
+        kind.has_state = state > 0 && !divides(attention_every);
+        kind.has_window = window > 0 && window < sequence && block >= full_layers && !divides(full_every) &&
+                          !kind.has_state;
+        return kind;
     }
+    bool is_latent() const { return kv_rank > 0; }
+    /// Width of a head's query, and of its key.
     double head_width() const {
         return head > 0 ? static_cast<double>(head) : static_cast<double>(hidden) / static_cast<double>(heads);
     }
+    double head_value_width() const { return value_width > 0 ? static_cast<double>(value_width) : head_width(); }
     /// Width of queries.
     double attention_width() const { return head_width() * static_cast<double>(heads); }
-    /// Width of keys, or of values.
+    /// Width of what attention computes: of all heads' values.
+    double attended_width() const { return head_value_width() * static_cast<double>(heads); }
+    /// Width of keys, or of values. Precondition: not latent.
     double kv_width() const { return head_width() * static_cast<double>(kv_heads); }
+    /// Channels of a state-space layer.
+    double state_width() const { return static_cast<double>(state_heads * state_head_width); }
     /// Width of the feed-forward layer that computes every token; 0 in a block of experts without shared experts.
     double shared_width(BlockKind kind) const {
-        return static_cast<double>(kind == BlockKind::dense ? mlp : shared_experts * expert_hidden);
+        return static_cast<double>(kind.has_experts ? shared_experts * expert_hidden : mlp);
     }
+    /// True if the first and the last layer share weights: a tied output layer, or modules that embed tokens.
+    bool ends_share_weights() const { return tied || mtp > 0; }
     friend bool operator==(const LanguageModel&, const LanguageModel&) = default;
 };
-/// The kinds of the model's blocks, without repeats.
+/// How many blocks the model has of a kind.
+struct BlockCount {
+    BlockKind kind;
+    std::int64_t blocks = 0;
+};
+/// The kinds of the model's blocks without repeats, in the order of BlockKind, and their numbers.
+std::vector<BlockCount> block_counts(const LanguageModel& model);
 std::vector<BlockKind> block_kinds(const LanguageModel& model);
+/// The kind of the blocks in modules that predict further tokens: of the last block.
+BlockKind mtp_kind(const LanguageModel& model);
 
-/// True for a text that parse_language_model() should read: it begins with "gpt:", in any case, or is "gpt".
+/// True for a text that parse_language_model() should read: it begins with "gpt:" or "hf:", in any case, or is "gpt" or
+/// "hf".
 bool is_language_model(std::string_view text);
-/// Parses "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200". Further keys: kv_heads, mlp, gated,
-/// head_width, tied, dropout, attention, and experts, top_k, expert_hidden, shared_experts, dense_layers.
+/// Parses "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200", or "hf:config.json": the path of a
+/// Hugging Face configuration or of its folder, followed by keys that replace the file's, "hf:config.json,sequence=8192".
+/// docs/cli/language-models.md has all keys.
 ///
 /// Defaults: kv_heads = heads; head_width = hidden / heads; mlp = 4 hidden, or 8 / 3 hidden if gated, rounded up to a
-/// multiple of 256 as in Llama; tied and dropout unless gated; attention standard, or flash if gated; no experts;
+/// multiple of 256 as in Llama; tied and dropout unless gated; attention standard, or flash if gated; no other parts;
 /// expert_hidden = mlp. Throws UsageError.
 LanguageModel parse_language_model(std::string_view text);
-/// The text of the model, with all keys. Keys for the width of heads and for experts appear only if the model has them.
+/// Sentences about a model's text: keys of a configuration that were not read. None for "gpt:".
+std::vector<std::string> language_model_warnings(std::string_view text);
+/// The text of the model as "gpt:". Keys from kv_rank on, and for the width of heads and for experts, appear only if
+/// the model has such parts.
 std::string to_string(const LanguageModel& model);
 
-/// Weights of a block's matrices.
+/// Weights of a block, all experts included.
 double block_weights(const LanguageModel& model, BlockKind kind);
 /// The weights that compute one token: all except the experts that the router does not pick.
 double active_block_weights(const LanguageModel& model, BlockKind kind);
+
+/// A product with weights: each token's `inputs` numbers become `outputs`.
+struct WeightMatrix {
+    double inputs = 0;
+    double outputs = 0;
+};
+/// Tokens of a chunk of a state-space layer, as in Mamba-2's kernels.
+inline constexpr double kStateChunk = 256;
+/// The matrices of a block's attention or state-space layer on one of `tensor` ranks. A rank has the whole matrices
+/// that make latent vectors. If there are fewer heads of keys and values than ranks, several ranks hold the same head.
+std::vector<WeightMatrix> rank_mixer_matrices(const LanguageModel& model, BlockKind kind, int tensor);
 
 /// Weights that a device holds.
 struct RankWeights {
@@ -91,28 +185,49 @@ struct RankWeights {
         return *this;
     }
 };
-/// A block's weights on one of `tensor` ranks and one of `expert` ranks; each expert is whole on one rank. If there are
-/// fewer heads of keys and values than ranks, several ranks hold the same head. Each rank has the whole router.
+/// A block's weights on one of `tensor` ranks and one of `expert` ranks; each expert is whole on one rank. Each rank
+/// has the whole router, norms, and the biases of sums over ranks.
 RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert);
-/// Width of the keys on one rank, or of the values.
-double rank_kv_width(const LanguageModel& model, int tensor);
-/// Weights of the embedding; the output layer has the same number.
+/// Width of the keys and values on one rank, together.
+double rank_key_value_width(const LanguageModel& model, int tensor);
+/// Weights of the embedding's matrix; the output layer's has the same number.
 double embedding_weights(const LanguageModel& model);
-/// Number of parameters. Leaves out biases and norms, less than 0.1 % from hidden 1024 on.
+/// Weights of the first layer on one rank: the embedding, of positions too, and its norm.
+double rank_first_weights(const LanguageModel& model, int tensor);
+/// Weights of the last layer on one rank besides those of the embedding's matrix: the last norm and the bias.
+double rank_last_weights(const LanguageModel& model, int tensor);
+/// Weights of all modules that predict further tokens, besides embedding and output layer, which they share.
+RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, int expert);
+/// Number of parameters without those modules. Exact if the model says its norm; otherwise norms are left out, less than
+/// 0.1 % from hidden 1024 on.
 double parameters_of(const LanguageModel& model);
-/// Number of parameters that compute one token.
+/// Number of parameters that compute one token, without those modules.
 double active_parameters_of(const LanguageModel& model);
 
+/// Pairs of tokens of one sample that a block's attention considers, those that causal attention skips included: s^2,
+/// or 2 s w - w^2 with a window of w tokens. Half of them are causal.
+double attention_pairs(const LanguageModel& model, BlockKind kind);
+/// Operations of a block's attention between the projections, for that many samples and all pairs; or of the scan of a
+/// state-space layer.
+double attention_flops(const LanguageModel& model, BlockKind kind, double samples);
 /// Operations of a block's forward for that many samples. A multiply-add counts as two.
 double block_flops(const LanguageModel& model, BlockKind kind, double samples);
 /// Operations of all blocks' forwards.
 double blocks_flops(const LanguageModel& model, double samples);
+/// Operations of all blocks' attention_flops().
+double all_attention_flops(const LanguageModel& model, double samples);
 /// Operations of the output layer's forward.
 double output_flops(const LanguageModel& model, double samples);
+/// Operations of the forward of all modules that predict further tokens, with their output layers.
+double mtp_flops(const LanguageModel& model, double samples);
 /// Operations of a step of that many samples without recompute: three times the forward's.
 double step_flops(const LanguageModel& model, double samples);
 /// step_flops() without the pairs of tokens that causal attention skips, half of all.
 double causal_step_flops(const LanguageModel& model, double samples);
+
+/// Copies of each token that the busiest device's experts compute: top_k times the imbalance, or the capacity if that
+/// is less, which drops the others.
+double computed_copies(const LanguageModel& model);
 
 /// The part of the forward that a backward computes again.
 enum class Recompute {

@@ -13,6 +13,14 @@ struct LayerTimes {
     double backward = 0;  ///< without recompute
     double weights = 0;   ///< part of `backward`: the gradients of weights
     double core = 0;      ///< part of `forward`: what selective recompute repeats
+
+    LayerTimes& add(const LayerTimes& other, double times) {
+        forward += times * other.forward;
+        backward += times * other.backward;
+        weights += times * other.weights;
+        core += times * other.core;
+        return *this;
+    }
 };
 
 /// Times of operators on one rank of the layout's device.
@@ -32,14 +40,17 @@ public:
 
     /// Bytes of the tensor between two blocks: on all ranks together, or on each rank without sequence parallelism.
     double activation() const { return activation_; }
-    /// Copies of this rank's tokens, one for each expert that computes a token. As many copies arrive from all ranks.
-    double copied_tokens() const { return tokens_ / split_ * static_cast<double>(model_.top_k); }
+    /// Copies of this rank's tokens, one for each expert that computes a token. As many copies arrive from all ranks. If
+    /// experts are unequally busy, those of the busiest rank.
+    double copied_tokens() const { return tokens_ / split_ * computed_copies(model_); }
     /// Bytes of a tensor with all copies.
     double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
-    /// Bytes of this rank's tokens, without copies.
-    double token_bytes() const { return tokens_ / split_ * hidden_ * element_; }
+    /// Bytes of this rank's tokens, each with one copy.
+    double token_bytes() const {
+        return tokens_ / split_ * (computed_copies(model_) / static_cast<double>(model_.top_k)) * hidden_ * element_;
+    }
     /// Bytes of the keys and values of this rank's tokens.
-    double key_value_bytes() const { return 2 * tokens_ * rank_kv_width(model_, layout_.tensor) * element_; }
+    double key_value_bytes() const { return tokens_ * rank_key_value_width(model_, layout_.tensor) * element_; }
 
     /// Attention of this rank's tokens to the keys and values of one context-parallel rank: one kernel forward, and one
     /// backward that recomputes the scores. Half of the pairs are causal, for other ranks' keys too.
@@ -47,12 +58,17 @@ public:
         double forward = 0;
         double backward = 0;
     };
-    FlashTimes flash() const {
+    FlashTimes flash(BlockKind kind) const {
         const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
         // Both products go along the keys in one loop, so their tiles are filled only once, and not for each head's
         // width.
-        DeviceWork forward = matmul_work(device_, layout_.dtype, sequence_, model_.head_width(), sequence_, heads);
-        forward.bytes_moved = 4 * heads_bytes();
+        const double width = (model_.head_width() + model_.head_value_width()) / 2;
+        DeviceWork forward = matmul_work(device_, layout_.dtype, sequence_, width, sequence_, heads);
+        if (kind.has_window) {
+            const auto s = static_cast<double>(model_.sequence);
+            forward.flops *= attention_pairs(model_, kind) / (s * s);
+        }
+        forward.bytes_moved = 2 * (query_bytes() + attended_bytes());
         constexpr double kShareOfProducts = 0.7;  // share of a product's rate that is left beside the softmax
         // FlashAttention-2 (arXiv 2307.08691) reaches 50 to 73 % of an A100's peak, FlashAttention-3 (arXiv 2407.08608)
         // up to 75 % of an H100's.
@@ -65,29 +81,29 @@ public:
 
     LayerTimes block(BlockKind kind) const {
         LayerTimes times;
-        add_attention_matrices(times);
-        if (kind == BlockKind::experts) {
+        add_mixer_matrices(times, kind);
+        if (kind.has_experts) {
             add_experts(times);
         }
         const double shared = model_.shared_width(kind) / tensor_;
         if (shared > 0) {
             add_feed_forward(times, tokens_, shared, 1);
         }
-        if (model_.attention == Attention::standard) {
+        if (kind.has_state) {
+            add_scan(times, kind);
+        } else if (model_.attention == Attention::standard) {
             add_stored_scores(times);
         } else {
-            add_flash(times);
+            add_flash(times, kind);
         }
         const double h = activation_;
-        times.forward += 2 * pass(2 * h / split_);  // norms
-        times.backward += 2 * pass(4 * h / split_);
+        const auto norms = static_cast<double>(model_.block_norms);
+        times.forward += norms * pass(2 * h / split_);
+        times.backward += norms * pass(4 * h / split_);
         // Residual additions read two tensors and write one; with dropout, they also read a mask of half a tensor.
         times.forward += 2 * pass((model_.dropout ? 3.5 : 3) * h / split_);
         times.backward += 2 * pass((model_.dropout ? 2.5 : 2) * h / split_);
-        if (!model_.gated) {  // biases: additions in the projections, and sums of the outputs' gradients
-            times.forward += pass(6 * h / tensor_);
-            add_weights(times, pass(3 * h / tensor_) + 2 * pass(h) + pass(tokens_ * shared * element_));
-        }
+        add_biases(times, shared);
         // Sums of the weights' gradients over micro-batches: read the gradient, read and write the sum.
         add_weights(times, pass(rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all() *
                                 (element_ + 2.0 * layout_.gradient_bytes)));
@@ -99,6 +115,15 @@ public:
         times.forward = pass(2 * activation_) + (model_.dropout ? pass(2.5 * activation_ / split_) : 0);
         times.backward = pass(3 * activation_);
         times.weights = times.backward;
+        return times;
+    }
+
+    /// Joins each token's hidden state and the embedding of the next token, both after norms.
+    LayerTimes join() const {
+        LayerTimes times = embedding();
+        times.forward += 2 * pass(2 * activation_ / split_);
+        times.backward += 2 * pass(4 * activation_ / split_);
+        add_matrix(times, tokens_, hidden_ / tensor_, 2 * hidden_);
         return times;
     }
 
@@ -119,8 +144,9 @@ private:
     double product(double m, double n, double k, double batch = 1) const {
         return ns(matmul_work(device_, layout_.dtype, m, n, k, batch));
     }
-    /// Bytes of this rank's queries.
-    double heads_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
+    /// Bytes of this rank's queries, and of what attention computes for them.
+    double query_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
+    double attended_bytes() const { return tokens_ * model_.attended_width() * element_ / tensor_; }
     /// An operator that only moves bytes.
     double pass(double bytes) const { return ns({0, bytes, 1}); }
 
@@ -134,10 +160,61 @@ private:
         times.backward += product(tokens, k, n, matrices);
         add_weights(times, product(k, n, tokens, matrices));
     }
-    void add_attention_matrices(LayerTimes& times) const {
-        const double queries = model_.attention_width() / tensor_;
-        add_matrix(times, tokens_, queries + 2 * rank_kv_width(model_, layout_.tensor), hidden_);
-        add_matrix(times, tokens_, hidden_, queries);
+    /// Adds the products of attention or a state-space layer with its weights, and its inner norms.
+    void add_mixer_matrices(LayerTimes& times, BlockKind kind) const {
+        for (const WeightMatrix& matrix : rank_mixer_matrices(model_, kind, layout_.tensor)) {
+            add_matrix(times, tokens_, matrix.outputs, matrix.inputs);
+        }
+        double normed = 0;  // bytes
+        if (model_.is_latent() && !kind.has_state) {
+            normed += tokens_ * static_cast<double>(model_.q_rank + model_.kv_rank) * element_;
+        }
+        if (model_.qk_norm && !kind.has_state) {
+            normed += 2 * query_bytes();
+        }
+        if (normed > 0) {
+            times.forward += 2 * pass(2 * normed / 2);
+            times.backward += 2 * pass(4 * normed / 2);
+        }
+    }
+    /// Adds biases: additions in the projections, and sums of the outputs' gradients. A model that does not say its
+    /// parts has them unless it is gated. `shared`: width of the feed-forward layer.
+    void add_biases(LayerTimes& times, double shared) const {
+        const double h = activation_;
+        const bool is_said = model_.norm != Norm::unsaid;
+        if (is_said ? model_.qkv_bias : !model_.gated) {
+            const double projected =
+                is_said ? query_bytes() + tokens_ * rank_key_value_width(model_, layout_.tensor) * element_
+                        : 3 * h / tensor_;
+            times.forward += pass(2 * projected);
+            add_weights(times, pass(projected));
+        }
+        if (is_said ? model_.out_bias : !model_.gated) {
+            add_weights(times, pass(h));
+        }
+        if (is_said ? model_.mlp_bias : !model_.gated) {
+            add_weights(times, pass(h) + pass(tokens_ * shared * element_));
+        }
+    }
+    /// Adds a state-space layer between its projections: the convolution, the scan over tokens in chunks, the gate and
+    /// its norm.
+    void add_scan(LayerTimes& times, BlockKind kind) const {
+        const double channels = tokens_ * model_.state_width() / tensor_ * element_;
+        const double inputs = rank_mixer_matrices(model_, kind, layout_.tensor).front().outputs * tokens_ * element_;
+        times.forward += pass(2 * (inputs - channels)) + pass(4 * channels);
+        times.backward += pass(3 * (inputs - channels)) + pass(7 * channels);
+        const double chunk = std::min(sequence_, kStateChunk);
+        const auto width = static_cast<double>(model_.state_head_width);
+        const double heads = static_cast<double>(model_.state_heads) / tensor_;
+        const double chunks = tokens_ / chunk * heads;
+        DeviceWork scan = matmul_work(device_, layout_.dtype, chunk, width, chunk, chunks);
+        scan.flops *= attention_flops(model_, kind, samples_) / tensor_ / layout_.context /
+                      (2 * chunk * width * chunk * chunks);
+        scan.bytes_moved = inputs + channels;
+        times.forward += ns(scan);
+        scan.flops *= 2.5;  // the backward computes the chunks' scores again
+        scan.bytes_moved *= 2;
+        times.backward += ns(scan);
     }
     /// Adds feed-forward layers of that width, each for that many tokens.
     void add_feed_forward(LayerTimes& times, double tokens, double width, double layers) const {
@@ -171,21 +248,23 @@ private:
         const auto s = static_cast<double>(model_.sequence);
         const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
         const double width = model_.head_width();
+        const double value = model_.head_value_width();
         const double scores = heads * s * s * element_;
-        times.core = product(s, s, width, heads) + product(s, width, s, heads) + pass(2 * scores);
-        times.backward += 3 * product(s, width, s, heads) + product(s, s, width, heads) + pass(3 * scores);
+        times.core = product(s, s, width, heads) + product(s, value, s, heads) + pass(2 * scores);
+        times.backward += 2 * product(s, width, s, heads) + product(s, value, s, heads) +
+                          product(s, s, value, heads) + pass(3 * scores);
         if (model_.dropout) {
             times.core += pass(2.5 * scores);
             times.backward += pass(2.5 * scores);
         }
-        times.forward += times.core + 2 * pass(2 * heads_bytes());  // transposes of heads and tokens
-        times.backward += 3 * pass(2 * heads_bytes());
+        times.forward += times.core + 2 * pass(2 * query_bytes());  // transposes of heads and tokens
+        times.backward += 3 * pass(2 * query_bytes());
     }
     /// Adds a turn for each rank's keys and values. Each turn after the first adds its outputs to the earlier ones.
-    void add_flash(LayerTimes& times) const {
-        const FlashTimes turn = flash();
+    void add_flash(LayerTimes& times, BlockKind kind) const {
+        const FlashTimes turn = flash(kind);
         const double turns = layout_.context;
-        times.core = turns * turn.forward + (turns - 1) * pass(3 * heads_bytes());
+        times.core = turns * turn.forward + (turns - 1) * pass(3 * attended_bytes());
         times.forward += times.core;
         times.backward += turns * turn.backward;
     }
@@ -234,13 +313,13 @@ struct ContextWaits {
     double forward = 0;
     double backward = 0;
 };
-ContextWaits context_waits(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group,
+ContextWaits context_waits(const RankTimes& rank, BlockKind kind, const Cluster& cluster, const NodeGroup& group,
                            const Layout& layout) {
-    if (layout.context == 1) {
+    if (layout.context == 1 || kind.has_state) {
         return {};
     }
     const Link ring = ring_link(cluster, group, layout.context_ranks());
-    const auto [forward, backward] = rank.flash();
+    const auto [forward, backward] = rank.flash(kind);
     const double one = ring.exchange_ns(rank.key_value_bytes());
     const double with_gradients = ring.exchange_ns(2 * rank.key_value_bytes());
     const auto wait = [](double message, double work) { return std::max(0.0, message - work); };
@@ -305,10 +384,10 @@ BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, Blo
                           const NodeGroup& group, const Layout& layout) {
     BlockMessages messages;
     messages.sums = sums_a_pass(model, kind) * tensor_sum_ns(rank, cluster, group, layout);
-    if (kind == BlockKind::experts) {
+    if (kind.has_experts) {
         messages.all_to_all = 2 * all_to_all_of(rank, model, cluster, group, layout);
     }
-    messages.context = context_waits(rank, cluster, group, layout);
+    messages.context = context_waits(rank, kind, cluster, group, layout);
     return messages;
 }
 
@@ -341,11 +420,33 @@ LayerTimes output_times(const RankTimes& rank, double sum) {
     times.backward += sum;
     return times;
 }
-/// Weights whose gradients the output layer completes: none if its weights are tied to an embedding on the same lane,
-/// which then completes them.
+/// Weights that the last layer uses: the output layer's, and those of modules that predict further tokens.
+RankWeights last_weights(const LanguageModel& model, const Layout& layout) {
+    RankWeights weights{embedding_weights(model) / layout.tensor + rank_last_weights(model, layout.tensor)};
+    return weights += rank_mtp_weights(model, layout.tensor, layout.expert);
+}
+/// Weights whose gradients the last layer completes: all except a matrix that is tied to an embedding on the same lane,
+/// which then completes it. On another lane, modules that predict further tokens have a copy of the embedding.
 RankWeights output_weights(const LanguageModel& model, const Layout& layout) {
-    return model.tied && ends_share_a_lane(layout) ? RankWeights{}
-                                                   : RankWeights{embedding_weights(model) / layout.tensor};
+    RankWeights weights = last_weights(model, layout);
+    const double embedding = embedding_weights(model) / layout.tensor;
+    if (ends_share_a_lane(layout)) {
+        weights.usual -= model.tied ? embedding : 0;
+    } else {
+        weights.usual += model.mtp > 0 && !model.tied ? embedding : 0;
+    }
+    return weights;
+}
+
+/// One module that predicts a further token, with its output layer. `sum`: as in output_times().
+LayerTimes mtp_times(const RankTimes& rank, const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+                     const Layout& layout, double sum) {
+    const BlockKind kind = mtp_kind(model);
+    LayerTimes times =
+        whole_block(rank, kind, messages_of(rank, model, kind, cluster, group, layout), layout);
+    times.add(rank.join(), 1);
+    times.forward += sum;
+    return times.add(output_times(rank, sum), 1);
 }
 }  // namespace
 
@@ -374,13 +475,13 @@ BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Clust
     extras.all_to_all = passes * messages.all_to_all;
     extras.context =
         (layout.recompute == Recompute::none ? 1 : 2) * messages.context.forward + messages.context.backward;
-    const RankWeights embedding{embedding_weights(model) / layout.tensor};
-    const auto waits = [&](const LayerTimes& times, const RankWeights& summed) {
-        const ZeroMoves ends = zero_moves(embedding, summed, cluster, group, layout);
+    const auto waits = [&](const LayerTimes& times, const RankWeights& parameters, const RankWeights& summed) {
+        const ZeroMoves ends = zero_moves(parameters, summed, cluster, group, layout);
         return ends.forward(times.forward) - times.forward + ends.backward(times.backward) - times.backward;
     };
-    extras.ends = 2 * sum + waits(embedding_times(rank, sum), embedding) +
-                  waits(output_times(rank, sum), output_weights(model, layout));
+    const RankWeights first{rank_first_weights(model, layout.tensor)};
+    extras.ends = 2 * sum + waits(embedding_times(rank, sum), first, first) +
+                  waits(output_times(rank, sum), last_weights(model, layout), output_weights(model, layout));
     return extras;
 }
 
@@ -422,7 +523,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.flops = {flops / layout.tensor / layout.context};
         return layer;
     };
-    const RankWeights embedding{embedding_weights(model) / layout.tensor};
+    const RankWeights embedding{rank_first_weights(model, layout.tensor)};
     LayerProfile first = layer_of("embedding", embedding_times(rank, sum), embedding, embedding, 0);
     first.saved_bytes = {model.dropout ? tokens * static_cast<double>(model.hidden) / split : 0};
     set_parameters(first, embedding, layout);
@@ -444,7 +545,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
                 break;
             case Recompute::full: block.transient_bytes.front() += activations.core + activations.rest; break;
         }
-        if (kind == BlockKind::experts && layout.expert > 1) {
+        if (kind.has_experts && layout.expert > 1) {
             block.transient_bytes.front() += 2 * rank.copied_bytes();  // what is sent, and what arrives
         }
         if (layout.context > 1) {
@@ -460,10 +561,25 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     }
 
     const RankWeights own = output_weights(model, layout);
-    LayerProfile last = layer_of("output", output_times(rank, sum), embedding, own, output_flops(model, samples));
-    last.saved_bytes = {rank.activation() / split};  // the norm's output
     constexpr double kLogitBytes = 4;
-    last.output_bytes = {tokens * static_cast<double>(model.vocabulary) / layout.tensor * kLogitBytes};
+    const double logits = tokens * static_cast<double>(model.vocabulary) / layout.tensor * kLogitBytes;
+    LayerTimes last_times = output_times(rank, sum);
+    double last_saved = rank.activation() / split;  // the norm's output
+    double last_transient = 0;
+    if (model.mtp > 0) {
+        const auto modules = static_cast<double>(model.mtp);
+        const LayerProfile& block = blocks.at(mtp_kind(model));
+        last_times.add(mtp_times(rank, model, cluster, group, layout, sum), modules);
+        // What the block keeps, its input, what is joined and its norms' inputs, and the output layer's norm and logits.
+        last_saved += modules * (block.saved_bytes.front() + (1 + 2 + 2 + 1) * rank.activation() / split + logits);
+        last_transient = block.transient_bytes.front() -
+                         whole_bytes(rank_block_weights(model, mtp_kind(model), layout.tensor, layout.expert), layout);
+    }
+    LayerProfile last = layer_of("output", last_times, last_weights(model, layout), own,
+                                 output_flops(model, samples) + mtp_flops(model, samples));
+    last.saved_bytes = {last_saved};
+    last.transient_bytes.front() += last_transient;
+    last.output_bytes = {logits};
     set_parameters(last, own, layout);
     profile.layers.push_back(std::move(last));
     return profile;

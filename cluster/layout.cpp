@@ -247,7 +247,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
 
 double largest_layer_flops(const LanguageModel& model, const Layout& layout) {
     const auto samples = static_cast<double>(layout.micro_batch_size);
-    double most = output_flops(model, samples);
+    double most = output_flops(model, samples) + mtp_flops(model, samples);
     for (const BlockKind kind : block_kinds(model)) {
         most = std::max(most, block_flops(model, kind, samples));
     }
@@ -281,8 +281,17 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
         }
     };
     check("heads", model.heads);
-    if (model.kind_of(0) == BlockKind::dense) {
+    const auto has = [&](auto part) { return std::ranges::any_of(block_kinds(model), part); };
+    if (has([](BlockKind kind) { return !kind.has_experts; })) {
         check("mlp", model.mlp);
+    }
+    if (has(&BlockKind::has_state)) {
+        check("state_heads", model.state_heads);
+        if (layout.context > 1) {
+            refuse(option_name("context-parallel") + " is " + std::to_string(layout.context),
+                   "the states of state-space layers go from token to token, which is not modelled on several devices",
+                   "leave it out");
+        }
     }
     if (model.shared_experts > 0) {
         check("shared experts' width", model.shared_experts * model.expert_hidden);

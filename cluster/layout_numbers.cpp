@@ -29,7 +29,7 @@ std::set<int> device_numbers(int least, int most, bool with_sevenths) {
 std::vector<int> contexts_of(const LanguageModel& model, int most) {
     constexpr std::int64_t kFewestTokens = 2048;
     std::vector<int> contexts{1};
-    if (model.attention == Attention::flash) {
+    if (model.attention == Attention::flash && model.state == 0) {
         for (const int context :
              divisors(model.sequence, std::min<std::int64_t>(most, model.sequence / kFewestTokens))) {
             if (context > 1 && most % context == 0 && model.sequence % (2LL * context) == 0) {

@@ -112,7 +112,7 @@ AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster,
         after.gather_ns =
             std::max(after.gather_ns, updated_gather_ns(parameters[lane], cluster, *groups[lane], layout));
     }
-    if (model.tied && !ends_share_a_lane(layout)) {
+    if (model.ends_share_weights() && !ends_share_a_lane(layout)) {
         after.tied_ns =
             tied_sum_ns(cluster, parts, layout, embedding_weights(model) / layout.tensor * layout.gradient_bytes);
     }
@@ -512,13 +512,18 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     const auto batch = static_cast<double>(layout.batch);
     step.model_flops = step_flops(model, batch);
     step.causal_flops = causal_step_flops(model, batch);
-    const double blocks = static_cast<double>(model.layers);
-    const auto s = static_cast<double>(model.sequence);
-    step.recomputed_flops = layout.recompute == Recompute::full ? blocks_flops(model, batch)
-                            : layout.recompute == Recompute::selective
-                                ? blocks * 4 * s * s * model.attention_width() * batch
-                                : 0;
-    step.tokens = batch * s;
+    const auto modules = static_cast<double>(model.mtp);
+    switch (layout.recompute) {
+        case Recompute::none: break;
+        case Recompute::selective:
+            step.recomputed_flops =
+                all_attention_flops(model, batch) + modules * attention_flops(model, mtp_kind(model), batch);
+            break;
+        case Recompute::full:
+            step.recomputed_flops = blocks_flops(model, batch) + modules * block_flops(model, mtp_kind(model), batch);
+            break;
+    }
+    step.tokens = batch * static_cast<double>(model.sequence);
     double work = 0;
     for (const LayerProfile& layer : (*step.profile)->layers) {
         work += layer.forward_ns.front() + layer.backward_ns.front();
@@ -535,14 +540,17 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
         const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         const std::size_t part = cut.profiles.of_lane[lane_of(step.simulation.options, j)];
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            if (l == 0 || l + 1 == (*step.profile)->layers.size()) {
-                continue;  // not a block
+            const bool is_last = l + 1 == (*step.profile)->layers.size();
+            const double blocks = l == 0 ? 0 : is_last ? modules : 1;
+            if (blocks == 0) {
+                continue;
             }
-            const BlockExtras& here = extras.at({part, model.kind_of(static_cast<std::int64_t>(l) - 1)});
-            step.recompute_share += here.recompute / work;
-            step.collective_share += here.collectives / work;
-            step.all_to_all_share += here.all_to_all / work;
-            step.context_share += here.context / work;
+            const BlockKind kind = is_last ? mtp_kind(model) : model.kind_of(static_cast<std::int64_t>(l) - 1);
+            const BlockExtras& here = extras.at({part, kind});
+            step.recompute_share += blocks * here.recompute / work;
+            step.collective_share += blocks * here.collectives / work;
+            step.all_to_all_share += blocks * here.all_to_all / work;
+            step.context_share += blocks * here.context / work;
         }
     }
     return step;

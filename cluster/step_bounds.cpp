@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
+#include <vector>
 
 namespace pipescope {
 bool lies_in_a_v(const Schedule& schedule) {
@@ -50,10 +53,8 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     // output layer, or with partitions in a V the first lane does.
     const bool even = has_even_cuts(model_, layout);
     const bool in_a_v = layout.interleave > 1 && layout.schedule && lies_in_a_v(*layout.schedule);
-    // Dense blocks come first, so the last lane may have none of them.
-    const bool last_has_experts =
-        even && !in_a_v && model_.dense_layers <= (layout.pipeline - 1) * (model_.layers / cuts);
-    const double share = m * blocks / lanes * (last_has_experts ? costs.last : costs.least);
+    // If blocks alternate, or the first ones differ, the last lane has certain ones.
+    const double share = even && !in_a_v ? m * last_blocks(costs, layout, cuts) : m * blocks / lanes * costs.least;
     const double ways = blocks / partitions * (lanes - 1) * costs.way(splits);
     const double uneven =
         std::max((costs.blocks + costs.embedding + costs.output) / lanes, std::ceil(blocks / lanes) * costs.least);
@@ -73,6 +74,25 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
                                                                                           layout, layout.gradient_bytes)
                                          : 0;
     return std::max(pipeline, share + sums) + gather;
+}
+
+/// Time of the last lane's blocks with even cuts, each lane's partitions in turn.
+double StepBounds::last_blocks(const Costs& costs, const Layout& layout, std::int64_t cuts) const {
+    const std::int64_t blocks = model_.layers / cuts;
+    if (costs.of.size() == 1) {
+        return static_cast<double>(model_.layers) / layout.pipeline * costs.least;
+    }
+    std::map<BlockKind, std::int64_t> counts;
+    for (std::int64_t cut = layout.pipeline - 1; cut < cuts; cut += layout.pipeline) {
+        for (std::int64_t block = cut * blocks; block < (cut + 1) * blocks; ++block) {
+            ++counts[model_.kind_of(block)];
+        }
+    }
+    double time = 0;
+    for (const auto& [kind, number] : counts) {
+        time += static_cast<double>(number) * costs.of.at(kind);
+    }
+    return time;
 }
 
 /// A bound for any cuts. Lane j works w_j on each micro-batch, between the way of the first micro-batch through the
@@ -104,20 +124,28 @@ StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& lay
     if (found != known_.end()) {
         return found->second;
     }
-    LanguageModel few = model_;  // a model with one block of each kind
-    few.layers = static_cast<std::int64_t>(block_kinds(model_).size());
-    few.dense_layers = few.layers - 1;
+    LanguageModel few = model_;  // the first blocks, until all kinds have come and the last is that of modules
+    const std::vector<BlockCount> counts = block_counts(model_);
+    few.layers = 0;
+    for (std::set<BlockKind> seen; seen.size() < counts.size() ||
+                                   (model_.mtp > 0 && mtp_kind(few) != mtp_kind(model_));) {
+        seen.insert(model_.kind_of(few.layers++));
+    }
     Layout alone = layout;
     alone.zero = 0;
     const Profile profile = language_model_profile(few, cluster_, group, alone);
     const auto time = [&](const LayerProfile& layer) { return layer.forward_ns.front() + layer.backward_ns.front(); };
-    const std::size_t last = profile.layers.size() - 2;
-    const auto dense = static_cast<double>(model_.dense_layers);
     Costs costs;
-    costs.least = std::min(time(profile.layers[1]), time(profile.layers[last]));
-    costs.last = time(profile.layers[last]);
-    costs.blocks = dense * time(profile.layers[1]) + (static_cast<double>(model_.layers) - dense) * costs.last;
-    costs.forward = std::min(profile.layers[1].forward_ns.front(), profile.layers[last].forward_ns.front());
+    costs.least = costs.forward = std::numeric_limits<double>::infinity();
+    for (std::int64_t block = 0; block < few.layers; ++block) {
+        const LayerProfile& layer = profile.layers[static_cast<std::size_t>(block) + 1];
+        costs.of[few.kind_of(block)] = time(layer);
+        costs.least = std::min(costs.least, time(layer));
+        costs.forward = std::min(costs.forward, layer.forward_ns.front());
+    }
+    for (const auto& [kind, blocks] : counts) {
+        costs.blocks += static_cast<double>(blocks) * costs.of.at(kind);
+    }
     costs.embedding = time(profile.layers.front());
     costs.output = time(profile.layers.back());
     return known_[key] = costs;

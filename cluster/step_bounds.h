@@ -26,9 +26,9 @@ private:
     /// Forward and backward of a micro-batch.
     struct Costs {
         double least = 0;    ///< for the faster kind of block
-        double last = 0;     ///< for the last block
         double blocks = 0;   ///< for all blocks
         double forward = 0;  ///< for the faster kind of block
+        std::map<BlockKind, double> of = {};
         double embedding = 0;
         double output = 0;
         /// Time per block on the way of the first micro-batch, and unless `splits`, on the way back of the last.
@@ -36,6 +36,7 @@ private:
     };
     double unrounded(const Layout& layout, const PipelineParts& parts);
     double unlike_lanes(const Layout& layout, const PipelineParts& parts, bool splits);
+    double last_blocks(const Costs& costs, const Layout& layout, std::int64_t cuts) const;
     Costs costs_of(const NodeGroup& group, const Layout& layout);
 
     const LanguageModel& model_;

@@ -18,7 +18,15 @@ TEST(LanguageModel, ParsesWhatItPrints) {
          {kTwentyTwoBillion, kTwentyTwoBillion + ",kv_heads=8,gated=true",
           kTwentyTwoBillion + ",mlp=100,tied=false,dropout=false,attention=flash",
           kTwentyTwoBillion + ",head_width=100,experts=8,top_k=2",
-          kTwentyTwoBillion + ",experts=8,top_k=8,expert_hidden=10,shared_experts=2,dense_layers=3"}) {
+          kTwentyTwoBillion + ",experts=8,top_k=8,expert_hidden=10,shared_experts=2,dense_layers=3",
+          kTwentyTwoBillion + ",experts=8,top_k=2,expert_every=2,shared_experts=1,shared_gate=true,router_bias=true," +
+              "imbalance=1.25,capacity=1.5",
+          kTwentyTwoBillion + ",head_width=192,kv_rank=512,q_rank=1536,rope_width=64,value_width=128,mtp=2",
+          kTwentyTwoBillion + ",window=512,full_every=2,full_layers=3",
+          kTwentyTwoBillion + ",mlp=0,state=128,state_heads=96,state_head_width=128,state_groups=8,convolution=3," +
+              "attention_every=8",
+          kTwentyTwoBillion + ",norm=layer,block_norms=1,qk_norm=true,embedding_norm=true,positions=2048,qkv_bias=" +
+              "true,out_bias=true,mlp_bias=false,output_bias=true,sinks=true"}) {
         const LanguageModel model = parse_language_model(text);
         EXPECT_EQ(parse_language_model(to_string(model)), model) << text;
     }
@@ -48,7 +56,7 @@ TEST(LanguageModel, RefusesWhatIsNoModel) {
     const auto refuses = [](const std::string& text, const std::string& part) {
         EXPECT_THAT(thrown<UsageError>([&] { parse_language_model(text); }), HasSubstr(part)) << text;
     };
-    refuses("mlp:layers=2", "does not begin with gpt:");
+    refuses("mlp:layers=2", "begins with neither gpt: nor hf:");
     refuses("gpt:", "has no layers");
     refuses("gpt:layers", "each entry is a key, = and a value");
     refuses(kTwentyTwoBillion + ",layer=3", "the nearest is layers");
@@ -63,6 +71,21 @@ TEST(LanguageModel, RefusesWhatIsNoModel) {
     refuses(kTwentyTwoBillion + ",experts=8,top_k=9", "top_k is 9 of 8 experts");
     refuses(kTwentyTwoBillion + ",experts=8,top_k=2,dense_layers=48", "dense_layers is 48 of 48 layers");
     refuses(kTwentyTwoBillion + ",attention=fast", "it must be one of standard, flash");
+    refuses(kTwentyTwoBillion + ",expert_every=2", "has expert_every without experts");
+    refuses(kTwentyTwoBillion + ",experts=8,top_k=2,expert_every=49", "expert_every is 49 of 48 layers");
+    refuses(kTwentyTwoBillion + ",experts=8,top_k=2,imbalance=0.5", "imbalance is '0.5'; it is a multiple");
+    refuses(kTwentyTwoBillion + ",experts=8,top_k=2,shared_gate=true", "shared_gate without shared_experts");
+    refuses(kTwentyTwoBillion + ",q_rank=3", "has q_rank without latent keys and values");
+    refuses(kTwentyTwoBillion + ",kv_rank=3", "has kv_rank without head_width");
+    refuses(kTwentyTwoBillion + ",kv_rank=3,head_width=96,kv_heads=8", "kv_heads is 8 with kv_rank");
+    refuses(kTwentyTwoBillion + ",kv_rank=3,head_width=96,rope_width=96", "rope_width is 96, which is not a part");
+    refuses(kTwentyTwoBillion + ",full_every=2", "has full_every without sliding windows");
+    refuses(kTwentyTwoBillion + ",state_heads=2", "has state_heads without state-space layers");
+    refuses(kTwentyTwoBillion + ",state=16", "has no state_heads");
+    refuses(kTwentyTwoBillion + ",state=16,state_heads=3,state_head_width=8,state_groups=2", "state_groups is 2");
+    refuses(kTwentyTwoBillion + ",mlp=0", "mlp is '0'");
+    refuses(kTwentyTwoBillion + ",qk_norm=true", "has qk_norm without norm");
+    refuses(kTwentyTwoBillion + ",norm=batch", "it must be one of rms, layer");
 }
 
 // Megatron-LM (arXiv 2104.04473), section 3: parameters 12 l h^2 (1 + V / (12 l h)), of the matrices, and
@@ -123,6 +146,68 @@ TEST(LanguageModel, CountsOperationsOfTheExpertsThatTokensMeet) {
     EXPECT_EQ(block_flops(model, BlockKind::experts, 1), attention + 2 * 16 * (8 * 4 + 2 * 2 * 8 * 32));
     EXPECT_EQ(blocks_flops(model, 1),
               block_flops(model, BlockKind::dense, 1) + 2 * block_flops(model, BlockKind::experts, 1));
+}
+
+// 16 tokens with a window of 4: the first four see 1 to 4 tokens, the others 4. Nearly half of all pairs are these, as
+// nearly half of 16 x 16 without a window.
+TEST(LanguageModel, CountsThePairsOfAWindow) {
+    const LanguageModel model = parse_language_model(
+        "gpt:layers=4,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=32,window=4,full_every=2");
+    const BlockKind window{.has_window = true};
+    EXPECT_THAT(block_kinds(model), ::testing::ElementsAre(BlockKind::dense, window));
+    const double causal = 1 + 2 + 3 + 4 + 12 * 4;
+    EXPECT_EQ(attention_pairs(model, window), 2 * causal - 4);
+    EXPECT_EQ(attention_pairs(model, BlockKind::dense), 16 * 16);
+    const double matrices = 2.0 * 16 * (4 * 8 * 8 + 2 * 8 * 32);
+    EXPECT_EQ(block_flops(model, window, 1), matrices + 4 * 8 * attention_pairs(model, window));
+    EXPECT_EQ(step_flops(model, 1) - causal_step_flops(model, 1),
+              3 * 2 * (4 * 8 / 2) * (attention_pairs(model, window) + 16 * 16));
+    // A window of all tokens is none.
+    EXPECT_THAT(block_kinds(parse_language_model(
+                    "gpt:layers=4,hidden=8,heads=2,sequence=16,vocabulary=10,window=16,full_every=2")),
+                ::testing::ElementsAre(BlockKind::dense));
+}
+
+// Eight wide, two heads of 6 = 4 + 2 with values of 3: queries over a rank of 5, keys and values over one of 7.
+TEST(LanguageModel, CountsLatentAttention) {
+    const LanguageModel model = parse_language_model(
+        "gpt:layers=1,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=32,kv_rank=7,q_rank=5,head_width=6,rope_width=2,"
+        "value_width=3");
+    const double shared = 8 * 5 + 8 * (7 + 2);
+    const double split = 5 * 2 * 6 + 7 * 2 * (4 + 3) + 2 * 3 * 8;
+    const double mlp = 2 * 8 * 32;
+    EXPECT_EQ(block_weights(model, BlockKind::dense), shared + split + mlp);
+    EXPECT_EQ(rank_block_weights(model, BlockKind::dense, 2, 1).all(), shared + (split + mlp) / 2);
+    EXPECT_EQ(block_flops(model, BlockKind::dense, 1),
+              2 * 16 * (shared + split + mlp) + 2 * 16 * 16 * 2 * (6 + 3));
+    LanguageModel direct = model;
+    direct.q_rank = 0;
+    EXPECT_EQ(block_weights(direct, BlockKind::dense), block_weights(model, BlockKind::dense) - 8 * 5 - 60 + 8 * 12);
+}
+
+// Four heads of three channels in two groups, with states of 5. One projection makes the gate, inputs, B, C and steps.
+TEST(LanguageModel, CountsStateSpaceLayers) {
+    const LanguageModel model = parse_language_model(
+        "gpt:layers=4,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=0,norm=rms,block_norms=1,state=5,state_heads=4,"
+        "state_head_width=3,state_groups=2,attention_every=4");
+    const BlockKind state{.has_state = true};
+    EXPECT_THAT(block_counts(model).size(), 2);
+    EXPECT_EQ(model.kind_of(2), state);
+    EXPECT_EQ(model.kind_of(3), BlockKind::dense);
+    const double matrices = 8 * (2 * 12 + 2 * 10 + 4) + 12 * 8;
+    const double vectors = (12 + 20) * (4 + 1) + 3 * 4 + 12 + 8;
+    EXPECT_EQ(block_weights(model, state), matrices + vectors);
+    EXPECT_EQ(block_flops(model, state, 1), 2 * 16 * matrices + 16 * (16 * (2 * 5 + 12) + 4 * 5 * 12));
+}
+
+// Norms of 2 x 8, biases of 3 x 8, 8, 32 and 8, in two blocks; 16 positions, and the last norm.
+TEST(LanguageModel, CountsNormsBiasesAndPositions) {
+    const std::string matrices = "gpt:layers=2,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=32";
+    const double without = parameters_of(parse_language_model(matrices));
+    EXPECT_EQ(without, 2 * (4 * 8 * 8 + 2 * 8 * 32) + 10 * 8);
+    EXPECT_EQ(parameters_of(parse_language_model(
+                  matrices + ",norm=layer,qkv_bias=true,out_bias=true,mlp_bias=true,positions=16")),
+              without + 2 * (2 * 16 + 24 + 8 + 32 + 8) + 16 * 8 + 16);
 }
 
 // Terms of arXiv 2205.05198 for 22 B parameters: s = 2048, b = 4, h = 6144, a = 64, t = 8.

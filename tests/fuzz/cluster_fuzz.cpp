@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "cluster/hugging_face_config.h"
 #include "cluster/language_model.h"
 #include "hardware/cluster.h"
 #include "hardware/links_file.h"
@@ -15,7 +16,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static const std::vector<DeviceType> catalogue = device_catalogue();
     const std::string_view text{reinterpret_cast<const char*>(data), size};
     try {
-        const LanguageModel model = parse_language_model(text);
+        parse_hugging_face_config(text);
+    } catch (const Error&) {
+    }
+    try {
+        const bool names_a_file = text.starts_with('h') || text.starts_with('H');  // hf:
+        const LanguageModel model = parse_language_model(names_a_file ? "gpt:" : text);
         if (!(parse_language_model(to_string(model)) == model) || !(step_flops(model, 1) > 0)) {
             std::abort();
         }
