@@ -203,6 +203,7 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutQuestion& questio
 LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline) {
     const LayoutCase laid_out = layout_case(what, question, pipeline);
     LayoutAnswer answer{laid_out.simulate(laid_out.cluster, laid_out.layout), {}};
+    answer.warnings = what.is_model() ? language_model_warnings(what.name) : std::vector<std::string>{};
     answer.limits = step_limits(answer.step, laid_out.cluster, laid_out.simulate);
     if (laid_out.layout.recompute == Recompute::selective &&
         parse_language_model(what.name).attention == Attention::flash) {
@@ -244,6 +245,8 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
             object["mfu"] = *mfu;
             object["mfu_causal"] = *mfu_of(step, step.causal_flops);
         }
+        object["model_parameters"] = std::llround(step.parameters);
+        object["active_parameters"] = std::llround(step.active_parameters);
     }
     object["peak_bytes"] = highest_peak(step.simulation);
     for (const TypeMemory& each : step.memory) {
@@ -340,6 +343,12 @@ std::string step_text(const LayoutStep& step) {
                     step.device, layout.pipeline, layout.data, layout.tensor);
     text += layout.context > 1 ? fmt::format(" x context {}", layout.context) : "";
     text += layout.expert > 1 ? fmt::format(", experts on {} of a lane", layout.expert) : "";
+    if (step.parameters > 0) {
+        text += fmt::format("\n{} parameters", std::llround(step.parameters));
+        text += step.active_parameters < step.parameters
+                    ? fmt::format(", of which {} compute a token", std::llround(step.active_parameters))
+                    : "";
+    }
     text += "\n\n";
     TextTable table({{"step time"},
                      {"pipeline"},

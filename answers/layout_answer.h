@@ -44,7 +44,7 @@ void leave_room(NodeGroup& group, const AskedPipeline& pipeline);
 struct LayoutAnswer {
     LayoutStep step;
     std::vector<StepLimit> limits;
-    std::vector<std::string> warnings = {};  ///< sentences about options that do not help
+    std::vector<std::string> warnings = {};  ///< sentences about options that do not help, and about the model's file
 };
 /// Simulates the layout described by the options.
 LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline);

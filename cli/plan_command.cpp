@@ -78,6 +78,9 @@ ExitCode plan_on_cluster(const ModelOrProfile& what, const AskedPlan& asked, boo
     if (plan.cancelled && plan.candidates.empty()) {
         throw Interrupted();
     }
+    if (what.is_model()) {
+        print_warnings(language_model_warnings(what.name));
+    }
     std::cout << (json ? dump(to_json(plan)) : to_text(plan, static_cast<std::size_t>(lanes.most)));
     if (plan.cancelled) {
         print_warnings({"interrupted before all layouts were tried; there may be better ones than those above"});
@@ -103,7 +106,7 @@ void add_plan_command(Program& program) {
         "Exit code 3: no candidate keeps the limit. The candidates are still printed.");
     command
         ->add_option("PROFILE", asked->lanes.profile,
-                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
+                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:.. or hf:config.json")
         ->required();
     add_options(*command, std::shared_ptr<OptionTable>(asked, &asked->options));
     add_json_flag(*command, *json);

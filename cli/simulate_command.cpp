@@ -48,7 +48,7 @@ void add_simulate_command(Program& program) {
                             "Exit code 3: a lane needs more than --memory-limit.");
     command
         ->add_option("PROFILE", flags->profile,
-                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
+                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:.. or hf:config.json")
         ->required();
     const auto table = add_options(*command, [&](OptionTable& rows) {
         add_simulate_options(rows, *flags);

@@ -68,7 +68,7 @@ public:
             const auto s = static_cast<double>(model_.sequence);
             forward.flops *= attention_pairs(model_, kind) / (s * s);
         }
-        forward.bytes_moved = 2 * (query_bytes() + attended_bytes());
+        forward.bytes_moved = 2 * (heads_bytes() + attended_bytes());
         constexpr double kShareOfProducts = 0.7;  // share of a product's rate that is left beside the softmax
         // FlashAttention-2 (arXiv 2307.08691) reaches 50 to 73 % of an A100's peak, FlashAttention-3 (arXiv 2407.08608)
         // up to 75 % of an H100's.
@@ -145,7 +145,7 @@ private:
         return ns(matmul_work(device_, layout_.dtype, m, n, k, batch));
     }
     /// Bytes of this rank's queries, and of what attention computes for them.
-    double query_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
+    double heads_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
     double attended_bytes() const { return tokens_ * model_.attended_width() * element_ / tensor_; }
     /// An operator that only moves bytes.
     double pass(double bytes) const { return ns({0, bytes, 1}); }
@@ -170,7 +170,7 @@ private:
             normed += tokens_ * static_cast<double>(model_.q_rank + model_.kv_rank) * element_;
         }
         if (model_.qk_norm && !kind.has_state) {
-            normed += 2 * query_bytes();
+            normed += 2 * heads_bytes();
         }
         if (normed > 0) {
             times.forward += 2 * pass(2 * normed / 2);
@@ -184,7 +184,7 @@ private:
         const bool is_said = model_.norm != Norm::unsaid;
         if (is_said ? model_.qkv_bias : !model_.gated) {
             const double projected =
-                is_said ? query_bytes() + tokens_ * rank_key_value_width(model_, layout_.tensor) * element_
+                is_said ? heads_bytes() + tokens_ * rank_key_value_width(model_, layout_.tensor) * element_
                         : 3 * h / tensor_;
             times.forward += pass(2 * projected);
             add_weights(times, pass(projected));
@@ -257,8 +257,8 @@ private:
             times.core += pass(2.5 * scores);
             times.backward += pass(2.5 * scores);
         }
-        times.forward += times.core + 2 * pass(2 * query_bytes());  // transposes of heads and tokens
-        times.backward += 3 * pass(2 * query_bytes());
+        times.forward += times.core + 2 * pass(2 * heads_bytes());  // transposes of heads and tokens
+        times.backward += 3 * pass(2 * heads_bytes());
     }
     /// Adds a turn for each rank's keys and values. Each turn after the first adds its outputs to the earlier ones.
     void add_flash(LayerTimes& times, BlockKind kind) const {

@@ -184,6 +184,8 @@ struct LayoutStep {
     double model_flops = 0;                 ///< in the step, without recompute; attention to all pairs; 0: unknown
     double causal_flops = 0;                ///< model_flops without the half of the pairs that causal attention skips
     double recomputed_flops = 0;
+    double parameters = 0;         ///< parameters_of() the language model; 0: not a language model
+    double active_parameters = 0;  ///< those that compute one token
     double recompute_share = 0;   ///< of the lanes' work: operators that repeat a forward
     double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
     double all_to_all_share = 0;  ///< of the lanes' work: tokens' ways to experts and back
@@ -211,7 +213,7 @@ struct LayoutStep {
 ///
 /// Approximations: tensor-parallel ranks and replicas run in lock step; experts get equal numbers of tokens; a
 /// collective is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for nothing else; sums of
-/// gradients do not slow layers down; the embedding of positions, biases and norms have no parameters; nothing fails.
+/// gradients do not slow layers down; nothing fails.
 ///
 /// Throws as check_layout() and simulate().
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,

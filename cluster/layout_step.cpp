@@ -512,6 +512,8 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     const auto batch = static_cast<double>(layout.batch);
     step.model_flops = step_flops(model, batch);
     step.causal_flops = causal_step_flops(model, batch);
+    step.parameters = parameters_of(model);
+    step.active_parameters = active_parameters_of(model);
     const auto modules = static_cast<double>(model.mtp);
     switch (layout.recompute) {
         case Recompute::none: break;

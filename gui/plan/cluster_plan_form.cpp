@@ -108,7 +108,8 @@ void ClusterPlanForm::createLines() {
     const ClusterPlanRequest usual;
     model_ = createLine(
         tr("Model"), tr("the open file's profile, or gpt:layers=24,…"),
-        tr("gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200; empty: the profile of the open file"));
+        tr("gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200, or hf: and the path of a Hugging Face "
+           "config.json; empty: the profile of the open file"));
     cluster_ = createLine(tr("Cluster file"), tr("cluster.json or dgx-h100"),
                           tr("A file with nodes, links, prices and failures, or the name of a built-in cluster"));
     catalogue_ = createLine(tr("Device catalogue"), tr("the built-in one"),

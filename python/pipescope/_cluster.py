@@ -14,7 +14,8 @@ from pipescope._schedule import AnySchedule, check_one
 from pipescope._timeline import MemorySamples, Timeline
 from pipescope._values import Names, Numbers, Path, Quantity, encoded
 
-#: A model such as "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200", a profile, or the path of its file.
+#: A model such as "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200" or "hf:config.json", a profile, or
+#: the path of its file.
 Model = Union[str, "os.PathLike[str]", Profile]
 
 
@@ -111,5 +112,5 @@ def _ask(function: Callable[..., Any], arguments: Mapping[str, Any], *more: Any)
     if isinstance(model, Profile):
         return ask(function, model._handle, model._file, arguments, *more)
     if not isinstance(model, (str, os.PathLike)):
-        raise TypeError(f"model is a {type(model).__name__}; it is a text such as gpt:layers=24,.., a Profile, or a path")
+        raise TypeError(f"model is a {type(model).__name__}; it is a text such as gpt:layers=24,.. or hf:config.json, a Profile, or a path")
     return ask(function, None, encoded(model), arguments, *more)

@@ -374,6 +374,8 @@ class LayoutStep(SimulatedStep):
     hardware_tflops_per_device: float | None  #: with what is recomputed
     device_memory: tuple[DeviceMemory, ...]  #: of each type, in the order of the lanes
     mfu_causal: float | None = None  #: mfu without the pairs of tokens that causal attention skips
+    model_parameters: int | None = None  #: of a language model; None for a profile
+    active_parameters: int | None = None  #: those that compute one token
 
     @property
     def options(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "cluster/layout.h"
+#include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
 #include "tests/cluster/clusters.h"
 
@@ -55,6 +56,35 @@ public:
                            ",vocabulary=" + std::to_string(8 << between(0, 6));
         text += one_of(2) ? ",gated=true" : "";
         text += one_of(3) ? ",experts=8,expert_hidden=64,top_k=" + std::to_string(between(1, 8)) : "";
+        return parse_language_model(text);
+    }
+    /// A model whose blocks differ, with any of the parts that a model may have.
+    LanguageModel model_of_parts() {
+        std::string text = "gpt:hidden=64,heads=8,sequence=16,attention=flash,layers=" + std::to_string(between(3, 14)) +
+                           ",vocabulary=" + std::to_string(8 << between(0, 6));
+        const auto number = [&](const char* key, int least, int most) {
+            text += std::string(",") + key + "=" + std::to_string(between(least, most));
+        };
+        if (one_of(2)) {
+            text += ",experts=8,expert_hidden=64,imbalance=1.5";
+            number("top_k", 1, 8);
+            number("expert_every", 1, 3);
+            number("dense_layers", 0, 1);
+            number("shared_experts", 0, 1);
+            text += one_of(2) ? ",capacity=1.25" : "";
+        }
+        if (one_of(2)) {
+            number("window", 1, 20);
+            number("full_every", 0, 4);
+            number("full_layers", 0, 2);
+        }
+        text += one_of(3) ? ",kv_rank=16,q_rank=24,head_width=12,rope_width=4,value_width=8" : "";
+        if (one_of(3)) {
+            text += ",state=4,state_heads=8,state_head_width=16,state_groups=2";
+            number("attention_every", 0, 3);
+        }
+        number("mtp", 0, 1);
+        text += one_of(2) ? ",norm=rms,qkv_bias=true,mlp_bias=true,positions=16" : "";
         return parse_language_model(text);
     }
     Layout layout(const LanguageModel& model) {
@@ -188,6 +218,44 @@ TEST(RandomLayouts, ConsistOfTheirParts) {
         }
     }
     EXPECT_GT(tried, 60);
+}
+// The bounds that let a plan leave layouts out hold when blocks differ, and no part of a step is negative.
+TEST(RandomLayouts, OfUnlikeBlocksConsistOfTheirParts) {
+    int tried = 0;
+    for (unsigned round = 2000; round < 2400; ++round) {
+        Draw draw(round);
+        const Cluster cluster = draw.cluster();
+        const LanguageModel model = draw.model_of_parts();
+        const Layout layout = draw.layout(model);
+        const PipelineParts parts{{&cluster.groups.front(), layout.pipeline}};
+        try {
+            const LayoutStep step = simulate_layout(model, cluster, parts, layout);
+            if (!is_synchronous(step.simulation.options.schedule)) {
+                continue;
+            }
+            ++tried;
+            const std::string about = std::to_string(round) + " " + to_string(layout) + " " + to_string(model);
+            for (const NamedPart& each : named_parts(step_parts(step))) {
+                EXPECT_GE(each.share, -1e-9) << about << " " << each.name;
+            }
+            EXPECT_LE(least_step(model, cluster, parts, layout).ns, step.step_ns() * (1 + 1e-12)) << about;
+            EXPECT_LE(StepBounds(model, cluster).of(layout, parts), step.step_ns() * (1 + 1e-12)) << about;
+            const std::optional<Shortfall> shortfall = sure_shortfall(model, layout, parts);
+            EXPECT_FALSE(shortfall && step.simulation.feasible) << about;
+            // Layers hold what the model counts, split over tensor-parallel ranks and those of experts.
+            if (layout.tensor == 1 && layout.zero == 0 && layout.expert == 1) {
+                double parameters = 0;
+                for (const LayerProfile& layer : (*step.profile)->layers) {
+                    parameters += static_cast<double>(layer.parameter_bytes) / 2;
+                }
+                const bool one_lane = ends_share_a_lane(step.layout);
+                const double copy = one_lane || (model.mtp == 0 && !model.tied) ? 0 : embedding_weights(model);
+                EXPECT_EQ(parameters, parameters_of(model) + rank_mtp_weights(model, 1, 1).all() + copy) << about;
+            }
+        } catch (const UsageError&) {
+        }
+    }
+    EXPECT_GT(tried, 100);
 }
 }  // namespace
 }  // namespace pipescope
