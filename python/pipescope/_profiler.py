@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from pipescope import _fx_tracing, _mini_batch
 from pipescope._any_model import ModelLayers, call_of, is_any_model, layers_of
+from pipescope._fused_attention import fused_attention_on_meta
 from pipescope._layers import Device, Layered, check_loss, described_layers, device_name, listed, named_layers, real, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
@@ -133,7 +134,7 @@ def profile(
         "tapes": tapes,
         "estimate_for": estimate_for,
     }
-    with _same_random_numbers():
+    with _same_random_numbers(), fused_attention_on_meta() if on_meta else contextlib.nullcontext():
         if not on_meta and not is_traced:  # layers_of() has looked
             warn_of_mixed_samples(modules, own, where, _mini_batch.output_dimensions(split))
         if "output" not in split:

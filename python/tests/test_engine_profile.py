@@ -86,6 +86,39 @@ def test_an_estimate_has_the_measured_bytes_and_flops():
         pipescope.profile(large, x)
 
 
+class OneAttention(nn.Module):
+    """Attention of 4 heads, with half as many for keys and values if `grouped`, with a mask or causal."""
+
+    def __init__(self, grouped, masked) -> None:
+        super().__init__()
+        self.grouped, self.masked, self.linear = grouped, masked, nn.Linear(64, 64)
+
+    def forward(self, x):
+        query = self.linear(x).unflatten(-1, (4, 16)).transpose(1, 2)
+        keys = query[:, :2] if self.grouped else query
+        mask = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device) if self.masked else None
+        out = nn.functional.scaled_dot_product_attention(query, keys, keys, attn_mask=mask, is_causal=not self.masked,
+                                                         enable_gqa=self.grouped)
+        return out.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_estimate_counts_attention_as_one_operator(grouped, masked):
+    x = torch.randn(2, 128, 64)
+    layers = nn.Sequential(OneAttention(grouped, masked))
+    estimate = pipescope.profile(layers, x, samples=[2], estimate_for="H100").layers[0]
+    if not grouped:
+        measured = pipescope.profile(layers, x, samples=[2], time_limit_s=0.5).layers[0]
+        assert estimate.flops == measured.flops
+    products = 2 * 2 * 128 * 64 * 64
+    assert estimate.flops[0] == products + 2 * 2 * 4 * 128 * 128 * (16 + 16)
+    scores = 2 * 4 * 128 * 128 * 4
+    assert estimate.saved_bytes[0] < scores  # they are not stored
+    # Outside of a profile nothing has changed: there is no such kernel for these heads, which have 3 dimensions.
+    assert nn.functional.scaled_dot_product_attention(*3 * [torch.empty(2, 5, 8, device="meta")]).shape == (2, 5, 8)
+
+
 class Buffered(nn.Module):
     """Buffers, a tensor that is none, and one in a list."""
 
