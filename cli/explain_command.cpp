@@ -43,7 +43,8 @@ void add_explain_command(Program& program) {
         "Without a layout it takes the best one of 'plan'.\n"
         "Exit code 3: the layout does not fit into memory.");
     command
-        ->add_option("MODEL", question->model, "A model, gpt:.. or hf:config.json, or a profile file, as 'pipescope profile' writes it")
+        ->add_option("MODEL", question->model,
+                     "A model, gpt:.. or hf:config.json, or a profile file, as 'pipescope profile' writes it")
         ->required();
     add_options(*command, std::shared_ptr<OptionTable>(question, &question->options));
     add_json_flag(*command, *json);

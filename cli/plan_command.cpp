@@ -105,8 +105,9 @@ void add_plan_command(Program& program) {
         "fewest lanes.\n"
         "Exit code 3: no candidate keeps the limit. The candidates are still printed.");
     command
-        ->add_option("PROFILE", asked->lanes.profile,
-                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:.. or hf:config.json")
+        ->add_option(
+            "PROFILE", asked->lanes.profile,
+            "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:.. or hf:config.json")
         ->required();
     add_options(*command, std::shared_ptr<OptionTable>(asked, &asked->options));
     add_json_flag(*command, *json);

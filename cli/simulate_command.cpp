@@ -47,8 +47,9 @@ void add_simulate_command(Program& program) {
                             "--recompute full\n"
                             "Exit code 3: a lane needs more than --memory-limit.");
     command
-        ->add_option("PROFILE", flags->profile,
-                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:.. or hf:config.json")
+        ->add_option(
+            "PROFILE", flags->profile,
+            "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:.. or hf:config.json")
         ->required();
     const auto table = add_options(*command, [&](OptionTable& rows) {
         add_simulate_options(rows, *flags);

@@ -15,9 +15,9 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kMostConfigNumber = 1'000'000'000;
 constexpr std::string_view kRemedy = "correct the configuration, or describe the model with gpt:";
-constexpr JsonKind kConfigJson{"a Hugging Face configuration", kRemedy,
-                               "the family has no default for it; add it, or describe the model with gpt:",
-                               throw_error<UsageError>};
+constexpr JsonKind kConfigJson{
+    "a Hugging Face configuration", kRemedy,
+    "the family has no default for it; add it, or describe the model with gpt:", throw_error<UsageError>};
 using Value = JsonValue<Json>;
 
 /// Other names of keys, from older configurations and single families.
@@ -45,24 +45,106 @@ constexpr std::pair<const char*, const char*> kAliases[] = {
 
 /// Keys that change neither parameters nor the costs of training.
 constexpr const char* kHarmless[] = {
-    "_name_or_path", "_attn_implementation", "_num_labels", "apply_residual_connection_post_layernorm", "alibi",
-    "architectures", "attention_softmax_in_fp32", "attn_logit_softcapping", "auto_map", "aux_loss_alpha",
-    "begin_suppress_tokens", "bos_token_id", "cache_implementation", "chunk_size_feed_forward",
-    "classifier_dropout", "dtype", "embd_layer_norm", "embedding_dropout", "eos_token_id", "ep_size",
-    "final_logit_softcapping", "finetuning_task", "gradient_checkpointing", "hidden_act", "id2label", "init_std",
-    "initial_context_length", "initializer_range", "is_decoder", "is_encoder_decoder", "label2id", "layer_norm_eps",
-    "layer_norm_epsilon", "layerdrop", "mask_token_id", "masked_softmax_fusion", "max_window_layers", "model_type",
-    "n_ctx", "n_group", "norm_topk_prob", "num_labels", "offset_alibi", "original_max_position_embeddings",
-    "output_attentions", "output_hidden_states", "output_router_logits", "pad_token_id", "partial_rotary_factor",
-    "prefix", "pretraining_tp", "problem_type", "quantization_config", "query_pre_attn_scalar", "qk_head_dim",
-    "reorder_and_upcast_attn", "return_dict", "rms_norm_eps", "rope_interleave", "rope_local_base_freq",
-    "rope_parameters", "rope_scaling", "rope_theta", "rotary", "rotary_emb_base", "rotary_pct",
-    "routed_scaling_factor", "router_aux_loss_coef", "router_jitter_noise", "scale_attn_by_inverse_layer_idx",
-    "scale_attn_weights", "scoring_func", "seq_aux", "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact",
-    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
-    "swiglu_alpha", "swiglu_limit", "task_specific_params", "tokenizer_class", "topk_group", "torch_dtype",
-    "transformers_version", "unk_token_id", "use_cache", "use_parallel_residual", "attn_pdrop", "attention_dropout",
-    "hidden_dropout", "resid_pdrop", "embd_pdrop", "dropout", "activation_dropout", "sliding_window", "bias_dropout_fusion",
+    "_name_or_path",
+    "_attn_implementation",
+    "_num_labels",
+    "apply_residual_connection_post_layernorm",
+    "alibi",
+    "architectures",
+    "attention_softmax_in_fp32",
+    "attn_logit_softcapping",
+    "auto_map",
+    "aux_loss_alpha",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "cache_implementation",
+    "chunk_size_feed_forward",
+    "classifier_dropout",
+    "dtype",
+    "embd_layer_norm",
+    "embedding_dropout",
+    "eos_token_id",
+    "ep_size",
+    "final_logit_softcapping",
+    "finetuning_task",
+    "gradient_checkpointing",
+    "hidden_act",
+    "id2label",
+    "init_std",
+    "initial_context_length",
+    "initializer_range",
+    "is_decoder",
+    "is_encoder_decoder",
+    "label2id",
+    "layer_norm_eps",
+    "layer_norm_epsilon",
+    "layerdrop",
+    "mask_token_id",
+    "masked_softmax_fusion",
+    "max_window_layers",
+    "model_type",
+    "n_ctx",
+    "n_group",
+    "norm_topk_prob",
+    "num_labels",
+    "offset_alibi",
+    "original_max_position_embeddings",
+    "output_attentions",
+    "output_hidden_states",
+    "output_router_logits",
+    "pad_token_id",
+    "partial_rotary_factor",
+    "prefix",
+    "pretraining_tp",
+    "problem_type",
+    "quantization_config",
+    "query_pre_attn_scalar",
+    "qk_head_dim",
+    "reorder_and_upcast_attn",
+    "return_dict",
+    "rms_norm_eps",
+    "rope_interleave",
+    "rope_local_base_freq",
+    "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+    "rotary",
+    "rotary_emb_base",
+    "rotary_pct",
+    "routed_scaling_factor",
+    "router_aux_loss_coef",
+    "router_jitter_noise",
+    "scale_attn_by_inverse_layer_idx",
+    "scale_attn_weights",
+    "scoring_func",
+    "seq_aux",
+    "skip_bias_add",
+    "skip_bias_add_qkv",
+    "slow_but_exact",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
+    "swiglu_alpha",
+    "swiglu_limit",
+    "task_specific_params",
+    "tokenizer_class",
+    "topk_group",
+    "torch_dtype",
+    "transformers_version",
+    "unk_token_id",
+    "use_cache",
+    "use_parallel_residual",
+    "attn_pdrop",
+    "attention_dropout",
+    "hidden_dropout",
+    "resid_pdrop",
+    "embd_pdrop",
+    "dropout",
+    "activation_dropout",
+    "sliding_window",
+    "bias_dropout_fusion",
 };
 
 /// A configuration whose keys have their usual names and whose missing keys have the family's defaults.
@@ -79,7 +161,9 @@ public:
         asked_.insert(key);
         return object_.at(key);
     }
-    std::int64_t number(const std::string& key) { return at(key).integer(0, kMostConfigNumber, "a whole number from 0 to 1e9"); }
+    std::int64_t number(const std::string& key) {
+        return at(key).integer(0, kMostConfigNumber, "a whole number from 0 to 1e9");
+    }
     /// 0 if it is missing or null.
     std::int64_t number_or_none(const std::string& key) { return has(key) ? number(key) : 0; }
     bool flag(const std::string& key) { return has(key) && at(key).truth(); }
@@ -233,9 +317,8 @@ void set_sparse_step(Config& config, Keys& keys) {
     }
     if (config.has("mlp_only_layers")) {
         const Value listed = config.at("mlp_only_layers");
-        const std::vector<std::int64_t> dense = listed.list("a list of layers", [](const Value& layer) {
-            return layer.integer(0, kMostConfigNumber);
-        });
+        const std::vector<std::int64_t> dense =
+            listed.list("a list of layers", [](const Value& layer) { return layer.integer(0, kMostConfigNumber); });
         for (std::size_t k = 0; k < dense.size(); ++k) {
             if (dense[k] != static_cast<std::int64_t>(k)) {
                 listed.fail(" is " + shown_json(listed.json()) +
@@ -474,7 +557,8 @@ constexpr Family kFamilies[] = {
 
 const Family& family_of(const Value& type) {
     const std::string& name = type.text();
-    const auto found = std::ranges::find(kFamilies, name, [](const Family& each) { return std::string(each.model_type); });
+    const auto found =
+        std::ranges::find(kFamilies, name, [](const Family& each) { return std::string(each.model_type); });
     if (found == std::end(kFamilies)) {
         type.fail(" is '" + printable(name) + "'; the known families are " +
                   joined_text(kFamilies, ", ", [](const Family& each) { return std::string(each.model_type); }) +
@@ -500,7 +584,8 @@ Json with_defaults(const Json& document, const Family& family) {
 
 bool has_dropout(Config& config) {
     bool has = false;
-    for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout", "dropout"}) {
+    for (const char* key :
+         {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout", "dropout"}) {
         has = has || (config.has(key) && config.at(key).amount() > 0);
     }
     return has;
@@ -538,8 +623,8 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view json) {
                              "can be described; give its own configuration, or describe the model with gpt:");
         }
     }
-    const Family& family = family_of(
-        top.at("model_type", "it names the family of the model; add it, or describe the model with gpt:"));
+    const Family& family =
+        family_of(top.at("model_type", "it names the family of the model; add it, or describe the model with gpt:"));
     const Json merged = with_defaults(document, family);
     Config config(merged);
     HuggingFaceConfig read{usual_keys(config), {}};

@@ -17,8 +17,9 @@ struct HuggingFaceConfig {
 };
 
 /// Reads the configuration of a model of a known family (`model_type`). Missing keys have the family's defaults in
-/// transformers 5.24. The sequence is the longest that the model takes, but at most 4096 tokens, because a configuration
-/// does not say how long samples are in training. Attention is flash; multi-token prediction counts if the file has it.
+/// transformers 5.24. The sequence is the longest that the model takes, but at most 4096 tokens, because a
+/// configuration does not say how long samples are in training. Attention is flash; multi-token prediction counts if
+/// the file has it.
 ///
 /// Throws UsageError for another family, for a value that would change parameters or costs in an unknown way, and for
 /// text that is no configuration.

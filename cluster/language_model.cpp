@@ -86,10 +86,10 @@ double factor(const std::string& key, const std::string& value) {
 
 const std::vector<std::string>& known_keys() {
     static const std::vector<std::string> known = [] {
-        std::vector<std::string> keys = {
-            "layers",     "hidden", "heads",         "kv_heads",       "head_width",  "sequence",
-            "vocabulary", "mlp",    "gated",         "tied",           "dropout",     "attention",
-            "experts",    "top_k",  "expert_hidden", "shared_experts", "dense_layers"};
+        std::vector<std::string> keys = {"layers",         "hidden",      "heads",   "kv_heads", "head_width",
+                                         "sequence",       "vocabulary",  "mlp",     "gated",    "tied",
+                                         "dropout",        "attention",   "experts", "top_k",    "expert_hidden",
+                                         "shared_experts", "dense_layers"};
         const auto add = [&](const auto& parts) {
             for (const auto& part : parts) {
                 keys.emplace_back(part.key);
@@ -144,8 +144,9 @@ FileText file_text(std::string_view text) {
     text.remove_prefix(std::min(text.size(), kFilePrefix.size()));
     const std::size_t comma = std::min(text.find(','), text.size());
     if (comma == 0) {
-        throw UsageError("model hf: has no path; it names a Hugging Face config.json or its folder; write it as "
-                         "hf:folder/config.json");
+        throw UsageError(
+            "model hf: has no path; it names a Hugging Face config.json or its folder; write it as "
+            "hf:folder/config.json");
     }
     return {std::string(text.substr(0, comma)), text.substr(std::min(text.size(), comma + 1))};
 }
@@ -197,8 +198,9 @@ void check_latent(const LanguageModel& model, const LanguageModelKeys& values) {
         return;
     }
     if (model.head == 0) {
-        throw UsageError("model has kv_rank without head_width; latent attention gives heads a width of their own; add "
-                         "head_width=192, the width of a query with its rope_width");
+        throw UsageError(
+            "model has kv_rank without head_width; latent attention gives heads a width of their own; add "
+            "head_width=192, the width of a query with its rope_width");
     }
     if (model.kv_heads != model.heads) {
         throw UsageError("model kv_heads is " + std::to_string(model.kv_heads) + " with kv_rank; latent attention " +
@@ -216,7 +218,8 @@ void check_windows_and_states(const LanguageModel& model, const LanguageModelKey
                {"state_heads", "state_head_width", "state_groups", "convolution", "attention_every"}, "state=128");
     if (model.state > 0 && model.state_heads % model.state_groups != 0) {
         throw UsageError("model state_groups is " + std::to_string(model.state_groups) + ", which does not divide " +
-                         "state_heads, " + std::to_string(model.state_heads) + "; groups are equal; correct one of "
+                         "state_heads, " + std::to_string(model.state_heads) +
+                         "; groups are equal; correct one of "
                          "them");
     }
 }
@@ -420,9 +423,8 @@ double norm_weights(const LanguageModel& model, double width) {
 
 /// Biases of a feed-forward layer of that width on one of `tensor` ranks; each rank has the output's whole.
 double mlp_biases(const LanguageModel& model, double width, int tensor) {
-    return model.mlp_bias && width > 0
-               ? (matrices_of(model) - 1) * width / tensor + static_cast<double>(model.hidden)
-               : 0;
+    return model.mlp_bias && width > 0 ? (matrices_of(model) - 1) * width / tensor + static_cast<double>(model.hidden)
+                                       : 0;
 }
 
 double expert_matrix_weights(const LanguageModel& model) {
@@ -434,8 +436,7 @@ double expert_weights(const LanguageModel& model) {
 
 /// Numbers of B and C together, for all groups of a state-space layer on one rank. A rank has at least one group.
 double rank_state_inputs(const LanguageModel& model, int tensor) {
-    return 2 * static_cast<double>(model.state) *
-           std::max(static_cast<double>(model.state_groups) / tensor, 1.0);
+    return 2 * static_cast<double>(model.state) * std::max(static_cast<double>(model.state_groups) / tensor, 1.0);
 }
 
 /// Weights of a block's attention, or of its state-space layer, that are not in matrices.
@@ -519,7 +520,8 @@ std::vector<WeightMatrix> rank_mixer_matrices(const LanguageModel& model, BlockK
     const auto h = static_cast<double>(model.hidden);
     if (kind.has_state) {
         const double channels = model.state_width() / t;
-        const double inputs = 2 * channels + rank_state_inputs(model, tensor) + static_cast<double>(model.state_heads) / t;
+        const double inputs =
+            2 * channels + rank_state_inputs(model, tensor) + static_cast<double>(model.state_heads) / t;
         return {{h, inputs}, {channels, h}};
     }
     const WeightMatrix projection{model.attended_width() / t, h};
@@ -607,9 +609,8 @@ double attention_flops(const LanguageModel& model, BlockKind kind, double sample
 
 double block_flops(const LanguageModel& model, BlockKind kind, double samples) {
     const auto s = static_cast<double>(model.sequence);
-    const double matrices =
-        rank_block_matrices(model, kind, 1) +
-        (kind.has_experts ? static_cast<double>(model.top_k) * expert_matrix_weights(model) : 0);
+    const double matrices = rank_block_matrices(model, kind, 1) +
+                            (kind.has_experts ? static_cast<double>(model.top_k) * expert_matrix_weights(model) : 0);
     return samples * (2 * s * matrices + attention_flops(model, kind, 1));
 }
 
@@ -713,7 +714,8 @@ BlockActivations block_activations(const LanguageModel& model, BlockKind kind, d
     if (kind.has_experts) {
         constexpr double kProbability = 4;
         const double copy = e * (h + matrices_of(model) * static_cast<double>(model.expert_hidden));
-        bytes.rest += tokens / split * (kProbability * static_cast<double>(model.experts) + computed_copies(model) * copy);
+        bytes.rest +=
+            tokens / split * (kProbability * static_cast<double>(model.experts) + computed_copies(model) * copy);
     }
     if (kind.has_state) {
         return bytes;

@@ -103,8 +103,8 @@ struct LanguageModel {
         BlockKind kind;
         kind.has_experts = experts > 0 && block >= dense_layers && (expert_every < 2 || divides(expert_every));
         kind.has_state = state > 0 && !divides(attention_every);
-        kind.has_window = window > 0 && window < sequence && block >= full_layers && !divides(full_every) &&
-                          !kind.has_state;
+        kind.has_window =
+            window > 0 && window < sequence && block >= full_layers && !divides(full_every) && !kind.has_state;
         return kind;
     }
     bool is_latent() const { return kv_rank > 0; }
@@ -144,8 +144,8 @@ BlockKind mtp_kind(const LanguageModel& model);
 /// "hf".
 bool is_language_model(std::string_view text);
 /// Parses "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200", or "hf:config.json": the path of a
-/// Hugging Face configuration or of its folder, followed by keys that replace the file's, "hf:config.json,sequence=8192".
-/// docs/cli/language-models.md has all keys.
+/// Hugging Face configuration or of its folder, followed by keys that replace the file's,
+/// "hf:config.json,sequence=8192". docs/cli/language-models.md has all keys.
 ///
 /// Defaults: kv_heads = heads; head_width = hidden / heads; mlp = 4 hidden, or 8 / 3 hidden if gated, rounded up to a
 /// multiple of 256 as in Llama; tied and dropout unless gated; attention standard, or flash if gated; no other parts;
@@ -198,8 +198,8 @@ double rank_first_weights(const LanguageModel& model, int tensor);
 double rank_last_weights(const LanguageModel& model, int tensor);
 /// Weights of all modules that predict further tokens, besides embedding and output layer, which they share.
 RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, int expert);
-/// Number of parameters without those modules. Exact if the model says its norm; otherwise norms are left out, less than
-/// 0.1 % from hidden 1024 on.
+/// Number of parameters without those modules. Exact if the model says its norm; otherwise norms are left out, less
+/// than 0.1 % from hidden 1024 on.
 double parameters_of(const LanguageModel& model);
 /// Number of parameters that compute one token, without those modules.
 double active_parameters_of(const LanguageModel& model);

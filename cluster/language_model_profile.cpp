@@ -40,8 +40,8 @@ public:
 
     /// Bytes of the tensor between two blocks: on all ranks together, or on each rank without sequence parallelism.
     double activation() const { return activation_; }
-    /// Copies of this rank's tokens, one for each expert that computes a token. As many copies arrive from all ranks. If
-    /// experts are unequally busy, those of the busiest rank.
+    /// Copies of this rank's tokens, one for each expert that computes a token. As many copies arrive from all ranks.
+    /// If experts are unequally busy, those of the busiest rank.
     double copied_tokens() const { return tokens_ / split_ * computed_copies(model_); }
     /// Bytes of a tensor with all copies.
     double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
@@ -182,19 +182,18 @@ private:
     void add_biases(LayerTimes& times, double shared) const {
         const double h = activation_;
         const bool is_said = model_.norm != Norm::unsaid;
-        if (is_said ? model_.qkv_bias : !model_.gated) {
+        const auto has = [&](bool said) { return is_said ? said : !model_.gated; };
+        double sums = 0;
+        if (has(model_.qkv_bias)) {
             const double projected =
                 is_said ? heads_bytes() + tokens_ * rank_key_value_width(model_, layout_.tensor) * element_
                         : 3 * h / tensor_;
             times.forward += pass(2 * projected);
-            add_weights(times, pass(projected));
+            sums += pass(projected);
         }
-        if (is_said ? model_.out_bias : !model_.gated) {
-            add_weights(times, pass(h));
-        }
-        if (is_said ? model_.mlp_bias : !model_.gated) {
-            add_weights(times, pass(h) + pass(tokens_ * shared * element_));
-        }
+        sums += ((has(model_.out_bias) ? 1 : 0) + (has(model_.mlp_bias) ? 1 : 0)) * pass(h);
+        sums += has(model_.mlp_bias) ? pass(tokens_ * shared * element_) : 0;
+        add_weights(times, sums);
     }
     /// Adds a state-space layer between its projections: the convolution, the scan over tokens in chunks, the gate and
     /// its norm.
@@ -208,8 +207,8 @@ private:
         const double heads = static_cast<double>(model_.state_heads) / tensor_;
         const double chunks = tokens_ / chunk * heads;
         DeviceWork scan = matmul_work(device_, layout_.dtype, chunk, width, chunk, chunks);
-        scan.flops *= attention_flops(model_, kind, samples_) / tensor_ / layout_.context /
-                      (2 * chunk * width * chunk * chunks);
+        scan.flops *=
+            attention_flops(model_, kind, samples_) / tensor_ / layout_.context / (2 * chunk * width * chunk * chunks);
         scan.bytes_moved = inputs + channels;
         times.forward += ns(scan);
         scan.flops *= 2.5;  // the backward computes the chunks' scores again
@@ -251,8 +250,8 @@ private:
         const double value = model_.head_value_width();
         const double scores = heads * s * s * element_;
         times.core = product(s, s, width, heads) + product(s, value, s, heads) + pass(2 * scores);
-        times.backward += 2 * product(s, width, s, heads) + product(s, value, s, heads) +
-                          product(s, s, value, heads) + pass(3 * scores);
+        times.backward += 2 * product(s, width, s, heads) + product(s, value, s, heads) + product(s, s, value, heads) +
+                          pass(3 * scores);
         if (model_.dropout) {
             times.core += pass(2.5 * scores);
             times.backward += pass(2.5 * scores);
@@ -438,15 +437,19 @@ RankWeights output_weights(const LanguageModel& model, const Layout& layout) {
     return weights;
 }
 
-/// One module that predicts a further token, with its output layer. `sum`: as in output_times().
-LayerTimes mtp_times(const RankTimes& rank, const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
-                     const Layout& layout, double sum) {
-    const BlockKind kind = mtp_kind(model);
-    LayerTimes times =
-        whole_block(rank, kind, messages_of(rank, model, kind, cluster, group, layout), layout);
-    times.add(rank.join(), 1);
-    times.forward += sum;
-    return times.add(output_times(rank, sum), 1);
+/// The output layer, and modules that predict further tokens, each with a use of the output layer. `sum`: as in
+/// output_times().
+LayerTimes last_times(const RankTimes& rank, const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+                      const Layout& layout, double sum) {
+    LayerTimes times = output_times(rank, sum);
+    if (model.mtp > 0) {
+        const BlockKind kind = mtp_kind(model);
+        LayerTimes module = whole_block(rank, kind, messages_of(rank, model, kind, cluster, group, layout), layout);
+        module.add(rank.join(), 1).add(times, 1);
+        module.forward += sum;
+        times.add(module, static_cast<double>(model.mtp));
+    }
+    return times;
 }
 }  // namespace
 
@@ -470,8 +473,8 @@ BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Clust
     const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert);
     const ZeroMoves moves = zero_moves(weights, weights, cluster, group, layout);
     const double passes = layout.recompute == Recompute::full ? 3 : 2;
-    extras.collectives = passes * messages.sums + moves.forward(whole.forward) - whole.forward +
-                         moves.backward(whole.backward) - whole.backward;
+    extras.zero = moves.forward(whole.forward) - whole.forward + moves.backward(whole.backward) - whole.backward;
+    extras.sums = passes * messages.sums;
     extras.all_to_all = passes * messages.all_to_all;
     extras.context =
         (layout.recompute == Recompute::none ? 1 : 2) * messages.context.forward + messages.context.backward;
@@ -480,8 +483,10 @@ BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Clust
         return ends.forward(times.forward) - times.forward + ends.backward(times.backward) - times.backward;
     };
     const RankWeights first{rank_first_weights(model, layout.tensor)};
-    extras.ends = 2 * sum + waits(embedding_times(rank, sum), first, first) +
-                  waits(output_times(rank, sum), last_weights(model, layout), output_weights(model, layout));
+    const double uses = 1 + static_cast<double>(model.mtp);  // of the embedding and of the output layer
+    extras.ends = 2 * uses * sum + waits(embedding_times(rank, sum), first, first) +
+                  waits(last_times(rank, model, cluster, group, layout, sum), last_weights(model, layout),
+                        output_weights(model, layout));
     return extras;
 }
 
@@ -563,20 +568,20 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     const RankWeights own = output_weights(model, layout);
     constexpr double kLogitBytes = 4;
     const double logits = tokens * static_cast<double>(model.vocabulary) / layout.tensor * kLogitBytes;
-    LayerTimes last_times = output_times(rank, sum);
     double last_saved = rank.activation() / split;  // the norm's output
     double last_transient = 0;
     if (model.mtp > 0) {
         const auto modules = static_cast<double>(model.mtp);
         const LayerProfile& block = blocks.at(mtp_kind(model));
-        last_times.add(mtp_times(rank, model, cluster, group, layout, sum), modules);
-        // What the block keeps, its input, what is joined and its norms' inputs, and the output layer's norm and logits.
+        // What the block keeps, its input, what is joined and its norms' inputs, and the output layer's norm and
+        // logits.
         last_saved += modules * (block.saved_bytes.front() + (1 + 2 + 2 + 1) * rank.activation() / split + logits);
         last_transient = block.transient_bytes.front() -
                          whole_bytes(rank_block_weights(model, mtp_kind(model), layout.tensor, layout.expert), layout);
     }
-    LayerProfile last = layer_of("output", last_times, last_weights(model, layout), own,
-                                 output_flops(model, samples) + mtp_flops(model, samples));
+    LayerProfile last =
+        layer_of("output", last_times(rank, model, cluster, group, layout, sum), last_weights(model, layout), own,
+                 output_flops(model, samples) + mtp_flops(model, samples));
     last.saved_bytes = {last_saved};
     last.transient_bytes.front() += last_transient;
     last.output_bytes = {logits};

@@ -153,11 +153,14 @@ double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, 
 
 /// The parts of a block's times that are not its own operators, in ns per micro-batch.
 struct BlockExtras {
-    double recompute = 0;    ///< operators that repeat the forward
-    double collectives = 0;  ///< sums over tensor-parallel ranks, also in a recompute; waits for ZeRO 2 and 3
-    double all_to_all = 0;   ///< tokens' ways to experts and back, also in a recompute
-    double context = 0;      ///< waits for other ranks' keys and values, also in a recompute
-    double ends = 0;         ///< collectives of the embedding and the output layer together
+    double recompute = 0;   ///< operators that repeat the forward
+    double sums = 0;        ///< over tensor-parallel ranks, also in a recompute
+    double zero = 0;        ///< waits for ZeRO 2 and 3
+    double all_to_all = 0;  ///< tokens' ways to experts and back, also in a recompute
+    double context = 0;     ///< waits for other ranks' keys and values, also in a recompute
+    double ends = 0;        ///< collectives of the first and the last layer, without those of blocks in the last one
+
+    double collectives() const { return sums + zero; }
 };
 /// Preconditions: as language_model_profile().
 BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Cluster& cluster, const NodeGroup& group,
@@ -186,11 +189,11 @@ struct LayoutStep {
     double recomputed_flops = 0;
     double parameters = 0;         ///< parameters_of() the language model; 0: not a language model
     double active_parameters = 0;  ///< those that compute one token
-    double recompute_share = 0;   ///< of the lanes' work: operators that repeat a forward
-    double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
-    double all_to_all_share = 0;  ///< of the lanes' work: tokens' ways to experts and back
-    double context_share = 0;     ///< of the lanes' work: waits for keys and values of other ranks
-    double tokens = 0;            ///< of the whole step; 0: not a language model
+    double recompute_share = 0;    ///< of the lanes' work: operators that repeat a forward
+    double collective_share = 0;   ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
+    double all_to_all_share = 0;   ///< of the lanes' work: tokens' ways to experts and back
+    double context_share = 0;      ///< of the lanes' work: waits for keys and values of other ranks
+    double tokens = 0;             ///< of the whole step; 0: not a language model
 
     double step_ns() const {
         return static_cast<double>(simulation.step_time.count()) + tied_ns + gather_ns + optimizer_ns;

@@ -550,7 +550,8 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
             const BlockKind kind = is_last ? mtp_kind(model) : model.kind_of(static_cast<std::int64_t>(l) - 1);
             const BlockExtras& here = extras.at({part, kind});
             step.recompute_share += blocks * here.recompute / work;
-            step.collective_share += blocks * here.collectives / work;
+            // The last layer's waits are among those of the ends.
+            step.collective_share += blocks * (is_last ? here.sums : here.collectives()) / work;
             step.all_to_all_share += blocks * here.all_to_all / work;
             step.context_share += blocks * here.context / work;
         }

@@ -127,8 +127,8 @@ StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& lay
     LanguageModel few = model_;  // the first blocks, until all kinds have come and the last is that of modules
     const std::vector<BlockCount> counts = block_counts(model_);
     few.layers = 0;
-    for (std::set<BlockKind> seen; seen.size() < counts.size() ||
-                                   (model_.mtp > 0 && mtp_kind(few) != mtp_kind(model_));) {
+    for (std::set<BlockKind> seen;
+         seen.size() < counts.size() || (model_.mtp > 0 && mtp_kind(few) != mtp_kind(model_));) {
         seen.insert(model_.kind_of(few.layers++));
     }
     Layout alone = layout;

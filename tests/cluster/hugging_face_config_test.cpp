@@ -237,8 +237,7 @@ TEST_F(HuggingFaceConfigTest, TakesAFileOrItsFolder) {
     const LanguageModel model = model_of(kLlama + "}");
     const std::string folder = text_of(kLlama + "}");
     EXPECT_EQ(parse_language_model(folder + "/config.json"), model);
-    EXPECT_THAT(thrown<UsageError>([&] { parse_language_model(folder + "/missing.json"); }),
-                HasSubstr("missing.json"));
+    EXPECT_THAT(thrown<UsageError>([&] { parse_language_model(folder + "/missing.json"); }), HasSubstr("missing.json"));
     EXPECT_THAT(thrown<UsageError>([] { parse_language_model("hf:"); }), HasSubstr("hf: has no path"));
     EXPECT_TRUE(is_language_model("hf:x"));
     EXPECT_FALSE(is_language_model("hf.json"));
@@ -301,7 +300,8 @@ TEST_F(HuggingFaceConfigTest, KnowsWhichBlocksHaveWindows) {
 }
 
 TEST_F(HuggingFaceConfigTest, KnowsWhichBlocksHaveExperts) {
-    const LanguageModel every = model_of(R"({"model_type": "qwen3_moe", "num_hidden_layers": 6, "decoder_sparse_step": 2,
+    const LanguageModel every =
+        model_of(R"({"model_type": "qwen3_moe", "num_hidden_layers": 6, "decoder_sparse_step": 2,
         "mlp_only_layers": [0, 1]})");
     std::vector<bool> experts;
     for (std::int64_t block = 0; block < 6; ++block) {
@@ -316,15 +316,17 @@ TEST_F(HuggingFaceConfigTest, RefusesWhatItDoesNotKnow) {
     expect_refusal("[]", "one JSON object");
     expect_refusal("{", "is not valid JSON");
     expect_refusal("{}", "model_type is missing");
-    expect_refusal(R"({"model_type": "mamba2"})",
-                   "model_type is 'mamba2'; the known families are llama, mistral, mixtral, qwen2, qwen3, qwen2_moe, "
-                   "qwen3_moe, deepseek_v2, deepseek_v3, gemma, gemma2, gemma3_text, gpt2, gpt_neox, gpt_oss, phi, phi3, "
-                   "falcon, bloom, opt; describe the model with gpt:");
+    expect_refusal(
+        R"({"model_type": "mamba2"})",
+        "model_type is 'mamba2'; the known families are llama, mistral, mixtral, qwen2, qwen3, qwen2_moe, "
+        "qwen3_moe, deepseek_v2, deepseek_v3, gemma, gemma2, gemma3_text, gpt2, gpt_neox, gpt_oss, phi, phi3, "
+        "falcon, bloom, opt; describe the model with gpt:");
     expect_refusal(R"({"model_type": "gemma3", "text_config": {}, "vision_config": {}})", "text_config is given");
     expect_refusal(kLlama + R"(, "hidden_size": 4096})", "hidden_size");
     expect_refusal(kLlama + R"(, "n_embd": 1024})", "both name the same number");
     expect_refusal(R"({"model_type": "llama", "hidden_size": "4096"})", "hidden_size");
-    expect_refusal(R"({"model_type": "llama", "num_attention_heads": 33})", "heads is 33, which does not divide hidden");
+    expect_refusal(R"({"model_type": "llama", "num_attention_heads": 33})",
+                   "heads is 33, which does not divide hidden");
     expect_refusal(R"({"model_type": "deepseek_v2"})", "num_experts_per_tok is missing");
     expect_refusal(R"({"model_type": "opt", "word_embed_proj_dim": 512})", "word_embed_proj_dim is 512");
     expect_refusal(R"({"model_type": "opt", "do_layer_norm_before": false})", "do_layer_norm_before is false");

@@ -151,8 +151,8 @@ TEST(LanguageModel, CountsOperationsOfTheExpertsThatTokensMeet) {
 // 16 tokens with a window of 4: the first four see 1 to 4 tokens, the others 4. Nearly half of all pairs are these, as
 // nearly half of 16 x 16 without a window.
 TEST(LanguageModel, CountsThePairsOfAWindow) {
-    const LanguageModel model = parse_language_model(
-        "gpt:layers=4,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=32,window=4,full_every=2");
+    const LanguageModel model =
+        parse_language_model("gpt:layers=4,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=32,window=4,full_every=2");
     const BlockKind window{.has_window = true};
     EXPECT_THAT(block_kinds(model), ::testing::ElementsAre(BlockKind::dense, window));
     const double causal = 1 + 2 + 3 + 4 + 12 * 4;
@@ -178,8 +178,7 @@ TEST(LanguageModel, CountsLatentAttention) {
     const double mlp = 2 * 8 * 32;
     EXPECT_EQ(block_weights(model, BlockKind::dense), shared + split + mlp);
     EXPECT_EQ(rank_block_weights(model, BlockKind::dense, 2, 1).all(), shared + (split + mlp) / 2);
-    EXPECT_EQ(block_flops(model, BlockKind::dense, 1),
-              2 * 16 * (shared + split + mlp) + 2 * 16 * 16 * 2 * (6 + 3));
+    EXPECT_EQ(block_flops(model, BlockKind::dense, 1), 2 * 16 * (shared + split + mlp) + 2 * 16 * 16 * 2 * (6 + 3));
     LanguageModel direct = model;
     direct.q_rank = 0;
     EXPECT_EQ(block_weights(direct, BlockKind::dense), block_weights(model, BlockKind::dense) - 8 * 5 - 60 + 8 * 12);
@@ -205,8 +204,8 @@ TEST(LanguageModel, CountsNormsBiasesAndPositions) {
     const std::string matrices = "gpt:layers=2,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=32";
     const double without = parameters_of(parse_language_model(matrices));
     EXPECT_EQ(without, 2 * (4 * 8 * 8 + 2 * 8 * 32) + 10 * 8);
-    EXPECT_EQ(parameters_of(parse_language_model(
-                  matrices + ",norm=layer,qkv_bias=true,out_bias=true,mlp_bias=true,positions=16")),
+    EXPECT_EQ(parameters_of(parse_language_model(matrices +
+                                                 ",norm=layer,qkv_bias=true,out_bias=true,mlp_bias=true,positions=16")),
               without + 2 * (2 * 16 + 24 + 8 + 32 + 8) + 16 * 8 + 16);
 }
 

@@ -60,8 +60,9 @@ public:
     }
     /// A model whose blocks differ, with any of the parts that a model may have.
     LanguageModel model_of_parts() {
-        std::string text = "gpt:hidden=64,heads=8,sequence=16,attention=flash,layers=" + std::to_string(between(3, 14)) +
-                           ",vocabulary=" + std::to_string(8 << between(0, 6));
+        std::string text =
+            "gpt:hidden=64,heads=8,sequence=16,attention=flash,layers=" + std::to_string(between(3, 14)) +
+            ",vocabulary=" + std::to_string(8 << between(0, 6));
         const auto number = [&](const char* key, int least, int most) {
             text += std::string(",") + key + "=" + std::to_string(between(least, most));
         };

@@ -96,8 +96,8 @@ TEST(UnlikeBlocks, StatesTakeTimeByToken) {
                "attention_every=4";
     };
     // The chunks' products have 256 tokens by 16 channels by 256 tokens in each of 8 heads.
-    const double scan = product(256, 16, 256, 16 * 8) *
-                        (256 * (16 + 128) + 4 * 16 * 128) * 4096 / (2.0 * 256 * 16 * 256 * 16 * 8);
+    const double scan =
+        product(256, 16, 256, 16 * 8) * (256 * (16 + 128) + 4 * 16 * 128) * 4096 / (2.0 * 256 * 16 * 256 * 16 * 8);
     EXPECT_NEAR(forward_of(model(4096), 1),
                 product(kTokens, 2 * 128 + 2 * 16 + 8, 64) + product(kTokens, 64, 128) + feed_forward(256) + scan, 1);
     EXPECT_NEAR(forward_of(model(8192), 1) / forward_of(model(4096), 1), 2, 0.01);
@@ -114,7 +114,8 @@ TEST(UnlikeBlocks, ModulesThatPredictFurtherTokensAreInTheLastLayer) {
     const Profile with = profile_of(model);
     const Profile without = profile_of(kBase);
     EXPECT_NEAR(with.layers.back().flops.front(),
-                3 * without.layers.back().flops.front() + 2 * (without.layers[1].flops.front() + 2 * kTokens * 2 * kHidden * kHidden),
+                3 * without.layers.back().flops.front() +
+                    2 * (without.layers[1].flops.front() + 2 * kTokens * 2 * kHidden * kHidden),
                 1);
     const auto parameters = [](const Profile& profile) { return profile.layers.back().parameter_bytes / 2; };
     // Tied ends: the only lane has one matrix of the embedding.
@@ -124,8 +125,9 @@ TEST(UnlikeBlocks, ModulesThatPredictFurtherTokensAreInTheLastLayer) {
               without.layers.back().saved_bytes.front() + 2 * without.layers[1].saved_bytes.front());
     // On another lane, untied modules embed tokens by a copy, whose gradients both ends sum.
     const std::string untied = kBase + ",tied=false";
-    EXPECT_EQ(parameters(profile_of(untied + ",mtp=1", {.pipeline = 2})) - parameters(profile_of(untied, {.pipeline = 2})),
-              4 * 64 * 64 + 2 * 64 * 256 + 2 * 64 * 64 + 128 * 64);
+    EXPECT_EQ(
+        parameters(profile_of(untied + ",mtp=1", {.pipeline = 2})) - parameters(profile_of(untied, {.pipeline = 2})),
+        4 * 64 * 64 + 2 * 64 * 256 + 2 * 64 * 64 + 128 * 64);
     const LayoutStep step = step_of(untied + ",mtp=1", plain_cluster(1), {.pipeline = 2, .batch = 2});
     EXPECT_GT(step.tied_ns, 0);
     EXPECT_EQ(step_of(untied, plain_cluster(1), {.pipeline = 2, .batch = 2}).tied_ns, 0);
@@ -151,7 +153,8 @@ TEST(UnlikeBlocks, CutsFollowTheBlocks) {
         const LayoutStep step = step_of(model, cluster_for_products(), {.pipeline = 2, .batch = 8, .cuts = cuts});
         return step.simulation.options.balance.layers_of(PartitionId{0}).size();
     };
-    for (const char* parts : {",experts=16,top_k=8,dense_layers=4", ",mtp=3", ",window=2,full_layers=0,full_every=0,mtp=2"}) {
+    for (const char* parts :
+         {",experts=16,top_k=8,dense_layers=4", ",mtp=3", ",window=2,full_layers=0,full_every=0,mtp=2"}) {
         EXPECT_EQ(first_layers(parts, Cuts::even), 1 + 4) << parts;
         EXPECT_GT(first_layers(parts, Cuts::quickest), 1 + 4) << parts;
     }

@@ -95,9 +95,10 @@ void write_corpus(const Corpus& corpus) {
     corpus.add("cluster", "model", kLanguageModel);
     corpus.add("cluster", "experts",
                std::string(kLanguageModel) + ",head_width=16,experts=4,top_k=2,shared_experts=1,dense_layers=1");
-    corpus.add("cluster", "parts",
-               "gpt:layers=4,hidden=64,heads=8,sequence=16,vocabulary=99,norm=layer,qkv_bias=true,window=4,full_every=2,"
-               "kv_rank=8,head_width=12,rope_width=4,value_width=8,mtp=1");
+    corpus.add(
+        "cluster", "parts",
+        "gpt:layers=4,hidden=64,heads=8,sequence=16,vocabulary=99,norm=layer,qkv_bias=true,window=4,full_every=2,"
+        "kv_rank=8,head_width=12,rope_width=4,value_width=8,mtp=1");
     corpus.add("cluster", "hugging_face",
                R"({"model_type": "gemma3_text", "hidden_size": 64, "sliding_window": 8, "sliding_window_pattern": 2})");
     corpus.add(
