@@ -37,15 +37,16 @@ constexpr std::pair<const char*, const char*> kAliases[] = {
     {"n_routed_experts", "num_experts"},
     {"experts_per_token", "num_experts_per_tok"},
     {"num_mtp_layers", "num_nextn_predict_layers"},
-    {"hidden_activation", "hidden_act"},
-    {"activation_function", "hidden_act"},
-    {"activation", "hidden_act"},
     {"_sliding_window_pattern", "sliding_window_pattern"},
 };
 
 /// Keys that change neither parameters nor the costs of training.
 constexpr const char* kHarmless[] = {
     "_name_or_path",
+    "activation",
+    "activation_function",
+    "hidden_activation",
+    "use_flash_attn",
     "_attn_implementation",
     "_num_labels",
     "apply_residual_connection_post_layernorm",
@@ -573,6 +574,9 @@ Json with_defaults(const Json& document, const Family& family) {
     for (const auto& [name, json] : document.items()) {
         const auto alias = std::ranges::find(kAliases, name, [](const auto& each) { return std::string(each.first); });
         const std::string key = alias == std::end(kAliases) ? name : alias->second;
+        if (key != name && document.contains(key) && json.is_null()) {
+            continue;
+        }
         if (key != name && document.contains(key) && document.at(key) != json) {
             throw UsageError(name + " is " + shown_json(json) + " and " + key + " is " + shown_json(document.at(key)) +
                              "; both name the same number; " + std::string(kRemedy));

@@ -95,6 +95,19 @@ LAYOUTS = [
 ]
 
 
+def test_a_hugging_face_configuration_describes_a_model(cluster, tmp_path):
+    config = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 512}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 512, "max_position_embeddings": 1024}))
+    model = "gpt:layers=4,hidden=256,heads=4,sequence=512,vocabulary=512,mlp=512,gated=true,norm=rms"
+    options = {"batch": 8, "partitions": 2, "device_types": "A100"}
+    step = pipescope.simulate_layout(f"hf:{tmp_path},sequence=512", cluster, **options)
+    assert step.step_ns == pipescope.simulate_layout(model, cluster, **options).step_ns
+    assert step.model_parameters == step.active_parameters == 2 * 512 * 256 + 4 * (4 * 256 * 256 + 3 * 256 * 512 + 512) + 256
+    with pytest.raises(pipescope.UsageError, match="model_type is 'llama4'; the known families are llama"):
+        (tmp_path / "config.json").write_text('{"model_type": "llama4"}')
+        pipescope.simulate_layout(f"hf:{tmp_path}", cluster, **options)
+
+
 @pytest.mark.parametrize(("model", "options"), LAYOUTS)
 def test_simulates_as_the_command_does(cluster, timed, tmp_path, model, options):
     usual = {} if "device_types" in options else {"device_types": "A100"}
