@@ -53,6 +53,14 @@ void add_force_flag(CLI::App& command, bool& force) {
     command.add_flag("--force", force, "Replace output files that exist")->group("Output");
 }
 
+CLI::Option* add_batch_from_option(CLI::App& command, std::string& function) {
+    return command
+        .add_option("--batch-from", function,
+                    "With a model in Python: function of a Python file or module that makes its batches, as "
+                    "data.py:make_batch; default: make_batch in the model's file")
+        ->type_name("FILE:NAME");
+}
+
 CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of) {
     // CLI11 would wrap negative numbers around and clamp large numbers.
     const CLI::Validator is_seed{[](const std::string& text) {

@@ -32,5 +32,7 @@ CLI::Option* add_parsed(CLI::App& command, const std::string& name, Value& value
 /// --json, with the same help text everywhere.
 void add_json_flag(CLI::App& command, bool& json);
 void add_force_flag(CLI::App& command, bool& force);
+/// --batch-from, of the commands that take a model in Python.
+CLI::Option* add_batch_from_option(CLI::App& command, std::string& function);
 CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of);
 }  // namespace pipescope

@@ -334,7 +334,18 @@ int Program::parse_and_act() {
     for (const CLI::App* chosen : app_.get_subcommands()) {
         check_named_outputs(*chosen);
     }
-    return flushed(action_ ? action_() : ExitCode::usage);
+    return flushed(act());
+}
+
+ExitCode Program::act() {
+    try {
+        return action_ ? action_() : ExitCode::usage;
+    } catch (...) {
+        if (rethrow_) {
+            rethrow_();
+        }
+        throw;
+    }
 }
 
 /// Refuses an unknown command and lists the known ones. CLI11 would only report a missing command.

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -36,6 +37,8 @@ public:
     /// Adds a first argument that --help does not show: an option that prints something, or a former command whose
     /// `act` throws UsageError. Every program has `--print-commands`, which prints definitions() as JSON.
     void add_hidden(const std::string& argument, std::function<void()> act);
+    /// `rethrow` is called while an exception of an action is handled, and throws it again, perhaps as another one.
+    void set_rethrow(std::function<void()> rethrow) { rethrow_ = std::move(rethrow); }
     /// The commands so far, for shell completion and the manual page.
     std::vector<CommandDefinition> definitions() const { return definitions_of(app_); }
     /// Parses and runs the action. Turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
@@ -47,10 +50,12 @@ private:
     int parse_and_act();
     void check_command_name() const;
     int refuse_arguments(const CLI::ParseError& error);
+    ExitCode act();
 
     CLI::App app_;
     std::vector<std::string> arguments_;
     std::function<ExitCode()> action_;
+    std::function<void()> rethrow_;
     std::map<std::string, std::function<void()>> hidden_;
 };
 

@@ -16,6 +16,14 @@ struct ModelFile {
 /// the options, so folders may have colons in their names.
 std::optional<ModelFile> model_file(std::string_view model, std::string_view suffix);
 
+/// A function in Python: "model.py:make" or "package.module:make".
+struct PythonFunction {
+    std::string module;  ///< a path that ends in .py, or a module's name, which has a dot
+    std::string name;    ///< "make" if the text is only a path
+};
+/// Empty unless the text names one.
+std::optional<PythonFunction> python_function(std::string_view text);
+
 /// The model exported by a shared library (models/user_model.h). The library stays loaded for the life of the process.
 /// Throws UserModelError if the file is not a library, exports no model, was built for another PipeScope or torch, or
 /// exports an incomplete model. Rethrows the library's exceptions with the file's name; a UsageError stays a

@@ -134,15 +134,20 @@ ModelSpec unnamed_model(std::string_view text) {
                              "torch.jit.script(model).save('net.pt')");
         }
     }
+    if (python_function(text)) {
+        throw UsageError("model '" + std::string(text) +
+                         "' is a function in Python, which 'pipescope models', 'profile' and 'run' take, and nothing "
+                         "else; name a built-in model, or a file that ends in .so or .pt");
+    }
     const std::size_t colon = text.find(':');
     const std::string_view name = text.substr(0, colon);
     const auto& models = zoo_models();
     const auto found =
         std::find_if(models.begin(), models.end(), [&](const ZooModel& each) { return each.name == name; });
     if (found == models.end()) {
-        throw UsageError(
-            "model '" + std::string(name) + "' is not known; the models are " + names() +
-            ", emulated:PROFILE.json, and files ending in .so or .pt; run 'pipescope models' for their options");
+        throw UsageError("model '" + std::string(name) + "' is not known; the models are " + names() +
+                         ", emulated:PROFILE.json, files ending in .so or .pt, and functions in Python "
+                         "(model.py:make); run 'pipescope models' for their options");
     }
     const std::string_view given = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
     return found->make(ModelOptions(found->name, found->options, given));

@@ -69,7 +69,7 @@ FOLDERS = {
     "python/src": ["base", "schedule"],
     "python/src/core": [*CORE, "answers", "cli", "python/src"],
     "python/src/engine": [*BELOW_SIMULATOR, *SIMULATOR, *TRACE, "save", "profiler/recorder", "engine", *ENGINE_FOLDERS, "models",
-                          "profiler/memory", "profiler/layers", "python/src"],
+                          "profiler/memory", "profiler/layers", "cli", "python/src"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.
 CLI_TORCH = re.compile(r"^cli/torch/")

@@ -24,7 +24,7 @@ namespace {
 constexpr double kMomentum = 0.9;
 
 using Optimizer = std::shared_ptr<torch::optim::Optimizer>;
-using MakeOptimizer = Optimizer (*)(std::vector<at::Tensor> parameters, double learning_rate);
+using MakeNamed = Optimizer (*)(std::vector<at::Tensor> parameters, double learning_rate);
 
 template <class Algorithm, class Options>
 Optimizer make(std::vector<at::Tensor> parameters, double learning_rate) {
@@ -37,8 +37,8 @@ Optimizer make_momentum(std::vector<at::Tensor> parameters, double learning_rate
 }
 
 /// Throws UsageError for an unknown optimizer.
-MakeOptimizer maker_of(const std::string& name) {
-    static const std::map<std::string, MakeOptimizer> makers = {
+MakeNamed maker_of(const std::string& name) {
+    static const std::map<std::string, MakeNamed> makers = {
         {"sgd", make<torch::optim::SGD, torch::optim::SGDOptions>},
         {"momentum", make_momentum},
         {"adam", make<torch::optim::Adam, torch::optim::AdamOptions>},
@@ -99,13 +99,16 @@ double default_learning_rate(const std::string& optimizer) {
     return optimizer.starts_with("adam") ? 0.001 : 0.05;
 }
 
-LaneOptimizers::LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate) {
-    const MakeOptimizer make_optimizer = maker_of(name);
+LaneOptimizers::LaneOptimizers(const GPipe& model, const MakeOptimizer& make) {
     for (auto& [lane, parameters] : parameters_by_lane(model)) {
-        lanes_.push_back(
-            {lane, parameters.first_partition, make_optimizer(std::move(parameters.tensors), learning_rate)});
+        lanes_.push_back({lane, parameters.first_partition, make(std::move(parameters.tensors))});
     }
 }
+
+LaneOptimizers::LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate)
+    : LaneOptimizers(model, [make = maker_of(name), learning_rate](std::vector<at::Tensor> parameters) {
+          return make(std::move(parameters), learning_rate);
+      }) {}
 
 void LaneOptimizers::step(std::int32_t step) {
     for (const OfLane& each : lanes_) {

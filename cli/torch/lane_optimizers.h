@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,11 +26,15 @@ void check_optimizer(const std::string& name);
 /// 0.001 for adam and adamw, as in torch; 0.05 for the others.
 double default_learning_rate(const std::string& optimizer);
 
+/// An optimizer of these parameters.
+using MakeOptimizer = std::function<std::shared_ptr<torch::optim::Optimizer>(std::vector<at::Tensor> parameters)>;
+
 /// One optimizer per lane over the parameters of its partitions. Its state is charged to the lane that would hold it,
 /// and each lane's update is a separate task. Threading: one thread, between the model's steps; update() on the lane's
 /// thread.
 class LaneOptimizers {
 public:
+    LaneOptimizers(const GPipe& model, const MakeOptimizer& make);
     /// Throws as check_optimizer().
     LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate);
 

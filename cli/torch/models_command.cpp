@@ -2,6 +2,7 @@
 #include "answers/text_table.h"
 #include "cli/option_flags.h"
 #include "cli/program.h"
+#include "cli/torch/python_models.h"
 #include "cli/torch/torch_program.h"
 #include "models/zoo.h"
 
@@ -25,11 +26,11 @@ struct NamedSize {
     ModelSize size;
 };
 
-std::vector<NamedSize> sizes_of(const std::vector<std::string>& models) {
+std::vector<NamedSize> sizes_of(const std::vector<std::string>& models, PythonModels* python) {
     std::vector<NamedSize> sizes;
     sizes.reserve(models.size());
     for (const std::string& model : models) {
-        sizes.push_back({model, model_size(make_model(model))});
+        sizes.push_back({model, model_size(command_model(model, {.on_meta = true}, python).spec)});
     }
     return sizes;
 }
@@ -45,7 +46,10 @@ std::string options_text(const std::vector<ZooEntry>& entries) {
     return text;
 }
 
-ExitCode models_command(const ModelsFlags& flags) {
+ExitCode models_command(const ModelsFlags& flags, PythonModels* python, const std::vector<std::string>& arguments) {
+    for (const std::string& model : flags.models) {
+        enter_python(model, "", python, arguments);
+    }
     const std::vector<ZooEntry> entries = zoo();
     std::vector<std::string> names = flags.models;
     if (names.empty()) {
@@ -53,7 +57,7 @@ ExitCode models_command(const ModelsFlags& flags) {
             names.push_back(entry.name);
         }
     }
-    const std::vector<NamedSize> sizes = sizes_of(names);
+    const std::vector<NamedSize> sizes = sizes_of(names, python);
     if (flags.json) {
         nlohmann::ordered_json list = nlohmann::ordered_json::array();
         for (const NamedSize& model : sizes) {
@@ -72,7 +76,7 @@ ExitCode models_command(const ModelsFlags& flags) {
 }
 }  // namespace
 
-void add_models_command(Program& program) {
+void add_models_command(Program& program, PythonModels* python) {
     const auto flags = std::make_shared<ModelsFlags>();
     CLI::App* command = program.add_command("models", "List the built-in models, or show the size of a model",
                                             "Examples:\n"
@@ -82,8 +86,10 @@ void add_models_command(Program& program) {
                                             "Models are built on torch's meta device, so no size needs memory.");
     command->add_option(
         "MODEL", flags->models,
-        "Built-in model with options, a .so or .pt file, or emulated:PROFILE; default: all built-in models");
+        "Built-in model with options, a .so or .pt file, a function in Python such as model.py:make, or "
+        "emulated:PROFILE; default: all built-in models");
     add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return models_command(*flags); });
+    program.set_action(command,
+                       [flags, python, &program] { return models_command(*flags, python, program.arguments()); });
 }
 }  // namespace pipescope

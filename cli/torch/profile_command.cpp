@@ -12,6 +12,7 @@
 #include "cli/torch/environment.h"
 #include "cli/torch/link_profile.h"
 #include "cli/torch/process_environment.h"
+#include "cli/torch/python_models.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "engine/cores/usable_cores.h"
@@ -50,6 +51,7 @@ struct ProfileFlags {
     std::string catalogue;
     std::string memory_limit;
     std::string dtype;
+    std::string batch_from;
     TraceProfileFlags trace;
     bool links = false;
     bool tapes = true;
@@ -165,21 +167,25 @@ void check_dtype(const ProfileFlags& flags) {
     }
 }
 
-Profile make_profile(const ProfileFlags& flags) {
-    ModelSpec model = make_model(flags.model);
-    if (!flags.dtype.empty()) {
-        model = cast_model(std::move(model), scalar_type(flags.dtype).value());
-    }
+Profile make_profile(const ProfileFlags& flags, PythonModels* python) {
+    const CommandModel model = command_model(flags.model,
+                                             {.on_meta = estimates(flags),
+                                              .dtype = flags.dtype,
+                                              .batch_from = flags.batch_from,
+                                              .seed = flags.seed,
+                                              .samples = sizes_of(flags)},
+                                             python);
     ProgressBar bar("profiling " + flags.model);
     const auto progress = [&](double done) { bar.show(done); };
     if (estimates(flags)) {
-        return profile_on_meta(model, {sizes_of(flags), progress, flags.dtype == kTf32},
+        return profile_on_meta(model.spec, {sizes_of(flags), progress, flags.dtype == kTf32, model.makes_meta_batches},
                                [&](const std::string& dtype) { return estimated_device(flags, dtype); });
     }
     ProfileOptions options = profile_options(flags);
+    options.output_dimensions = model.split.output;
     options.progress = progress;
     options.announce = [](const std::string& sentence) { std::cerr << "pipescope: " << sentence << '\n'; };
-    Profile profile = profile_model(model, options);
+    Profile profile = profile_model(model.spec, options);
     if (const auto emulated = emulated_profile(flags.model)) {
         const Profile source = load_profile(*emulated);
         profile.dtype = source.dtype;  // the dtype of its bytes; emulated layers hold plain bytes
@@ -192,8 +198,8 @@ Profile make_profile(const ProfileFlags& flags) {
 /// The given options that shape the profile and do not follow from its other fields.
 std::vector<std::string> further_options(const CLI::App& command, const ProfileFlags& flags) {
     std::vector<std::string> words;
-    for (const char* name :
-         {"--batch", "--co-running", "--time-limit", "--device-catalogue", "--memory-limit", "--seed"}) {
+    for (const char* name : {"--batch", "--batch-from", "--co-running", "--time-limit", "--device-catalogue",
+                             "--memory-limit", "--seed"}) {
         if (const CLI::Option& option = *command.get_option(name); option.count() > 0) {
             words.insert(words.end(), {name, option.as<std::string>()});
         }
@@ -295,7 +301,7 @@ ExitCode profile_trace_command(const CLI::App& command, const ProfileFlags& flag
     return profile_from_trace(trace);
 }
 
-ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
+ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags, PythonModels* python) {
     if (!flags.trace.traces.empty() || !flags.trace.runs.empty() || !flags.trace.earlier.empty()) {
         return profile_trace_command(command, flags);
     }
@@ -314,7 +320,7 @@ ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
         check_output(flags.output, flags.force);
         check_not_input(flags.output, file_of_model(flags.model).value_or(""));
     }
-    Profile profile = make_profile(flags);
+    Profile profile = make_profile(flags, python);
     profile.command_options = further_options(command, flags);
     if (!flags.output.empty()) {
         write_output(flags.output, flags.force, to_json(profile));
@@ -325,12 +331,13 @@ ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
 }
 }  // namespace
 
-void add_profile_command(Program& program) {
+void add_profile_command(Program& program, PythonModels* python) {
     const auto flags = std::make_shared<ProfileFlags>();
     CLI::App* command =
         program.add_command("profile", "Measure what each layer of a model costs in time and memory",
                             "Examples:\n"
                             "  pipescope profile transformer:layers=8 -o p.json --micro-batch-sizes 1,2,4\n"
+                            "  pipescope profile model.py:make -o p.json\n"
                             "  pipescope profile unet:B=48,C=160 --device meta --device-type V100 -o p.json\n"
                             "  pipescope profile --from-trace traces/ -o p.json\n"
                             "  pipescope profile --calibrate run.sqlite --profile p.json -o calibrated.json\n"
@@ -338,7 +345,8 @@ void add_profile_command(Program& program) {
                             "extrapolated outside.");
     command->add_option(
         "MODEL", flags->model,
-        "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or emulated:PROFILE");
+        "Built-in model with options ('pipescope models' lists them), a .so or .pt file, a function in Python such as "
+        "model.py:make, or emulated:PROFILE");
     command->add_flag(
         "--links", flags->links,
         "Measure messages between the processes of a launcher instead of a model, as in 'pipescope launch "
@@ -349,6 +357,7 @@ void add_profile_command(Program& program) {
                "Mini-batch sizes at which to measure the loss, which a step may compute once; default: 8 and 32 "
                "times the largest micro-batch",
                "LIST");
+    add_batch_from_option(*command, flags->batch_from);
     add_option(*command, "--co-running", flags->co_running,
                "Lanes busy at the same time, the measured one included, as in the pipeline to predict; how "
                "much they slow each other down is measured too; default 2, at most the cores",
@@ -381,6 +390,9 @@ void add_profile_command(Program& program) {
     add_option(*command, "-o,--output", flags->output, "Profile file to write", "FILE", "Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");
-    program.set_action(command, [flags, command] { return profile_command(*command, *flags); });
+    program.set_action(command, [flags, command, python, &program] {
+        enter_python(flags->model, flags->batch_from, python, program.arguments());
+        return profile_command(*command, *flags, python);
+    });
 }
 }  // namespace pipescope

@@ -18,6 +18,7 @@
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/process_environment.h"
 #include "cli/torch/process_results.h"
+#include "cli/torch/python_models.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
@@ -56,6 +57,7 @@ using Json = nlohmann::ordered_json;
 
 struct RunFlags {
     std::string model;
+    std::string batch_from;
     AskedPipeline pipeline;
     std::int64_t steps = 10;
     std::optional<std::int64_t> warmup;
@@ -149,8 +151,32 @@ std::unique_ptr<TrainingSaves> open_saves(const RunFlags& flags, TrainingOptions
     return saves;
 }
 
+/// For a model in Python that has its own optimizer.
+void check_own_optimizer(const RunFlags& flags) {
+    const auto refuse = [&](const std::string& option, const char* why) {
+        throw UsageError(
+            fmt::format("{} is given, and the file of {} has its own optimizer(parameters), {}; leave it out, or "
+                        "name one with --optimizer, which is used instead",
+                        option, flags.model, why));
+    };
+    if (flags.learning_rate) {
+        refuse("--learning-rate", "which has its own rate");
+    }
+    if (!flags.save.folder.empty()) {
+        refuse("--save", "whose state a save cannot hold");
+    }
+}
+
+ModelUse model_use(const RunFlags& flags, const TrainingOptions& options) {
+    return {.trains = true,
+            .batch_from = flags.batch_from,
+            .seed = options.seed,
+            .samples = micro_batch_sizes(options.pipeline)};
+}
+
 /// The profile for the trace: the given one, the emulated one, or a new measurement.
-std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model, const TrainingOptions& options) {
+std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model, const TrainingOptions& options,
+                                   PythonModels* python) {
     if (!flags.profile.empty()) {
         return load_profile(flags.profile);
     }
@@ -161,7 +187,14 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
         return std::nullopt;
     }
     ProgressBar bar("profiling " + flags.model);
-    return profile_for_run(model, options.pipeline, options.seed, [&](double done) { bar.show(done); });
+    const auto progress = [&](double done) { bar.show(done); };
+    if (is_python_model(flags.model)) {  // whose layers must not be those that train
+        ModelUse use = model_use(flags, options);
+        use.trains = false;
+        const CommandModel copies = command_model(flags.model, use, python);
+        return profile_for_run(copies.spec, options.pipeline, options.seed, progress, copies.split.output);
+    }
+    return profile_for_run(model, options.pipeline, options.seed, progress);
 }
 
 Json run_json(const TrainingResult& result, std::size_t micro_batches) {
@@ -298,8 +331,8 @@ std::string newest_save(const TrainingOptions& options) {
                                                                        : options.saves->newest().filename().string();
 }
 
-/// Digest of the TorchScript or profile file that holds the model; "none" otherwise. Libraries have no digest: a
-/// library may be built on each host, so equal libraries may differ in their bytes.
+/// Digest of the TorchScript, Python or profile file that holds the model; "none" otherwise. Libraries have no digest:
+/// a library may be built on each host, so equal libraries may differ in their bytes.
 std::string digest_of_model_file(const std::string& model) {
     const std::optional<std::filesystem::path> path = file_of_model(model);
     std::error_code ignored;
@@ -323,6 +356,7 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
                               {"--save", options.saves == nullptr ? "none" : flags.save.folder.string()},
                               {"--save-every", fmt::format("{}", flags.save.every.value_or(0))},
                               {"the model", flags.model},
+                              {"--batch-from", flags.batch_from.empty() ? "none" : flags.batch_from},
                               {"the digest of the model's file", digest_of_model_file(flags.model)},
                               {"--batch", std::to_string(options.pipeline.batch)},
                               {"--replicas", std::to_string(options.pipeline.replicas)},
@@ -358,18 +392,18 @@ void share_profile(TrainingOptions& options) {
     }
 }
 
-ExitCode run_model(const RunFlags& flags, TrainingOptions options);
+ExitCode run_model(const RunFlags& flags, TrainingOptions options, PythonModels* python);
 
 /// Runs the lanes of this process. A failure here ends the other processes too.
-ExitCode run_together(const RunFlags& flags, TrainingOptions options) {
+ExitCode run_together(const RunFlags& flags, TrainingOptions options, PythonModels* python) {
     const std::shared_ptr<Processes> processes = options.processes;
     if (!options.trace.empty()) {
         options.trace = trace_of_rank(options.trace, processes->rank(), processes->options().attempt);
     }
-    return processes->together([&] { return run_model(flags, std::move(options)); });
+    return processes->together([&] { return run_model(flags, std::move(options), python); });
 }
 
-ExitCode run_command(const RunFlags& flags) {
+ExitCode run_command(const RunFlags& flags, PythonModels* python) {
     const StopSignals signals;
     check_save_options(flags.save);
     TrainingOptions options = training_options(flags);
@@ -377,7 +411,7 @@ ExitCode run_command(const RunFlags& flags) {
         place->end_after = kEndAfter;
         place->while_waiting = throw_if_stopped;
         options.processes = Processes::join(*place);
-        return run_together(flags, std::move(options));
+        return run_together(flags, std::move(options), python);
     }
     if (options.pipeline.replicas > 1) {
         throw UsageError(fmt::format(
@@ -385,13 +419,25 @@ ExitCode run_command(const RunFlags& flags) {
             "'pipescope launch -n {} -- run ..', or leave --replicas out",
             options.pipeline.replicas, options.pipeline.replicas));
     }
-    return run_model(flags, std::move(options));
+    return run_model(flags, std::move(options), python);
 }
 
-ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
+ExitCode run_model(const RunFlags& flags, TrainingOptions options, PythonModels* python) {
     const bool is_first = !options.processes || options.processes->rank() == 0;
-    const ModelSpec model = make_model(flags.model);
-    const std::vector<Assumption> assumptions = assume(options, flags, model);
+    CommandModel made = command_model(flags.model, model_use(flags, options), python);
+    const ModelSpec model = std::move(made.spec);
+    options.split = std::move(made.split);
+    options.weight = std::move(made.weight);
+    options.on_exception = std::move(made.on_exception);
+    const bool has_own_optimizer = made.make_optimizer && !flags.pipeline.optimizer;
+    if (has_own_optimizer) {
+        check_own_optimizer(flags);
+        options.make_optimizer = std::move(made.make_optimizer);
+        options.pipeline.optimizer = made.optimizer;
+        options.learning_rate = made.learning_rate;
+    }
+    const std::vector<Assumption> assumptions =
+        has_own_optimizer ? std::vector<Assumption>{} : assume(options, flags, model);
     check_training(model, options);
     if (!flags.trace.empty()) {
         check_trace_name(options.trace, flags.force);  // training also runs if the folder is not writable
@@ -406,7 +452,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     const std::unique_ptr<TrainingSaves> saves = open_saves(flags, options);
     const bool is_anything_left = !saves || saves->steps_done() < options.steps;
     if (is_first && is_anything_left) {
-        options.profile = profile_for(flags, model, options);
+        options.profile = profile_for(flags, model, options, python);
     }
     if (options.processes) {
         agree(flags, options);  // and waits for the profile
@@ -498,18 +544,20 @@ void add_save_options(CLI::App& command, SaveOptions& options) {
 }
 }  // namespace
 
-void add_run_command(Program& program) {
+void add_run_command(Program& program, PythonModels* python) {
     const auto flags = std::make_shared<RunFlags>();
     CLI::App* command = program.add_command(
         "run", "Train a model through the pipeline and record it",
         "Example:\n"
         "  pipescope run transformer:layers=6 --balance 4,4 -m 8 --batch 32 --steps 10 --trace out.sqlite\n"
-        "The data is made up, and the model can learn it. A trace also holds the profile, which is measured first\n"
-        "unless --profile gives one, so 'pipescope compare out.sqlite' needs nothing else.");
+        "The data is made up, and the model can learn it. A model in Python (model.py:make) has its own data.\n"
+        "A trace also holds the profile, which is measured first unless --profile gives one, so\n"
+        "'pipescope compare out.sqlite' needs nothing else.");
     command
-        ->add_option("MODEL", flags->model,
-                     "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or "
-                     "emulated:PROFILE, whose layers wait as long as the profile says")
+        ->add_option(
+            "MODEL", flags->model,
+            "Built-in model with options ('pipescope models' lists them), a .so or .pt file, a function in Python "
+            "such as model.py:make, or emulated:PROFILE, whose layers wait as long as the profile says")
         ->required();
     flags->pipeline.runs = true;
     add_options(*command, [&](OptionTable& table) {
@@ -523,12 +571,16 @@ void add_run_command(Program& program) {
         table.require({"balance", "batch"});
     });
     add_training_options(*command, *flags);
+    add_batch_from_option(*command, flags->batch_from)->group("Training");
     add_option(*command, "--trace", flags->trace, "Record into this trace", "FILE", "Output");
     add_option(*command, "--profile", flags->profile, "Profile to store in the trace, instead of measuring one", "FILE",
                "Output");
     add_save_options(*command, flags->save);
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return run_command(*flags); });
+    program.set_action(command, [flags, python, &program] {
+        enter_python(flags->model, flags->batch_from, python, program.arguments());
+        return run_command(*flags, python);
+    });
 }
 }  // namespace pipescope

@@ -17,7 +17,7 @@ std::optional<std::filesystem::path> emulated_profile(const std::string& model) 
 }
 
 std::optional<std::filesystem::path> file_of_model(const std::string& model) {
-    for (const std::string_view suffix : {".so", ".pt"}) {
+    for (const std::string_view suffix : {".so", ".pt", ".py"}) {
         if (const auto file = model_file(model, suffix)) {
             return file->path;
         }
@@ -45,8 +45,9 @@ ProfileOptions options_for_run(std::size_t num_layers, const PipelineOptions& pi
 }  // namespace
 
 Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
-                        std::function<void(double done)> progress) {
+                        std::function<void(double done)> progress, std::vector<std::int64_t> output_dimensions) {
     ProfileOptions options = options_for_run(model.layers.size(), pipeline, seed);
+    options.output_dimensions = std::move(output_dimensions);
     options.progress = [&](double done) {
         throw_if_stopped();
         progress(done);

@@ -1,6 +1,7 @@
 #include "cli/torch/torch_program.h"
 
 #include "cli/program.h"
+#include "cli/torch/python_models.h"
 #include "engine/cuda_runtime.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "profiler/recorder/shared_libraries.h"
@@ -20,14 +21,21 @@ void prepare_torch() {
 
 int run_pipescope_torch(int argc, const char* const* argv) {
     prepare_torch();
+    return run_pipescope_torch(argc, argv, nullptr);
+}
+
+int run_pipescope_torch(int argc, const char* const* argv, PythonModels* python) {
     // Users type `pipescope run`, so help and errors use that name.
     Program program("pipescope", "Build, measure and train models: the commands of pipescope that need LibTorch",
                     PIPESCOPE_VERSION " with LibTorch " TORCH_VERSION);
     add_devices_command(program);
-    add_models_command(program);
-    add_profile_command(program);
-    add_run_command(program);
+    add_models_command(program, python);
+    add_profile_command(program, python);
+    add_run_command(program, python);
     add_demo_command(program);
+    if (python != nullptr) {
+        program.set_rethrow([python] { python->rethrow(); });
+    }
     return program.run(argc, argv);
 }
 }  // namespace pipescope

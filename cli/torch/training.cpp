@@ -51,6 +51,9 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
     engine.observer = observer;
     engine.processes = options.processes;
     engine.device_messages = options.device_messages;
+    engine.split = options.split;
+    engine.weight = options.weight;
+    engine.on_exception = options.on_exception;
     return engine;
 }
 
@@ -69,6 +72,18 @@ void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions&
     }
 }
 
+/// The samples of this process's replica.
+void keep_part(Tensors& tensors, const std::vector<TensorSplit>& rules, std::int64_t first, std::int64_t count) {
+    for (std::size_t k = 0; k < tensors.size(); ++k) {
+        const TensorSplit rule = k < rules.size() ? rules[k] : TensorSplit{};
+        if (rule.make) {
+            tensors[k] = rule.make(tensors[k], first, first + count);
+        } else if (rule.dimension) {
+            tensors[k] = tensors[k].narrow(*rule.dimension, first, count);
+        }
+    }
+}
+
 /// A step's data, each part on the device that uses it. With replicas, the samples of this process's replica.
 Batch batch_for(const GPipe& pipeline, const ModelSpec& model, const TrainingOptions& options, std::uint64_t seed) {
     const bool takes_input = pipeline.partitions().front().is_here;
@@ -76,11 +91,8 @@ Batch batch_for(const GPipe& pipeline, const ModelSpec& model, const TrainingOpt
     Batch batch = takes_input || takes_target ? model.make_batch(options.pipeline.batch, seed) : Batch{};
     if (options.pipeline.replicas > 1) {
         const std::int64_t samples = replica_batch(options.pipeline);
-        for (Tensors* tensors : {&batch.input, &batch.target}) {
-            for (at::Tensor& tensor : *tensors) {
-                tensor = tensor.narrow(0, pipeline.replica() * samples, samples);
-            }
-        }
+        keep_part(batch.input, options.split.input, pipeline.replica() * samples, samples);
+        keep_part(batch.target, options.split.target, pipeline.replica() * samples, samples);
     }
     if (!takes_input) {
         batch.input.clear();
@@ -155,8 +167,13 @@ public:
                   [this](const MemorySample& sample) { recorder_.add_memory(sample); }),
           timer_(&memory_, options.pipeline.update, [this] { return recorder_.now(); }),
           pipeline_(model, engine_options(options, &timer_)),
-          optimizers_(pipeline_, options.pipeline.optimizer, learning_rate_of(options)),
-          emulated_(pipeline_, options.pipeline.optimizer, options.profile ? &*options.profile : nullptr) {}
+          optimizers_(options.make_optimizer
+                          ? LaneOptimizers(pipeline_, options.make_optimizer)
+                          : LaneOptimizers(pipeline_, options.pipeline.optimizer, learning_rate_of(options))) {
+        if (!options.update_parameters) {
+            emulated_.emplace(pipeline_, options.pipeline.optimizer, options.profile ? &*options.profile : nullptr);
+        }
+    }
 
     GPipe& pipeline() { return pipeline_; }
 
@@ -204,7 +221,7 @@ private:
         if (options_.update_parameters) {
             optimizers_.step(step);
         } else {
-            emulated_.hold();
+            emulated_->hold();
         }
         end_step(step, loss, wall_start);
         if (options_.saves != nullptr) {
@@ -230,7 +247,7 @@ private:
                 if (options_.update_parameters) {
                     optimizers_.update(lane);
                 } else {
-                    emulated_.update(lane);
+                    emulated_->update(lane);
                 }
             };
             const auto end = [&](const at::Tensor& loss) {
@@ -273,7 +290,7 @@ private:
     StepTimer timer_;
     GPipe pipeline_;
     LaneOptimizers optimizers_;
-    EmulatedOptimizer emulated_;
+    std::optional<EmulatedOptimizer> emulated_;  // of an emulated model
     std::int64_t first_ = 0;
     std::vector<StepRecord> steps_;
 };
@@ -523,7 +540,9 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
         throw UsageError(fmt::format("--warmup is {}; of {} at least one must count; use 0 to {}", options.warmup,
                                      counted(options.steps, "step", "steps"), options.steps - 1));
     }
-    check_optimizer(pipeline.optimizer);
+    if (!options.make_optimizer) {
+        check_optimizer(pipeline.optimizer);
+    }
     check_update_runs(options);
     check_devices_here(options);
     if (options.profile && options.profile->layers.size() != model.layers.size()) {

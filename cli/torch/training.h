@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cli/torch/lane_optimizers.h"
 #include "engine/driver.h"
 #include "engine/gpipe.h"
 #include "engine/layer.h"
@@ -23,6 +24,8 @@ struct TrainingOptions {
     std::int64_t steps = 10;              ///< including the steps of the run that this one continues
     std::int64_t warmup = 2;              ///< number of first steps to leave out of the figures; less than `steps`
     std::optional<double> learning_rate;  ///< empty: default_learning_rate()
+    /// If set, makes the optimizers instead of pipeline.optimizer, which then only says how large their state is.
+    MakeOptimizer make_optimizer = {};
     std::uint64_t seed = 0;
     /// False for an emulated model, which learns nothing and whose memory must not be touched. Then ignores gradients,
     /// and only holds the bytes of the optimizer's state.
@@ -31,10 +34,13 @@ struct TrainingOptions {
     std::shared_ptr<Processes> processes = nullptr;
     std::string device_messages = "host";  ///< GPipeOptions::device_messages
     Driver driver = Driver::scheduled;
-    AutogradParts autograd;          ///< parts of Driver::autograd
-    std::filesystem::path trace;     ///< empty: records into a temporary file
-    bool force = false;              ///< replace an existing trace
-    std::optional<Profile> profile;  ///< stored in the trace
+    AutogradParts autograd;                                    ///< parts of Driver::autograd
+    MiniBatchSplit split = {};                                 ///< how the model's batches are cut
+    std::function<double(const Tensors& target)> weight = {};  ///< GPipeOptions::weight
+    std::function<void()> on_exception = {};                   ///< GPipeOptions::on_exception
+    std::filesystem::path trace;                               ///< empty: records into a temporary file
+    bool force = false;                                        ///< replace an existing trace
+    std::optional<Profile> profile;                            ///< stored in the trace
     /// Called after the last step, if not empty: the trace gets this profile instead of `profile`.
     std::function<std::optional<Profile>()> profile_afterwards;
     /// If the trace cannot be created (read-only folder) or completed (full disk), returns the training's result with a

@@ -14,7 +14,8 @@ PROGRAM = pathlib.Path(__file__).parent.absolute() / "commands" / "bin" / "pipes
 
 
 def _name_torch_program() -> None:
-    """Tells the commands of the engine for the installed torch, and of torch's libraries if they are not beside it."""
+    """Tells the commands of this Python, of the engine for its torch, and of torch's libraries if they are not beside it."""
+    os.environ.setdefault("PIPESCOPE_PYTHON", sys.executable)  # it runs models that are functions in Python
     package = engine_package()
     engine, torch = package and folder_of(package), folder_of("torch")
     if not engine or not (engine / "bin" / "pipescope-torch").exists():

@@ -117,7 +117,7 @@ def profile(
         own, of_loss = own.on("meta"), of_loss.on("meta")
     sizes = _sizes(samples, modules)
 
-    def make_batch(count: int) -> tuple[Any, Any]:
+    def make_batch(count: int, _seed: int) -> tuple[Any, Any]:
         # Of a larger mini-batch only the loss is measured, with repeated outputs.
         return own.part(min(count, max(sizes, default=count))), of_loss.part(count)
 

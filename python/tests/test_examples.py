@@ -1,4 +1,4 @@
-"""The notebook and the blocks of docs/python.md run as they are."""
+"""The notebooks, the blocks of docs/python.md and the guide for own models run as they are."""
 
 import json
 import os
@@ -51,10 +51,20 @@ def test_the_first_steps_end_with_a_picture(tmp_path):
     assert (tmp_path / "timeline.svg").read_text().startswith("<svg")
 
 
+GUIDE = ROOT / "docs" / "guides" / "bring-your-model.md"
+
+
+def blocks_of_the_guide():
+    """(those that need nothing but torch, those by the library that they need, model.py)."""
+    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    (model,) = [each for each in blocks if "def make_batch" in each]
+    libraries = {each.split()[1]: each for each in blocks if each.startswith("from ")}
+    return [each for each in blocks if each != model and each not in libraries.values()], libraries, model
+
+
 def test_the_guide_for_own_models_runs(tmp_path):
     pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
-    page = (ROOT / "docs" / "guides" / "bring-your-model.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    blocks, _, _ = blocks_of_the_guide()
     lines = run_in(tmp_path, "\n".join(blocks), timeout=500).splitlines()
     assert len(blocks) == 4
     assert [len(line.split()) > 1 for line in lines[:3]] == [True] * 3  # a loss and a balance each
@@ -62,16 +72,40 @@ def test_the_guide_for_own_models_runs(tmp_path):
     assert float(lines[4].removeprefix("tensor(").split(",")[0].rstrip(")")) > 0
 
 
-def test_the_notebook_runs(monkeypatch):
+@pytest.mark.parametrize("library", ["transformers", "diffusers"])
+def test_the_guide_takes_models_of_a_library(tmp_path, library):
+    pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
+    pytest.importorskip(library)
+    _, libraries, _ = blocks_of_the_guide()
+    head = "import torch\nfrom torch.nn import functional as F\nimport pipescope\ntorch.manual_seed(0)\n"
+    loss, balance = run_in(tmp_path, head + libraries[library], timeout=500).split(maxsplit=1)
+    assert float(loss) > 0 and balance.startswith("[")
+
+
+def test_the_commands_of_the_guide_run(tmp_path):
+    pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
+    page = GUIDE.read_text(encoding="utf-8")
+    commands = re.findall(r"^    pipescope (.*)$", page[page.index("\n## The commands\n"):], re.MULTILINE)
+    assert [each.split()[0] for each in commands] == ["profile", "balance", "plan", "run", "compare"]
+    (tmp_path / "model.py").write_text(blocks_of_the_guide()[2])
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    for each in commands:
+        result = subprocess.run([sys.executable, "-m", "pipescope", *each.split()], cwd=tmp_path, env=environment,
+                                capture_output=True, text=True, timeout=240, check=False)
+        assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", ["transformer", "bring-your-model"])
+def test_the_notebooks_run(monkeypatch, name):
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("pipescope._torch", reason="this build has no engine for this torch")
     import nbformat
 
     monkeypatch.setenv("PYTHONPATH", str(PACKAGE))
-    path = ROOT / "python" / "examples" / "transformer.ipynb"
+    path = ROOT / "python" / "examples" / f"{name}.ipynb"
     assert not any(cell.get("outputs") for cell in json.loads(path.read_text())["cells"]), "clear the outputs"
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
     pictures = [
         output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
         if "<svg" in output.get("data", {}).get("text/html", "")

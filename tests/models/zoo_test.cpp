@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "models/meta_device.h"
+#include "models/model_files.h"
 #include "tests/models/skip_store.h"
 #include "tests/models/small_models.h"
 #include "tests/thrown.h"
@@ -213,6 +214,21 @@ TEST(Zoo, ListsItsModelsWithTheirOptions) {
     EXPECT_EQ(make_model("mlp:layers=3").name, "mlp:layers=3");
 }
 
+TEST(PythonFunctions, AreFilesOrModulesWithAName) {
+    const auto named = [](const char* text) {
+        const auto function = python_function(text);
+        return function ? function->module + " " + function->name : std::string();
+    };
+    EXPECT_EQ(named("model.py:make"), "model.py make");
+    EXPECT_EQ(named("a:b/my.model.py"), "a:b/my.model.py make");
+    EXPECT_EQ(named("package.module:make_2"), "package.module make_2");
+    for (const char* other : {"mlp", "unet:B=5", "unet:B", "package.module", "net.pt:input", "net.pt2:input",
+                              "lib.so:my.py", "emulated:model.py", "emulated:p.json", "package..module:make",
+                              "package.1:make", ".a:b", "package.module:1"}) {
+        EXPECT_EQ(named(other), "") << other;
+    }
+}
+
 void expect_refused(const std::string& model, const std::vector<std::string>& parts) {
     for (const std::string& part : parts) {
         EXPECT_THAT(thrown<UsageError>([&] { make_model(model); }), HasSubstr(part)) << model;
@@ -221,6 +237,7 @@ void expect_refused(const std::string& model, const std::vector<std::string>& pa
 
 TEST(ZooErrors, NameTheModelsThereAre) {
     expect_refused("resnt", {"'resnt'", "mlp, transformer, unet, amoebanetd, resnet101", "emulated:"});
+    expect_refused("model.py:make", {"'model.py:make' is a function in Python", "'profile' and 'run'"});
     expect_refused("", {"''", "mlp, transformer, unet, amoebanetd, resnet101"});
 }
 

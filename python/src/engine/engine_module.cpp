@@ -81,6 +81,7 @@ PYBIND11_MODULE(_engine, module) {
     bind_processes(module);
     bind_model(module);
     bind_profile(module);
+    bind_commands(module);
     bind_recording(module);
     module.attr("most_micro_batches") = pipescope::kMostMicroBatches;
     module.def("is_checkpointing", &pipescope::is_checkpointing);

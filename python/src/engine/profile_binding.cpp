@@ -4,6 +4,7 @@
 #include "profiler/memory/tracking_allocator.h"
 #include "profiler/profile/profile_file.h"
 #include "python/src/engine/python_model.h"
+#include "python/src/engine/python_spec.h"
 
 #include <string>
 #include <utility>
@@ -11,57 +12,10 @@
 
 namespace pipescope::python {
 namespace {
-/// Functions that Python gives: copy_layer(k) returns a module to run, make_batch(samples) an input and a target, and
-/// loss(output, target) a tensor.
-struct ModelFunctions {
-    Object copy_layer;
-    Object make_batch;
-    Object loss;
-};
-
-Tensors tensors_of(py::handle value, Boundary& boundary, const char* what) {
-    Taken taken = take_tensors(value.ptr(), what);
-    boundary.note_all(taken.structure);
-    return std::move(taken.tensors);
-}
-
-ModelSpec spec_of(const std::string& name, const std::vector<LayerArgument>& layers, const ModelFunctions& functions) {
-    const PythonLayers shared = make_python_layers(layers, 1);
-    const auto target_boundary = std::make_shared<Boundary>(1);
-    ModelSpec spec{name, {}, {}, {}};
-    for (std::size_t k = 0; k < layers.size(); ++k) {
-        const PythonLayerParts parts{
-            nullptr,     k, title_of(layers, k), layers[k].skips, shared.boundaries[k], shared.boundaries[k + 1],
-            shared.state};
-        spec.layers.push_back({layers[k].name, [parts, k, functions]() -> std::unique_ptr<Layer> {
-                                   const WithGil gil;
-                                   PythonLayerParts own = parts;
-                                   own.module = share(py::handle(functions.copy_layer.get())(k).ptr());
-                                   return std::make_unique<PythonLayer>(std::move(own));
-                               }});
-    }
-    spec.make_batch = [functions, first = shared.boundaries.front(), target_boundary](std::int64_t samples,
-                                                                                      std::uint64_t /*seed*/) {
-        const WithGil gil;
-        const auto pair = py::reinterpret_borrow<py::tuple>(py::handle(functions.make_batch.get())(samples));
-        return Batch{tensors_of(py::object(pair[0]), *first, "the sample is"),
-                     tensors_of(py::object(pair[1]), *target_boundary, "the target is")};
-    };
-    spec.loss = [functions, last = shared.boundaries.back(), target_boundary](const Tensors& output,
-                                                                              const Tensors& target) -> at::Tensor {
-        const WithGil gil;
-        const auto output_object = py::reinterpret_steal<py::object>(give_tensors(output, last->structure()));
-        const auto target_object =
-            py::reinterpret_steal<py::object>(give_tensors(target, target_boundary->structure()));
-        return tensor_of_loss(py::handle(functions.loss.get())(output_object, target_object));
-    };
-    return spec;
-}
-
 std::string profile(const std::string& name, const py::list& layers, const py::function& copy_layer,
                     const py::function& make_batch, const py::function& loss, const py::dict& given) {
     const ModelFunctions functions{share(copy_layer.ptr()), share(make_batch.ptr()), share(loss.ptr())};
-    const ModelSpec spec = spec_of(name, layers_from(layers), functions);
+    const ModelSpec spec = spec_of(name, layers, functions, 1);
     const auto samples = given["samples"].cast<std::vector<std::int64_t>>();
     const auto progress = [](double /*done*/) { run_signal_handlers(); };
     const auto device = given["device"].cast<std::string>();

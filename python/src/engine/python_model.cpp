@@ -3,6 +3,7 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "profiler/recorder/recording_clock.h"
+#include "python/src/engine/python_spec.h"
 #include "schedule/balance.h"
 #include "schedule/schedule_table.h"
 
@@ -18,18 +19,6 @@
 namespace pipescope::python {
 namespace {
 constexpr std::chrono::milliseconds kPatience{20};
-
-/// An exception of Python that torch's C++ throws lies in the thread's state, where no other thread finds it.
-void keep_python_error() {
-    try {
-        throw;
-    } catch (python_error& error) {
-        const WithGil gil;
-        error.persist();
-    } catch (...) {
-        // all others hold what they say
-    }
-}
 
 SkipName skip_name_from(py::handle name) {
     const auto pair = py::reinterpret_borrow<py::tuple>(name);
@@ -102,19 +91,6 @@ TensorSplit tensor_split_from(py::handle rule) {
     }};
 }
 
-/// A _mini_batch.Split.
-MiniBatchSplit split_from(const py::tuple& given) {
-    MiniBatchSplit split;
-    for (py::handle rule : py::object(given[0])) {
-        split.input.push_back(tensor_split_from(rule));
-    }
-    for (py::handle rule : py::object(given[1])) {
-        split.target.push_back(tensor_split_from(rule));
-    }
-    split.output = given[2].cast<std::vector<std::int64_t>>();
-    return split;
-}
-
 /// Every module's parameters and buffers, by address, without a call of Python. A module may hold its own parent.
 void add_tensors(PyObject* module, std::vector<PyObject*>& found, std::unordered_set<PyObject*>& seen) {
     if (!seen.insert(module).second) {
@@ -140,6 +116,30 @@ void add_tensors(PyObject* module, std::vector<PyObject*>& found, std::unordered
     PyErr_Clear();
 }
 }  // namespace
+
+// An exception of Python that torch's C++ throws lies in the thread's state, where no other thread finds it.
+void keep_python_error() {
+    try {
+        throw;
+    } catch (python_error& error) {
+        const WithGil gil;
+        error.persist();
+    } catch (...) {
+        // all others hold what they say
+    }
+}
+
+MiniBatchSplit split_from(const py::tuple& given) {
+    MiniBatchSplit split;
+    for (py::handle rule : py::object(given[0])) {
+        split.input.push_back(tensor_split_from(rule));
+    }
+    for (py::handle rule : py::object(given[1])) {
+        split.target.push_back(tensor_split_from(rule));
+    }
+    split.output = given[2].cast<std::vector<std::int64_t>>();
+    return split;
+}
 
 void run_signal_handlers() {
     const WithGil gil;

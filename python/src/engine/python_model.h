@@ -103,6 +103,8 @@ void bind_model(py::module_& module);
 void bind_recording(py::module_& module);
 /// Adds profile().
 void bind_profile(py::module_& module);
+/// Adds run_commands().
+void bind_commands(py::module_& module);
 /// Adds Processes and join_processes().
 void bind_processes(py::module_& module);
 }  // namespace pipescope::python
