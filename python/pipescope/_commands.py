@@ -35,6 +35,9 @@ from pipescope._torch import engine
 from pipescope.errors import Error, UsageError
 
 _MOST_FRAMES = 8  # of a traceback
+# Of the batch that a model is traced with. Where the layers begin depends on it, so it is the same in all commands. Fewer would
+# not show whether one sample alone is something else.
+_TRACED_SAMPLES = 4
 _FORM = "a model in Python is FILE.py:function or package.module:function"
 
 
@@ -190,7 +193,7 @@ class _Model:
         self.model: nn.Module = made.model if isinstance(made, ModelLayers) else made
         self._takes = _keywords_of(self.model)
         self._rules: Any = None  # of the batch as the loss gets it, once they are known
-        batch = self._whole_batch(max(use["samples"]), use["seed"])
+        batch = self._whole_batch(_TRACED_SAMPLES, use["seed"])
         if self.found is None and is_any_model(self.model):
             self.found = layers_of(self.model, self._call(batch))
         self.layers = self.found if self.found is not None else named_layers(self.model)
@@ -259,6 +262,14 @@ class _Model:
         args, kwargs = call_of(batch)
         if self._takes is not None and isinstance(batch, Mapping):
             kwargs = {name: value for name, value in kwargs.items() if name in self._takes}
+        if is_any_model(self.model):
+            try:
+                inspect.signature(self.model.forward).bind(*args, **kwargs)
+            except TypeError as error:
+                raise UsageError(
+                    f"{self._make_batch or self.source} returns a batch that the model does not take ({error}); it returns what the "
+                    "model is called with: a tensor, a tuple of arguments, or a dict of keywords"
+                ) from None
         return args, kwargs
 
     def _target_rules(self, batch: Any) -> Any:

@@ -132,7 +132,7 @@ def plain_losses(folder, steps, batch, rate, seed=0):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     return losses
 
 
@@ -147,6 +147,8 @@ def test_profile_plan_run_and_compare(language):
     assert sum(layer["parameter_bytes"] for layer in profile["layers"]) == 4 * sum(
         each.numel() for each in loaded(language).make().parameters()
     )
+    layers = json.loads(output_of(language, "models", "model.py:make", "--json"))["models"][0]["layers"]
+    assert len(profile["layers"]) == layers
     plan = json.loads(output_of(language, "plan", "p.json", "--batch", "8", "--partitions", "2", "--chunks", "2,4", "--json"))
     best = plan["candidates"][plan["best"]]
 
@@ -193,7 +195,7 @@ def test_a_model_with_its_own_loss_trains_as_alone(here, tmp_path, schedule):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert [step["loss"] for step in run["steps"]] == pytest.approx(losses, rel=1e-5)
 
 
@@ -266,7 +268,8 @@ def test_an_estimate_needs_no_memory(here, language):
 
 def test_padding_and_an_optimizer_of_the_user(here, tmp_path):
     write(tmp_path, PADDED)
-    words = ["run", "model.py:make", "--balance", "1,1", "-m", "4", "--batch", "8", "--steps", "3"]
+    layers = here.json("models", "model.py:make")["models"][0]["layers"]
+    words = ["run", "model.py:make", "--balance", f"1,{layers - 1}", "-m", "4", "--batch", "8", "--steps", "3"]
     module = loaded(tmp_path)
     torch.manual_seed(0)
     model = module.make()
@@ -279,7 +282,7 @@ def test_padding_and_an_optimizer_of_the_user(here, tmp_path):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     for schedule in ("gpipe", "1f1b"):
         run = here.json(*words, "--schedule", schedule, "--trace", f"{schedule}.sqlite")
         assert [step["loss"] for step in run["steps"]] == pytest.approx(losses, rel=1e-5)
@@ -364,10 +367,10 @@ RUN = ["--balance", "1,1", "-m", "2", "--batch", "4", "--steps", "2"]
         (["profile", "model.py:number"], 2, ["number() of model.py returns a int", "a torch.nn.Module"]),
         (["profile", "model.py:fails"], 1, ["in inner", "raised ValueError: no such width", "fails() of model.py"]),
         (["profile", "model.py:make", "--batch-from", "model.py:nothing"], 2, ["without a tensor"]),
-        (["run", "model.py:make", *RUN, "--batch-from", "model.py:few"], 2, ["returns 3 samples and was asked for 4"]),
-        (["run", "model.py:make", *RUN, "--batch-from", "model.py:changing"], 2, ["other inputs than its sample"]),
+        (["run", "model.py:make", *RUN, "--batch-from", "model.py:few"], 2, ["returns 3 samples and was asked for 1"]),
+        (["run", "model.py:make", *RUN, "--batch-from", "model.py:changing"], 2, ["batch that the model does not take", "'scale'"]),
         (["run", "model.py:mixes", *RUN, "--batch-from", "model.py:one"], 2, ["compares samples with each other"]),
-        (["run", "model.py:no_loss", *RUN, "--batch-from", "model.py:one"], 1, ["raised TypeError", "loss() of model.py"]),
+        (["run", "model.py:no_loss", *RUN, "--batch-from", "model.py:one"], 1, ["raised IndexError", "loss() of model.py"]),
         (["run", "model.py:breaks", *RUN, "--batch-from", "model.py:one"], 1, ["raised RuntimeError: broken"]),
         (["run", "mlp", *RUN, "--batch-from", "model.py:few"], 2, ["--batch-from is model.py:few for mlp"]),
         (["run", "model.py:make", *RUN, "--chunky", "2"], 2, ["--chunky is not an option of run"]),
