@@ -28,8 +28,8 @@ OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 MADE = re.compile(r"^(\./)?(build|bundle|demo)(/|$)")
 # Put together into a page of docs/evidence/ by a script, so that their links begin there.
 TEMPLATES = re.compile(r"^benchmarks/paper_tables/")
-# Headers of others that the documentation names.
-FOREIGN = {"sqlite3.h", "setup.py"}
+# Files of others, and of users, that the documentation names.
+FOREIGN = {"sqlite3.h", "setup.py", "model.py"}
 
 
 def slug(heading):

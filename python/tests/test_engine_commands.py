@@ -149,7 +149,8 @@ def test_profile_plan_run_and_compare(language):
     )
     layers = json.loads(output_of(language, "models", "model.py:make", "--json"))["models"][0]["layers"]
     assert len(profile["layers"]) == layers
-    plan = json.loads(output_of(language, "plan", "p.json", "--batch", "8", "--partitions", "2", "--chunks", "2,4", "--json"))
+    plan = json.loads(output_of(language, "plan", "p.json", "--batch", "8", "--partitions", "2", "--chunks", "4",
+                                "--schedule", "1f1b", "--json"))
     best = plan["candidates"][plan["best"]]
 
     balance = ",".join(map(str, best["balance"]))
@@ -481,12 +482,12 @@ def test_ctrl_c_while_the_model_is_made_leaves_nothing(language, words):
 
 def test_ctrl_c_ends_a_training_after_its_step(here, language):
     layers = here.json("models", "model.py:make")["models"][0]["layers"]
-    with (language / "model.py").open("a") as file:
-        file.write("\n\nfirst_batch = make_batch\n\n\ndef make_batch(samples):\n    print('step', flush=True)\n"
-                   "    return first_batch(samples)\n")
     words = ["run", "model.py:make", "--balance", f"2,{layers - 2}", "-m", "2", "--batch", "4", "--steps", "1000000", "--trace",
              "run.sqlite", "--profile", "p.json"]
     here.json("profile", "model.py:make", "-o", "p.json", "--micro-batch-sizes", "2", "--time-limit", "1s")
+    with (language / "model.py").open("a") as file:
+        file.write("\n\nfirst_batch = make_batch\n\n\ndef make_batch(samples):\n    print('step', flush=True)\n"
+                   "    return first_batch(samples)\n")
     with subprocess.Popen([sys.executable, "-m", "pipescope", *words], cwd=language, env=environment(), stdout=subprocess.PIPE,
                           text=True) as process:
         for _ in range(8):
