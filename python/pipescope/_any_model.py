@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import sympy  # type: ignore[import-untyped]
@@ -15,14 +15,18 @@ from torch import Tensor, nn
 from pipescope._graph_cuts import Analysis
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
 from pipescope._mini_batch import Rule, part_of, split_of
-from pipescope._structure import tensors_in
+from pipescope._structure import error_of, tensors_in
 from pipescope._trace_model import (
     Arguments,
+    CannotCut,
     HeldState,
     Output,
     Trace,
     arguments_of,
+    autocast_state,
+    op_name,
     place_of,
+    place_of_error,
     refuse_hidden_parameters,
     same_in_both_modes,
     trace_of,
@@ -31,6 +35,14 @@ from pipescope.errors import UsageError
 from pipescope.skip import skips_on
 
 __all__ = ["ModelInput", "ModelLayers", "call_of", "is_any_model", "layers_of"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOutput:
+    """What a model returns in one of its modes, and where the samples of each tensor are; None: it has none, as a loss."""
+
+    made: Output
+    dimensions: tuple[Optional[int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,26 +82,29 @@ class ModelLayers(Mapping[str, nn.Module]):
         arguments: Arguments,
         layers: Mapping[str, nn.Module],
         inputs: Sequence[ModelInput],
-        output: Optional[Output],
-        output_dimensions: Sequence[Optional[int]],
+        outputs: Mapping[bool, ModelOutput],
         crossings: Sequence[Crossing],
         borders: Sequence[int],
         guards: Sequence[Any],
         only_mode: str,
+        named_samples: str = "",
     ) -> None:
         self.model = model
         self._arguments = dataclasses.replace(arguments, tensors=())
         self._layers = OrderedDict(layers)
         self.inputs = list(inputs)
-        self.output = output  #: None: the last layer returns what the model does
-        self.output_dimensions = list(output_dimensions)
+        self._outputs = dict(outputs)  #: in train mode; in eval mode if it is another. None: the last layer returns the model's
         self.crossings = list(crossings)
         self.borders = list(borders)
         self._guards = list(guards)
         self._known: set[tuple[int, ...]] = set()  # sizes that fit
         self._only_mode = only_mode  #: why eval mode cannot run; empty if it can
         self._held_state = HeldState(model, {})
+        self._signatures: dict[bool, str] = {}
+        self._known_rules: list[Optional[int]] = []
+        self._autocasts: set[Any] = set()
         self.least_samples = 1
+        self.named_samples = named_samples  #: which input names samples of the mini-batch by their number; empty if none does
         self._tied = _tied_names(model)
         self._dtypes = {name: each.dtype for name, each in model.named_parameters()}
 
@@ -107,6 +122,15 @@ class ModelLayers(Mapping[str, nn.Module]):
 
     __hash__ = object.__hash__
 
+    @property
+    def is_traced(self) -> bool:
+        """False for a model's own modules, of which the last one returns what the model does."""
+        return bool(self._outputs)
+
+    def output(self, training: Optional[bool] = None) -> ModelOutput:
+        """In a mode; default: the model's own."""
+        return self._outputs.get(self.model.training if training is None else training, self._outputs[True])
+
     def __str__(self) -> str:
         lines = [f"{type(self.model).__name__} in {len(self)} layers"]
         lines += [f"  input {each.name} {_shape_text(each.shape)} {_cut_text(each.rule)}" for each in self.inputs]
@@ -123,8 +147,8 @@ class ModelLayers(Mapping[str, nn.Module]):
             tensor = _tensor_of(self.model, uses[0][1])
             others = ", ".join(str(layer) for layer, _ in uses[1:])
             lines.append(f"  shared {uses[0][1]} of layer {uses[0][0]}, also in {others} {_bytes_text(tensor.numel() * tensor.element_size())}")
-        if self.output is not None and self.output.left_out:
-            lines.append(f"  not returned: {', '.join(self.output.left_out)}")
+        if left_out := list(dict.fromkeys(name for each in self._outputs.values() for name in each.made.left_out)):
+            lines.append(f"  not returned: {', '.join(left_out)}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -141,12 +165,11 @@ class ModelLayers(Mapping[str, nn.Module]):
 
     # ---- Calls ----
 
-    @property
-    def split(self) -> dict[Any, Any]:
-        """How the engine cuts the inputs and joins the outputs, by position."""
+    def split(self, training: Optional[bool] = None) -> dict[Any, Any]:
+        """How the engine cuts the inputs and joins the outputs, by position. Default: in the model's own mode."""
         rules: dict[Any, Any] = {k: each.rule for k, each in enumerate(self.inputs) if each.rule != 0}
-        if self.output is not None:
-            rules["output"] = tuple(each or 0 for each in self.output_dimensions)
+        if self.is_traced:
+            rules["output"] = tuple(each or 0 for each in self.output(training).dimensions)
         return rules
 
     def flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
@@ -164,7 +187,7 @@ class ModelLayers(Mapping[str, nn.Module]):
                     f"the input {each.name} has {tensor.dim()} dimensions of {tensor.dtype}, and the sample's has "
                     f"{len(each.shape)} of {each.dtype}; give one like the sample's"
                 )
-            if tensor.requires_grad and not each.requires_grad and self.output is not None and torch.is_grad_enabled():
+            if tensor.requires_grad and not each.requires_grad and self.is_traced and torch.is_grad_enabled():
                 raise UsageError(
                     f"the input {each.name} requires a gradient, and the sample's does not; build a pipeline with a sample that "
                     "does, or detach the input"
@@ -219,6 +242,31 @@ class ModelLayers(Mapping[str, nn.Module]):
     def check_state(self) -> None:
         """Refuses a model whose attributes or hooks are others than in its trace."""
         self._held_state.check()
+
+    def hold_autocast(self, signatures: Mapping[bool, str], known: Sequence[Optional[int]]) -> None:
+        """From now on, check_autocast() compares. ``signatures``: of the traces in each mode; ``known``: as trace_of() takes it."""
+        self._signatures, self._known_rules = dict(signatures), list(known)
+        self._autocasts = {autocast_state()}
+
+    def check_autocast(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Refuses an autocast in which the model would run other operators than in its trace."""
+        state = autocast_state()
+        if not self._signatures or state in self._autocasts:
+            return
+        training = self.model.training or False not in self._signatures
+        call = arguments_of(self.model, args, kwargs)
+        call = _with_several_samples(call, [True] * len(call.tensors), [each.rule for each in self.inputs])
+        try:
+            signature = trace_of(self.model, call, self._known_rules, training).signature
+        except Exception:  # as of parameters on several devices
+            signature = ""
+        if signature != self._signatures[training]:
+            now = ", ".join(f"torch.autocast({kind!r}, {dtype})" for kind, dtype in state) or "no autocast"
+            raise UsageError(
+                f"the model runs in {now}, and its layers hold dtypes of a trace in another; build the pipeline in the autocast that it "
+                "runs in, as by `with torch.autocast(..): pipe = pipescope.GPipe(..)`"
+            )
+        self._autocasts.add(state)
 
     def check_modes(self) -> None:
         """Refuses modes that no trace stands for."""
@@ -290,17 +338,18 @@ class ModelLayers(Mapping[str, nn.Module]):
                     "its layers keep; cast the model before you build the pipeline"
                 )
 
-    def value(self, outputs: Any, weights: Optional[Tensor]) -> Any:
+    def value(self, outputs: Any, weights: Optional[Tensor], training: Optional[bool] = None) -> Any:
         """The model's own output, from the last layer's. ``weights``: of the micro-batches that were joined; None: it is one's.
 
         A value without samples, such as a loss, is the weighted sum over micro-batches, and one that is no float the first one's.
         """
-        if self.output is None:
+        if not self.is_traced:
             return outputs
+        output = self.output(training)
         tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-        return self.output.build([
+        return output.made.build([
             each if dimension is not None else _joined_value(each, weights)
-            for each, dimension in zip(tensors, self.output_dimensions)
+            for each, dimension in zip(tensors, output.dimensions)
         ])
 
     def loss_of(self, output: Any) -> Optional[Tensor]:
@@ -399,7 +448,7 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
     traced = _with_several_samples(arguments, [name in given for name in arguments.names], rules)
     try:
         return _traced_layers(model, arguments, traced, names, given)
-    except _CannotCut as error:
+    except CannotCut as error:
         raise UsageError(str(error)) from error.__cause__
     except Exception as error:  # of the export: torch raises many kinds
         if layers := _tree_layers(model, arguments):
@@ -407,14 +456,11 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
         if isinstance(error, UsageError):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        place = place_of_error(model, error)
         raise UsageError(
-            f"torch.export does not take the model, and its children, one after the other, do not compute what it does; "
-            f"the export says: {type(error).__name__}: {' '.join(lines[:3])}"
+            f"torch.export does not take the model{f', at {place}' if place else ''}, and its children, one after the other, do not "
+            f"compute what it does; the export says: {type(error).__name__}: {' '.join(lines[:3])}"
         ) from error
-
-
-class _CannotCut(UsageError):
-    """The model itself forbids it, whatever makes the layers."""
 
 
 def _split_of(split: Any) -> tuple[Optional[list[str]], dict[str, Any]]:
@@ -455,26 +501,32 @@ def _traced_layers(
             only_mode = f"the model runs other operators in eval mode, which cannot be traced: {error}; use train()"
     batch, rules = _batch_of(train, traced, given)
     analyses = {True: Analysis(train)}
-    output_dimensions = _output_dimensions(analyses[True], batch)
+    outputs = {True: ModelOutput(train.output, tuple(_output_dimensions(analyses[True], batch)))}
     _refuse_mixed_samples(analyses[True], batch)
     if evaluation is not None:
         other_batch, other_rules = _batch_of(evaluation, traced, given)
-        analyses[False] = Analysis(evaluation)
-        same = (train.output.names, [type(each) for each in rules], output_dimensions)
-        if same != (evaluation.output.names, [type(each) for each in other_rules], _output_dimensions(analyses[False], other_batch)):
-            del analyses[False]
-            only_mode = "the model returns other outputs in eval mode than in train mode; use train(), or build another pipeline"
-    layers, crossings, borders = layers_from(model, analyses, names, output_dimensions)
+        if other_rules != rules:
+            only_mode = (
+                "the model's inputs are cut otherwise in eval mode than in train mode; use train(), or say in split how they are"
+            )
+        else:
+            analyses[False] = Analysis(evaluation)
+            outputs[False] = ModelOutput(evaluation.output, tuple(_output_dimensions(analyses[False], other_batch)))
+            _refuse_mixed_samples(analyses[False], other_batch)
+    dimensions = {mode: each.dimensions for mode, each in outputs.items()}
+    layers, crossings, borders = layers_from(model, analyses, names, dimensions)
     inputs = [
         ModelInput(each.name, _named_shape(each.shape, batch), each.dtype, rule, each.requires_grad)
         for each, rule in zip(train.inputs, rules)
     ]
     guards = _guards_of(train, batch) + (_guards_of(evaluation, batch) if evaluation is not None and False in analyses else [])
     found = ModelLayers(
-        model, sample, layers, inputs, train.output, output_dimensions, crossings, borders, guards, only_mode
+        model, sample, layers, inputs, outputs, crossings, borders, guards, only_mode, _named_samples(analyses[True], batch, rules)
     )
     if not any(each.is_meta for each in sample.tensors):
         _compare_with_model(found, sample)
+    traces = {True: train} if evaluation is None else {True: train, False: evaluation}
+    found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known)
     found.hold_state({**train.reads, **(evaluation.reads if evaluation is not None else {})})
     return found
 
@@ -510,9 +562,14 @@ def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> t
     if not open_:
         number, dimension, size = firsts[0] if firsts else (0, 0, 0)
         where = f", at {trace.fixed[size]}" if trace.fixed.get(size) else ""
-        raise _CannotCut(
+        name = arguments.names[number]
+        other = (
+            f"If dimension {dimension} is no samples, as in an RNN with the sequence first, say which one is, as by "
+            f"split={{{name!r}: {1 - dimension}}}. " if tensors[number].dim() > 1 and dimension in (0, 1) and name not in given else ""
+        ) if firsts else ""
+        raise CannotCut(
             f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
-            f"{arguments.names[number]}{where}. A loss that compares samples with each other belongs outside the model, with the "
+            f"{name}{where}. {other}A loss that compares samples with each other belongs outside the model, with the "
             "schedule gpipe; elsewhere take sizes from the input, as by x.shape[0] in a view"
         )
     counted = [size for _, _, size in open_]
@@ -532,7 +589,7 @@ def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> t
         places = [d for d, symbol in enumerate(shape) if symbol in batch]
         multiples = [d for d, symbol in enumerate(shape) if d not in places and getattr(symbol, "free_symbols", set()) & batch]
         if multiples and not places:
-            raise _CannotCut(
+            raise CannotCut(
                 f"dimension {multiples[0]} of the input {name} is {shape[multiples[0]]}, which is not the number of samples; say "
                 f"how it is cut, as by split={{{name!r}: function}}"
             )
@@ -555,7 +612,7 @@ def _refuse_mixed_samples(analysis: Analysis, batch: set[Any]) -> None:
         for value in tensors_in(node.meta.get("val")):
             places = [size for size in value.shape if getattr(_symbol(size), "free_symbols", set()) & batch]
             if len(places) > 1:
-                raise _CannotCut(
+                raise CannotCut(
                     f"the model compares samples with each other, at {place_of(node)}, which makes values of the shape "
                     f"{_shape_text(_named_shape(value.shape, batch))}, so it cannot be cut into micro-batches. If the samples are in "
                     "another dimension, say so, as by split={'x': 1}; a loss that mixes samples belongs outside the model, with the "
@@ -563,45 +620,114 @@ def _refuse_mixed_samples(analysis: Analysis, batch: set[Any]) -> None:
                 )
 
 
+_TAKES_BY_NUMBER = {  # operators that choose along a dimension by numbers: positions of the values, dimension, numbers
+    "aten.index_select": (0, 1, 2), "aten.gather": (0, 1, 2), "aten.scatter": (0, 1, 2), "aten.scatter_": (0, 1, 2),
+    "aten.scatter_add": (0, 1, 2), "aten.scatter_add_": (0, 1, 2), "aten.scatter_reduce": (0, 1, 2), "aten.index_add": (0, 1, 2),
+    "aten.scatter_reduce_": (0, 1, 2), "aten.index_add_": (0, 1, 2), "aten.index_copy": (0, 1, 2), "aten.index_copy_": (0, 1, 2),
+}
+
+
+def _named_samples(analysis: Analysis, batch: set[Any], rules: Sequence[Rule]) -> str:
+    """What to say of an input whose values are numbers of samples or of other inputs' rows, as edges and offsets are; or nothing."""
+    nodes = analysis.trace.input_nodes
+    sources = {
+        node: each.name for node, each, rule in zip(nodes, analysis.trace.inputs, rules)
+        if not each.dtype.is_floating_point and each.dtype != torch.bool and not callable(rule)
+    }
+
+    def has_samples(value: Any, dimension: int) -> bool:
+        size = value.meta["val"].shape[dimension] if isinstance(value, torch.fx.Node) and value.meta["val"].dim() else 0
+        return bool(getattr(_symbol(size), "free_symbols", set()) & batch)
+
+    for node in analysis.nodes:
+        name = op_name(node)
+        numbers: list[Any] = []
+        if name == "aten.embedding_bag" and isinstance(node.args[2], torch.fx.Node):
+            if node.args[2] in sources:
+                return (
+                    f"the input {sources[node.args[2]]} says where each sample begins in {sources.get(node.args[1], 'another input')}, at "
+                    f"{place_of(node)}, so samples have different numbers of rows and cannot be cut: give each sample as many rows, "
+                    "with a weight of 0 for those that are missing, or say how both inputs are cut, as by split={'offsets': function}"
+                )
+        elif name in _TAKES_BY_NUMBER and has_samples(node.args[0], node.args[1]):
+            numbers = [node.args[2]]
+        elif name in ("aten.index", "aten.index_put", "aten.index_put_"):
+            numbers = [each for k, each in enumerate(node.args[1]) if has_samples(node.args[0], k)]
+        if found := next((sources[each] for each in numbers if each in sources), ""):
+            return (
+                f"the input {found} names samples by their numbers in the mini-batch, at {place_of(node)}, as the edges of a graph "
+                f"do, so samples depend on each other and cannot be cut into micro-batches; say how it is cut if they do not, as "
+                f"by split={{{found!r}: function}}"
+            )
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and not value.is_floating_point() and not value.is_complex():
+            if origin := next((sources[each] for each in node.all_input_nodes if each in sources), ""):
+                sources.setdefault(node, origin)
+    return ""
+
+
 # ---- Checks by values ----
 
 
 def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
-    """Refuses layers that compute something else in eval mode, and warns if samples depend on each other."""
+    """Refuses layers that compute something else than the model, in either mode, and warns if samples depend on each other."""
     model = layers.model
-    modes = [(module, module.training) for module in model.modules()]
-    buffers = [(each, each.clone()) for each in model.buffers()]
+    put_back = _put_back_of(model)
 
-    def put_back() -> None:
-        for each, value in buffers:
+    def value_of(run: Callable[[], list[Tensor]]) -> tuple[list[Tensor], bool]:
+        """(what it returns, whether it draws random numbers), of the same numbers each time."""
+        put_back(with_modes=False)
+        torch.manual_seed(0)
+        before = torch.get_rng_state()
+        values = run()
+        return values, not torch.equal(before, torch.get_rng_state())
+
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            for training in (True, False):
+                model.train(training)
+                if layers._only_mode and not training:
+                    continue
+                try:
+                    expected, is_random = value_of(
+                        lambda: Output(sample.call(model, [each.clone() for each in sample.tensors])).tensors
+                    )
+                except Exception:
+                    if training:  # as a batch norm of one value in train mode
+                        continue
+                    raise
+                found, _ = value_of(lambda: _run(layers, sample.tensors))
+                for name, one, other in zip(layers.output().made.names, found, expected):
+                    if not error_of([one], [other]) <= 0.01:
+                        raise CannotCut(
+                            f"the traced layers compute another output {name or 'value'} than the model on its sample in "
+                            f"{'train' if training else 'eval'} mode; the model depends on something that a trace does not hold, "
+                            "such as values of its inputs in Python"
+                        )
+                if not training and not is_random:
+                    put_back(with_modes=False)
+                    _compare_parts(layers, sample, expected)
+    finally:
+        put_back()
+
+
+def _put_back_of(model: nn.Module) -> Callable[..., None]:
+    """A function that gives the modules the modes, and the buffers the tensors and values, that they have now."""
+    modes = [(module, module.training) for module in model.modules()]
+    held = [(module, dict(module._buffers)) for module in model.modules()]
+    values = [(each, each.clone()) for each in model.buffers()]
+
+    @torch.no_grad()
+    def put_back(with_modes: bool = True) -> None:
+        for module, mode in modes if with_modes else []:
+            module.training = mode
+        for module, buffers in held:
+            module._buffers.update(buffers)
+        for each, value in values:
             if not torch.equal(each, value):
                 each.copy_(value)
 
-    try:
-        model.eval()
-        if layers._only_mode:
-            return
-        with torch.no_grad(), torch.random.fork_rng():
-            torch.manual_seed(0)
-            before = torch.get_rng_state()
-            expected = Output(sample.call(model, [each.clone() for each in sample.tensors])).tensors
-            is_random = not torch.equal(before, torch.get_rng_state())
-            put_back()
-            torch.manual_seed(0)
-            found = _run(layers, sample.tensors)
-            put_back()
-            for name, one, other in zip(layers.output.names if layers.output else [], found, expected):
-                if one.shape != other.shape or _error(one, other) > 0.01:
-                    raise _CannotCut(
-                        f"the traced layers compute another output {name or 'value'} than the model on its sample; the model depends on something "
-                        "that a trace does not hold, such as values of its inputs in Python"
-                    )
-            if not is_random:
-                _compare_parts(layers, sample, expected)
-    finally:
-        for module, mode in modes:
-            module.training = mode
-        put_back()
+    return put_back
 
 
 def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Tensor]) -> None:
@@ -616,21 +742,23 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
             if count > 2 and end - first == 1:
                 layers.least_samples = 2
                 return
-            raise _CannotCut(
-                f"the model fails on the samples {first} to {end - 1} alone: {type(error).__name__}: {str(error).splitlines()[0]}. An "
-                "input counts or names other samples, as offsets and edges do: say how it is cut, as by "
-                "split={'offsets': function}, or give it whole with None"
-            ) from error
-    for k, dimension in enumerate(layers.output_dimensions):
+            said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            why = layers.named_samples or (
+                "an input counts or names other samples, as offsets and edges do: say how it is cut, as by split={'offsets': "
+                "function}, or give it whole with None"
+            )
+            raise CannotCut(f"the model fails on the samples {first} to {end - 1} alone: {why}. It says: {said}") from error
+    for k, dimension in enumerate(layers.output().dimensions):
         if dimension is None:
             continue
         joined = torch.cat([part[k] for part in reversed(parts)], dimension)
-        if joined.shape != expected[k].shape or _error(joined, expected[k]) > 0.02:
-            name = layers.output.names[k] if layers.output is not None else ""
+        if not error_of([joined], [expected[k]]) <= 0.02:
+            if layers.named_samples:
+                raise CannotCut(layers.named_samples)
             warnings.warn(
-                f"a sample's output {name} depends on the other samples of its mini-batch; a pipeline cuts mini-batches, so it "
-                "computes something else than the whole model. If an input is cut that all samples need, or along a dimension that is "
-                "not its samples', say so in split, as by split={'mask': None, 'x': 1}",
+                f"a sample's output {layers.output().made.names[k]} depends on the other samples of its mini-batch; a pipeline cuts "
+                "mini-batches, so it computes something else than the whole model. If an input is cut that all samples need, or "
+                "along a dimension that is not its samples', say so in split, as by split={'mask': None, 'x': 1}",
                 stacklevel=2,
             )
             return
@@ -643,18 +771,7 @@ def _run(layers: ModelLayers, tensors: Sequence[Tensor]) -> list[Tensor]:
         for layer in layers.values():
             value = layer(value)
     value = [value] if isinstance(value, Tensor) else list(value)
-    return [each if dimension is not None else each[0] for each, dimension in zip(value, layers.output_dimensions)]
-
-
-def _error(one: Tensor, other: Tensor) -> float:
-    """The largest difference, as a share of the largest value."""
-    if not one.numel() or torch.equal(one, other):
-        return 0.0
-    if one.dtype == torch.bool or not (one.is_floating_point() or one.is_complex()):
-        return 1.0
-    difference = (one - other).abs().to(torch.float64).nan_to_num(0.0, 0.0, 0.0).max()
-    largest = other.abs().to(torch.float64).nan_to_num(0.0, 0.0, 0.0).max()
-    return float(difference / largest) if largest > 0 else float(difference)
+    return [each if dimension is not None else each[0] for each, dimension in zip(value, layers.output().dimensions)]
 
 
 # ---- The module tree ----
@@ -669,8 +786,7 @@ def _tree_layers(model: nn.Module, arguments: Arguments) -> Optional[ModelLayers
     own = [*model.parameters(), *model.buffers()]
     if not layers or any(id(each) not in held for each in own) or len({*map(id, layers.values())}) < len(layers):
         return None
-    modes = [(module, module.training) for module in model.modules()]
-    buffers = [(each, each.clone()) for each in model.buffers()]
+    put_back = _put_back_of(model)
     try:
         for mode in (True, False):
             model.train(mode)
@@ -679,15 +795,11 @@ def _tree_layers(model: nn.Module, arguments: Arguments) -> Optional[ModelLayers
     except Exception:  # they are no chain
         return None
     finally:
-        for module, was_training in modes:
-            module.training = was_training
-        with torch.no_grad():
-            for each, value in buffers:
-                each.copy_(value)
+        put_back()
     tensor = arguments.tensors[0]
     inputs = [ModelInput(arguments.names[0], ("batch", *[f"s{k}" for k in range(1, tensor.dim())]), tensor.dtype, 0)]
     borders = [0] * (len(layers) - 1)
-    return ModelLayers(model, arguments, layers, inputs, None, [], [], borders, [], "")
+    return ModelLayers(model, arguments, layers, inputs, {}, [], borders, [], "")
 
 
 def _is_chain(model: nn.Module, layers: Sequence[nn.Module], arguments: Arguments) -> bool:
@@ -707,8 +819,7 @@ def _is_chain(model: nn.Module, layers: Sequence[nn.Module], arguments: Argument
     tensors = [tensors_in(value) for value in values]
     return (
         type(values[0]) is type(values[1])
-        and len(tensors[0]) == len(tensors[1])
-        and all(one.shape == other.shape and _error(one, other) < 1e-6 for one, other in zip(*tensors))
+        and error_of(tensors[1], tensors[0]) < 1e-6
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pipescope._gpipe import GPipe
 from pipescope._layers import Layered, Tensors, check_loss, named_layers
 from pipescope._mini_batch import inputs_of
-from pipescope._structure import copied, tensors_in
+from pipescope._structure import copied, error_of, tensors_in
 from pipescope.errors import Error
 
 __all__ = ["Check", "check"]
@@ -161,25 +161,11 @@ def _values(value: Any, loss: Tensor, layers: nn.ModuleList) -> _Values:
     return _Values([each.detach() for each in tensors_in(value)], loss.detach(), gradients)
 
 
-def _error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    if [each.shape for each in found] != [each.shape for each in expected]:
-        return float("inf")
-    if not expected:
-        return 0.0
-    finite = [each[each.isfinite()] for each in expected]
-    size = max((float(each.abs().max()) for each in finite if each.numel()), default=0.0) or 1.0
-    differences = []
-    for one, other in zip(found, expected):
-        is_same = (one == other) | (one.isnan() & other.isnan())
-        differences += [float((one.to(torch.float64) - other)[~is_same].abs().max())] if not bool(is_same.all()) else []
-    return max(differences, key=lambda each: (each != each, each), default=0.0) / size
-
-
 def _errors(plain: _Values, found: _Values) -> tuple[float, float, float]:
     return (
-        _error(found.outputs, plain.outputs),
-        _error([found.loss], [plain.loss.reshape(found.loss.shape)]),
-        _error(found.gradients, plain.gradients),
+        error_of(found.outputs, plain.outputs),
+        error_of([found.loss], [plain.loss.reshape(found.loss.shape)]),
+        error_of(found.gradients, plain.gradients),
     )
 
 
@@ -222,7 +208,7 @@ def _explain_training(call: _Trial, plain: _Values) -> str:
     for explanation in _state(call, training=True):
         return explanation
     again = call.plain(training=True, seed=1)
-    if _error(again.outputs, plain.outputs) == 0:
+    if error_of(again.outputs, plain.outputs) == 0:
         return (
             "in eval mode everything agrees, in train mode it does not: a layer computes with statistics of the mini-batch, as "
             "batch norm does, and sees those of micro-batches instead; use a norm of each sample, eval() for that layer, or "

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils import _pytree
 
-from pipescope._trace_model import Trace, op_name, place_of, refuse_unknown_sizes
+from pipescope._trace_model import CannotCut, Trace, op_name, place_of, refuse_unknown_sizes
 from pipescope.errors import UsageError
 
 __all__ = ["Analysis", "anchors_of", "bytes_of", "places_by_name", "places_of", "positions_of", "size_of"]
@@ -120,10 +120,11 @@ def _memory(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[_Classes, d
         if node.op != "call_function":
             continue
         if not isinstance(node.target, torch._ops.OpOverload):
-            for each in node.all_input_nodes:
-                if not _is_size(node) and isinstance(each.meta.get("val"), (Tensor, tuple, list)):
-                    classes.join(node, each)
-            if changed := _changed_inside(node, modules):
+            alike, changed = _inside(node, modules)
+            for one, other in alike:
+                if not _is_size(node) and isinstance(other.meta.get("val"), (Tensor, tuple, list)):
+                    classes.join(one, other)
+            if changed:
                 writes[node] = changed
             continue
         returned = {name for each in node.target._schema.returns if each.alias_info for name in each.alias_info.before_set}
@@ -143,19 +144,38 @@ def _memory(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[_Classes, d
     return classes, {node: changed for node, changed in writes.items() if changed}
 
 
-def _changed_inside(node: Node, modules: dict[str, Any]) -> list[Node]:
-    """What the parts of a graph that this operator runs change."""
+_REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")  # run one part of a graph, and give it the operands as they are
+
+
+def _inside(node: Node, modules: dict[str, Any]) -> tuple[list[tuple[Node, Node]], list[Node]]:
+    """(pairs of this operator and its operands that may share memory, operands that it changes), by the parts that it runs."""
     parts = [modules[each.target] for each in node.all_input_nodes if each.op == "get_attr" and each.target in modules]
     changed = []
     given = [each for each in node.args if isinstance(each, (Node, tuple, list))]
     operands = [each for each in _nodes_in(given) if each.op != "get_attr"]
+    alike = [(node, each) for each in operands]
     for part in parts:
         inner = {each.target: each for each in part.graph.nodes if each.op == "get_attr"}
         classes, writes = _memory(part.graph, {name: getattr(part, name) for name in inner})
         roots = {classes.of(each) for nodes in writes.values() for each in nodes}
         places = [each for each in part.graph.nodes if each.op == "placeholder"]
         changed += [operand for place, operand in zip(places, operands) if classes.of(place) in roots]
-    return changed
+        if op_name(node) in _REGIONS:
+            results = {classes.of(each) for each in _nodes_in(next(each for each in part.graph.nodes if each.op == "output").args)}
+            by_class: dict[Node, Node] = {}
+            alike = []
+            for place, operand in zip(places, operands):
+                alike += [(node, operand)] if classes.of(place) in results else []
+                alike += [(by_class.setdefault(classes.of(place), operand), operand)]
+    return alike, changed
+
+
+def _first_change(node: Node, modules: dict[str, Any]) -> Node:
+    """The operator inside of this one that changes something; the operator itself if it runs no part of a graph."""
+    for part in (modules[each.target] for each in node.all_input_nodes if each.op == "get_attr" and each.target in modules):
+        for inner in _memory(part.graph, dict(part.named_children()))[1]:
+            return inner
+    return node
 
 
 def _is_random(node: Node, modules: dict[str, Any]) -> bool:
@@ -174,6 +194,7 @@ class Analysis:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         _remove_checks(trace.graph)
+        _write_back_early(trace)
         self._classes, self._writes = _memory(trace.graph, trace.modules)
         _without_needless_changes(trace, self._classes, self._writes)
         self._classes, self._writes = _memory(trace.graph, trace.modules)
@@ -220,8 +241,9 @@ class Analysis:
             for each in nodes:
                 for constant, info in self.trace.constants.items():
                     if info.kind == "parameter" and self._classes.of(constant) is self._classes.of(each):
-                        raise UsageError(
-                            f"the model changes its parameter {info.name} in place, at {place_of(node)}; do that outside its "
+                        raise CannotCut(
+                            f"the model changes its parameter {info.name} in place, at "
+                            f"{place_of(_first_change(node, self.trace.modules))}; do that outside its "
                             "forward"
                         )
 
@@ -348,6 +370,38 @@ def _remove_checks(graph: torch.fx.Graph) -> None:
     for node in reversed(list(graph.nodes)):
         if node.op == "call_function" and not node.users and op_name(node).startswith(("aten._assert", "aten.sym_constrain")):
             graph.erase_node(node)
+
+
+def _write_back_early(trace: Trace) -> None:
+    """A buffer that the forward replaces takes its new value at the end of a trace. It does so where the value is complete, and
+    what reads the buffer's old value reads a copy."""
+    for name in trace.assigned:
+        order = {node: k for k, node in enumerate(trace.graph.nodes)}
+        classes, writes = _memory(trace.graph, trace.modules)
+        place = next((node for node, info in trace.constants.items() if info.kind == "buffer" and info.name == name), None)
+        writers = [] if place is None else [
+            node for node, changed in writes.items() if any(classes.of(each) is classes.of(place) for each in changed)
+        ]
+        if place is None or len(writers) != 1 or writers[0].args[0] is not place:
+            continue  # it is changed in place, too, so its values are right at the end of the trace only
+        write, value = writers[0], writers[0].args[1]
+        assert isinstance(value, Node)
+        users = sorted((each for each in place.users if each is not write), key=order.__getitem__)
+        if users:
+            with trace.graph.inserting_before(users[0]):
+                before = trace.graph.call_function(torch.ops.aten.clone.default, (place,))
+            before.meta = {**users[0].meta, "val": place.meta["val"]}
+            order[before] = order[users[0]]
+            for user in users:
+                user.replace_input_with(place, before)
+        is_detached = op_name(value) == "aten.detach" and len(value.users) == 1  # as _write_back() in the trace does
+        source = value.args[0] if is_detached else value
+        makers = [source, *(node for node, changed in writes.items() if any(classes.of(each) is classes.of(value) for each in changed))]
+        last = max(makers, key=order.__getitem__)
+        if last.op != "placeholder":
+            for node in (write, value) if is_detached else (write,):
+                node.meta = {**last.meta, "val": node.meta.get("val")}
+                last.append(node)
 
 
 def _without_needless_changes(trace: Trace, classes: _Classes, writes: dict[Node, list[Node]]) -> None:

@@ -122,6 +122,7 @@ class _Part:
     held: list[str]  #: names of the layer's tensors that the code takes
     modes: list[str]  #: names of modules
     modules: list[nn.Module]  #: parts of the graph
+    sparse: list[str]  #: names of modules whose weights get sparse gradients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +163,11 @@ class TracedLayer(Skippable):
     def has_two_modes(self) -> bool:
         """True if the model runs other operators in eval mode."""
         return len(self._parts) > 1
+
+    @property
+    def sparse(self) -> list[str]:
+        """Names of modules whose weights get sparse gradients."""
+        return [name for part in self._parts.values() for name in part.sparse]
 
     def hold(self, kind: str, name: str, tensor: Tensor) -> None:
         """Under the model's name, which may have dots."""
@@ -371,7 +377,8 @@ class _PartMaker:
         _drop_unused(graph)
         names = [name for _, name, _ in self.held]
         skips = [[self.maker.skip_name(key, end) for key, _, end in hops] for hops in (self.popped, self.stashed)]
-        return _Part(_Code(graph), skips[0], skips[1], names, self.modes, self.modules), self.held
+        sparse = [self._owner(node) for node in self.sequence if _has_sparse_gradient(node)]
+        return _Part(_Code(graph), skips[0], skips[1], names, self.modes, self.modules, sparse), self.held
 
     def _value(self, key: Any) -> Any:
         return self.environment[key]
@@ -492,6 +499,14 @@ def _argument(node: Node, position: int) -> Any:
     return node.args[position] if len(node.args) > position else argument.default_value
 
 
+def _has_sparse_gradient(node: Node) -> bool:
+    """Of an embedding."""
+    if op_name(node) not in ("aten.embedding", "aten.embedding_bag"):
+        return False
+    names = [each.name for each in node.target._schema.arguments]  # type: ignore[union-attr]
+    return bool(_argument(node, names.index("sparse")))
+
+
 def _is_counter(node: Node, trace: Any) -> bool:
     info = trace.constants.get(node.args[0])
     return info is not None and str(info.name).endswith("num_batches_tracked")
@@ -551,7 +566,7 @@ def layers_from(
     model: nn.Module,
     analyses: Mapping[bool, Analysis],
     names: Optional[Sequence[str]],
-    output_dimensions: Sequence[Optional[int]],
+    output_dimensions: Mapping[bool, Sequence[Optional[int]]],
 ) -> tuple["OrderedDict[str, TracedLayer]", list[Crossing], list[int]]:
     """(the layers by name, what crosses further than to the next one, bytes that cross each border).
 
@@ -570,9 +585,9 @@ def layers_from(
                 of_other.append(position)
             else:
                 places.remove(place)
-    makers = {True: _Maker(main, places, output_dimensions, "" if other is None else "train ")}
+    makers = {True: _Maker(main, places, output_dimensions[True], "" if other is None else "train ")}
     if other is not None:
-        makers[False] = _Maker(other, of_other, output_dimensions, "eval ")
+        makers[False] = _Maker(other, of_other, output_dimensions[False], "eval ")
     layers: OrderedDict[str, TracedLayer] = OrderedDict()
     root = Mode(model)
     holders: set[int] = set()  # the ids of parameters that a layer holds

@@ -49,7 +49,7 @@ class ModelPipe(GPipe):
         self.__dict__["_found"] = layers
         if balance is None and not isinstance(split, Mapping) and split is not None:
             balance = [1] * len(layers)
-        super().__init__(layers, balance, split=layers.split, **options)
+        super().__init__(layers, balance, split=layers.split(True), **options)
 
     def _add_layers(self, layers: Mapping[str, nn.Module]) -> None:
         model = self._found.model
@@ -110,8 +110,11 @@ class ModelPipe(GPipe):
     def _given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The first layer's input."""
         tensors = self._found.flat(args, kwargs)
+        if sum(self._sizes(tensors)) == 0 and any(isinstance(each.rule, int) for each in self._found.inputs):
+            raise UsageError("the batch has no samples; a pipeline cuts it into micro-batches of at least one; leave it out")
+        self._found.check_autocast(args, kwargs)
         self._found.check_sizes(tensors, self._sizes(tensors))
-        return tensors if self._found.output is not None else tensors[0]
+        return tensors if self._found.is_traced else tensors[0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the model with its own arguments, and returns its own type. A loss in it is the mean over micro-batches."""
@@ -200,7 +203,7 @@ class ModelPipe(GPipe):
         return {name: rules[name] for name in target if name in rules} if isinstance(target, Mapping) else 0
 
     def _split_with(self, target: Any) -> Mapping[Any, Any]:
-        split = self._options["split"]
+        split = self._found.split()
         return {**split, "target": self._target_rules(target)} if isinstance(target, Mapping) else split
 
     def train_staggered(

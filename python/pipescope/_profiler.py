@@ -17,6 +17,7 @@ from torch.nn.parameter import is_lazy
 from pipescope import _fx_tracing, _mini_batch
 from pipescope._any_model import ModelLayers, call_of, is_any_model, layers_of
 from pipescope._fused_attention import fused_attention_on_meta
+from pipescope._graph_layers import TracedLayer
 from pipescope._layers import Device, Layered, check_loss, described_layers, device_name, listed, named_layers, real, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
@@ -174,11 +175,11 @@ def _of_any_model(
         target = dict(kwargs) if not args else args
 
     def call_loss(output: Any, part: Any) -> Tensor:
-        value = layers.value(output, None)
+        value = layers.value(output, None, training=True)
         own = layers.loss_of(value)
         return loss(value, part) if loss is not None else own if own is not None else _mean_of_squares(value, None)
 
-    return layers, given if layers.output is not None else given[0], target, call_loss, None, layers.split
+    return layers, given if layers.is_traced else given[0], target, call_loss, None, layers.split(True)
 
 
 @contextlib.contextmanager
@@ -210,10 +211,11 @@ def _refuse_what_cannot_be_measured(described: Iterable[tuple[nn.Module, str, An
                 raise UsageError(
                     f"layer {number} ({name}) is scripted, and copies of it cannot be trained; profile the module it was made of"
                 )
-            if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.sparse:
+            of_traced = part.sparse if isinstance(part, TracedLayer) else []
+            if of_traced or isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.sparse:
                 raise UsageError(
-                    f"layer {number} ({name}) has a sparse gradient, whose bytes depend on the input; profile it with "
-                    "sparse=False"
+                    f"layer {number} ({of_traced[0] if of_traced else name}) has a sparse gradient, whose bytes depend on the "
+                    "input, so its costs are not measured; give a balance to GPipe, or profile the model with sparse=False"
                 )
 
 

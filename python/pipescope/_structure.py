@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-__all__ = ["copied", "flattened", "structure_name", "tensors_in", "unflattened"]
+__all__ = ["copied", "error_of", "flattened", "structure_name", "tensors_in", "unflattened"]
 
 #: A tree, and which of its leaves are tensors. The others are None.
 Structure = tuple[Any, tuple[bool, ...]]
@@ -52,3 +54,27 @@ def copied(value: Any) -> Any:
         return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
 
     return _pytree.tree_map(copy, value)
+
+
+def error_of(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest difference of two lists of tensors, relative to the largest finite value that is expected.
+
+    Infinite for other shapes, and where only one of two values is infinite; nan where only one of two values is nan.
+    Values that are nan or infinite in both agree. Whole numbers and bools that differ are infinitely far apart.
+    """
+    if [each.shape for each in found] != [each.shape for each in expected]:
+        return float("inf")
+    differences, sizes = [0.0], [0.0]
+    for one, other in zip(found, expected):
+        if not (other.is_floating_point() or other.is_complex()):
+            differences.append(0.0 if torch.equal(one, other) else float("inf"))
+            continue
+        wide = torch.complex128 if other.is_complex() else torch.float64
+        one, other = one.detach().to("cpu", wide), other.detach().to("cpu", wide)
+        finite = other[other.isfinite()].abs()
+        sizes.append(float(finite.max()) if finite.numel() else 0.0)
+        differs = ~((one == other) | (one.isnan() & other.isnan()))
+        if bool(differs.any()):
+            differences.append(float((one - other)[differs].abs().max()))
+    largest = max(differences, key=lambda each: (each != each, each))
+    return largest / (max(sizes) or 1.0)

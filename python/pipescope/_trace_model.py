@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import inspect
+import linecache
 import os
 import random
 import sys
+import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import sympy  # type: ignore[import-untyped]
@@ -36,19 +39,26 @@ from pipescope.errors import UsageError
 __all__ = [
     "MODE_ARGUMENTS",
     "Arguments",
+    "CannotCut",
     "Constant",
     "HeldState",
     "Input",
     "Output",
     "Trace",
     "arguments_of",
+    "autocast_state",
     "op_name",
     "place_of",
+    "place_of_error",
     "refuse_hidden_parameters",
     "refuse_unknown_sizes",
     "same_in_both_modes",
     "trace_of",
 ]
+
+
+class CannotCut(UsageError):
+    """The model itself forbids it, whatever makes the layers."""
 
 
 # ---- Arguments ----
@@ -217,6 +227,8 @@ class Trace:
     output_nodes: list[Any]
     guards: list[Any]  #: sympy expressions of sizes that the model's branches relied on
     fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where: "my.py, line 9: code"
+    signature: str = ""  #: equal for traces of the same operators
+    assigned: list[str] = dataclasses.field(default_factory=list)  #: buffers that a forward replaces
     #: attributes of modules that the forward read, and did not change
     reads: dict[tuple[int, str], tuple[nn.Module, str, str]] = dataclasses.field(default_factory=dict)
 
@@ -227,6 +239,7 @@ class _CallState:
     def __init__(self) -> None:
         self.output: Optional[Output] = None
         self.is_running = False
+        self.at_end: Callable[[], None] = lambda: None
 
 
 class _Call(nn.Module):
@@ -245,6 +258,7 @@ class _Call(nn.Module):
             output = Output(self._arguments.call(self.model, tensors))
         finally:
             self.state.is_running = False
+            self.state.at_end()
         if _numbers_of_python() != numbers:
             raise UsageError(
                 "the model draws random numbers from Python or NumPy, which a trace would draw once for all steps; draw them from "
@@ -316,9 +330,13 @@ class _Losses:
         self.counted: list[str] = []  #: attributes that a forward reads and changes
         self.lost: list[str] = []  #: what the model did that a trace cannot hold
         self.functions: list[str] = []
-        self.replaced: list[str] = []  #: buffers
+        self.replaced: list[str] = []  #: buffers whose new values a trace cannot hold, with the reason
         self.kept: list[str] = []  #: other tensors that the model keeps
         self._state = call.state
+        self._state.at_end = self._write_back
+        self.assigned: list[str] = []  #: buffers that got a new value
+        self._assigned: dict[tuple[int, str], tuple[nn.Module, str, Tensor]] = {}  #: buffers, with their tensors before
+        self._model = call.model
         self._names = {id(module): name for name, module in call.model.named_modules()}
         self._before: dict[tuple[int, str], tuple[nn.Module, str, Any]] = {}
         self._buffers = [(module, dict(module._buffers)) for module in call.model.modules()]
@@ -329,18 +347,18 @@ class _Losses:
         apply: Any = vars(torch.autograd.Function)["apply"]  # a classmethod
 
         def noting_setattr(module: nn.Module, name: str, value: Any) -> None:
-            if self._state.is_running and id(module) in self._names:
-                self._note(module, name, value)
+            if self._state.is_running and id(module) in self._names and not self._note(module, name, value):
+                return
             set_attribute(module, name, value)
 
         def noting_register(module: nn.Module, name: str, tensor: Any, persistent: bool = True) -> None:
             if self._state.is_running and id(module) in self._names:
-                self.replaced.append(self._title(module, name))
+                self.replaced.append(f"{self._title(module, name)}, which it registers")
             register(module, name, tensor, persistent)
 
         def noting_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if self._state.is_running:
-                self.functions.append(cls.__name__)
+                self.functions.append(cls.__name__ + self._here())
                 raise UsageError(f"the model calls the autograd.Function {cls.__name__}")
             return apply.__func__(cls, *args, **kwargs)
 
@@ -354,8 +372,8 @@ class _Losses:
         def refusing(original: Any, what: str) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
                 if self._state.is_running:
-                    self.lost.append(what)
-                    raise UsageError(f"the model {what}")
+                    self.lost.append(what.format(self._here()))
+                    raise UsageError(f"the model {self.lost[-1]}")
                 return original(*args, **kwargs)
 
             return call
@@ -365,9 +383,17 @@ class _Losses:
         changed.__getattribute__ = noting_getattribute
         of_tensor: Any = torch.Tensor
         register_hook, enter = of_tensor.register_hook, torch.inference_mode.__enter__
-        of_tensor.register_hook = refusing(register_hook, "registers a hook on a tensor, whose change of the gradient a trace loses")
+        of_tensor.register_hook = refusing(
+            register_hook, "registers a hook on a tensor{}, whose change of the gradient a trace loses"
+        )
         inference: Any = torch.inference_mode
-        inference.__enter__ = refusing(enter, "uses torch.inference_mode(), which a trace loses; use torch.no_grad()")
+        inference.__enter__ = refusing(enter, "uses torch.inference_mode(){}, which a trace loses; use torch.no_grad()")
+        packing: Any = torch._VF
+        packing._pack_padded_sequence = refusing(
+            packing._pack_padded_sequence,
+            "packs sequences{}: sizes of its values then depend on the lengths, so its layers would have other shapes for each "
+            "micro-batch; give the padded tensor to the RNN, and mask the padding in the loss",
+        )
         functions: Any = torch.autograd.Function
         functions.apply = classmethod(noting_apply)
         try:
@@ -376,6 +402,7 @@ class _Losses:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
             del changed.__getattribute__
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
+            del packing._pack_padded_sequence
             for module, buffers in self._buffers:
                 if any(module._buffers.get(name) is not each for name, each in buffers.items()):
                     module._buffers.update(buffers)
@@ -385,33 +412,61 @@ class _Losses:
                 else:
                     module.__dict__[name] = value
 
+    def _here(self) -> str:
+        """ ", at blocks.0 (my.py, line 12: code)" """
+        place = _place_in(self._model, reversed(list(traceback.walk_stack(sys._getframe()))))
+        return f", at {place}" if place else ""
+
     def _title(self, module: nn.Module, name: str) -> str:
         return _joined(self._names[id(module)], name)
 
-    def _note(self, module: nn.Module, name: str, value: Any) -> None:
+    def _note(self, module: nn.Module, name: str, value: Any) -> bool:
+        """Of an attribute that is set. False: it has this value already, or keeps its own."""
         if name in module._buffers:
-            if module._buffers[name] is not value:  # as `self.count += 1` is not
-                self.replaced.append(self._title(module, name))
-        elif name not in module._parameters and name not in module._modules:
+            return self._note_buffer(module, name, value)
+        if name not in module._parameters and name not in module._modules:
             if any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
                 self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
-                self.kept.append(self._title(module, name))
+                if not type(module).__module__.startswith("torch."):  # as the list of an RNN's weights
+                    self.kept.append(self._title(module, name))
             elif (id(module), name) in self.reads and _held_value(value) != _held_value(vars(module).get(name, _ABSENT)):
                 self.counted.append(self._title(module, name))
+        return True
+
+    def _note_buffer(self, module: nn.Module, name: str, value: Any) -> bool:
+        before = module._buffers[name]
+        if before is value or _is_same_memory(before, value):  # as by `self.count += 1`
+            return False
+        original = self._assigned.get((id(module), name), (module, name, before))[2]
+        if not isinstance(value, Tensor) or original is None or value.shape != original.shape or value.dtype != original.dtype:
+            self.replaced.append(f"{self._title(module, name)} by {_described(value)}, which was {_described(original)}")
+            return True
+        self._assigned[id(module), name] = module, name, original
+        module._buffers[name] = value
+        return False
+
+    def _write_back(self) -> None:
+        """Buffers that were replaced take their new values, in their own memory."""
+        self.assigned = [self._title(module, name) for module, name, _ in self._assigned.values()]
+        for module, name, original in self._assigned.values():
+            value, module._buffers[name] = module._buffers[name], original
+            if isinstance(value, Tensor):
+                original.copy_(value.detach())
+        self._assigned.clear()
 
     def check(self) -> None:
         if self.lost:
             raise UsageError(f"the model {self.lost[0]}")
         if self.functions:
             raise UsageError(
-                f"the model calls the autograd.Function {self.functions[0]}, whose backward a trace loses; use operators of torch "
+                f"the model calls the autograd.Function {self.functions[0]}, and a trace loses its backward; use operators of torch "
                 "there, or a torch.library.custom_op with register_autograd. Reentrant checkpoints of torch are such functions, "
                 "too: switch them off and use the pipeline's checkpoint"
             )
         if self.replaced:
             raise UsageError(
-                f"the model's forward replaces the buffer {self.replaced[0]}, which a trace loses; change it in place, as by "
-                "buffer.copy_(value) or buffer.add_(1)"
+                f"the model's forward replaces the buffer {self.replaced[0]}; a trace keeps a buffer's shape and dtype, so "
+                "register it with those before the model is traced"
             )
         if self.kept:
             warnings.warn(
@@ -424,6 +479,18 @@ class _Losses:
                 "build the pipeline again where it matters",
                 stacklevel=2,
             )
+
+
+def _is_same_memory(one: Any, other: Any) -> bool:
+    """True for two objects that are one tensor, as an operator in place returns it under a trace."""
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor):
+        return False
+    is_alike = one.shape == other.shape and one.stride() == other.stride() and one.storage_offset() == other.storage_offset()
+    return is_alike and one.dtype == other.dtype and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+
+
+def _described(value: Any) -> str:
+    return f"{value.dtype} of the shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)[:40]
 
 
 def refuse_hidden_parameters(model: nn.Module) -> None:
@@ -448,7 +515,7 @@ def trace_of(model: nn.Module, arguments: Arguments, batch: Sequence[Optional[in
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
             raise UsageError(f"the module {name or 'itself'} has a hook of its backward, which a trace loses; remove it")
-    with warnings.catch_warnings(), _modes(model, training):
+    with warnings.catch_warnings(), _modes(model, training), _without_cache():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*(export|dynamic).*")
         errors = []
@@ -465,6 +532,8 @@ def trace_of(model: nn.Module, arguments: Arguments, batch: Sequence[Optional[in
                 continue
             losses.check()
             trace = _read(program, call, arguments)
+            trace.assigned = losses.assigned
+            trace.signature = _signature(program.graph)
             trace.reads = {key: each for key, each in losses.reads.items() if each[2] not in {*losses.counted, *losses.kept}}
             return trace
     raise errors[0]
@@ -483,8 +552,9 @@ def _modes(model: nn.Module, training: bool) -> Iterator[None]:
 
 
 def _dynamic_shapes(arguments: Arguments, batch: Sequence[Optional[int]]) -> Iterator[tuple[dict[int, Any], ...]]:
-    """Which sizes may differ: all of integers, those of samples, and of other tensors what may be a sequence. If that fails,
-    those of samples only."""
+    """Which sizes may differ: all. If that fails, all of integers, those of samples, and of other tensors what may be a sequence;
+    then those of samples only."""
+    yield tuple({k: Dim.AUTO for k in range(tensor.dim())} for tensor in arguments.tensors)
     whole_numbers = [each for each in arguments.tensors if not each.is_floating_point() and not each.is_complex()]
     lengths = {size for each in whole_numbers for size in each.shape[1:]}
     first = []
@@ -497,6 +567,35 @@ def _dynamic_shapes(arguments: Arguments, batch: Sequence[Optional[int]]) -> Ite
     yield tuple(first)
     yield tuple({0 if known is None else known % tensor.dim(): Dim.AUTO} if tensor.dim() else {}
                 for tensor, known in zip(arguments.tensors, batch))
+
+
+# ---- Autocast ----
+
+
+def autocast_state() -> tuple[tuple[str, torch.dtype], ...]:
+    """Where autocast is on, and its dtype there."""
+    accelerator = torch.accelerator.current_accelerator()
+    kinds = dict.fromkeys(["cpu", "cuda", *([] if accelerator is None else [accelerator.type])])
+    return tuple((kind, torch.get_autocast_dtype(kind)) for kind in kinds if torch.is_autocast_enabled(kind))
+
+
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+    """The caller's autocast, which would keep casts of tensors without values."""
+    with contextlib.ExitStack() as stack:
+        for kind, dtype in autocast_state():
+            stack.enter_context(torch.autocast(kind, dtype=dtype, cache_enabled=False))
+        yield
+
+
+def _signature(graph: torch.fx.Graph) -> str:
+    """Of the operators and what they are given besides tensors, such as dtypes."""
+    numbers = {node: k for k, node in enumerate(graph.nodes)}
+    lines = []
+    for node in graph.nodes:
+        given = _pytree.tree_map(lambda each: f"%{numbers[each]}" if isinstance(each, torch.fx.Node) else each, (node.args, node.kwargs))
+        lines.append(f"{node.op} {op_name(node) if node.op == 'call_function' else ''} {given}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _read(program: Any, call: _Call, arguments: Arguments) -> Trace:
@@ -563,6 +662,41 @@ def op_name(node: torch.fx.Node) -> str:
     """ "aten.linear" """
     target = node.target
     return str(getattr(target, "_overloadpacket", None) or getattr(target, "__name__", target))
+
+
+# ---- Where the model's own code is ----
+
+_OWN_FOLDERS = tuple(os.path.dirname(str(each.__file__)) + os.sep for each in (torch, sympy)) + (os.path.dirname(__file__) + os.sep,)
+
+
+def _place_in(model: nn.Module, frames: Iterable[Any]) -> str:
+    """ "blocks.0 (my.py, line 12: code)" of the innermost of these (frame, line) that is the model's author's; else empty.
+
+    ``frames``: the outermost first.
+    """
+    names = {id(module): name for name, module in model.named_modules()}
+    module, place = "", ""
+    for frame, line in frames:
+        first = frame.f_code.co_varnames[:1]
+        own = frame.f_locals.get(first[0]) if first else None
+        if isinstance(own, nn.Module) and id(own) in names:
+            module = names[id(own)] or "the model"
+        file = frame.f_code.co_filename
+        if module and not file.startswith(_OWN_FOLDERS) and not file.startswith("<"):
+            code = linecache.getline(file, line).strip()
+            place = f"{module} ({os.path.basename(file)}, line {line}" + (f": {code})" if code else ")")
+    return place
+
+
+def place_of_error(model: nn.Module, error: Optional[BaseException]) -> str:
+    """Where the model's own code raised it, as _place_in() names it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if place := _place_in(model, traceback.walk_tb(error.__traceback__)):
+            return place
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 # ---- Train and eval ----

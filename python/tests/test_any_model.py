@@ -288,9 +288,12 @@ def test_outputs_have_the_models_type_and_other_sizes_are_right(found):
         expected = layers.model(**again)
         assert type(output) is Pair
         assert all((one - other).abs().max() < 1e-12 for one, other in zip(output, expected))
+    image, context = torch.randn(4, 3, 16, 12).double(), torch.randn(4, 4).double()
+    found = pipe(image, context=context)
+    assert all((one - other).abs().max() < 1e-12 for one, other in zip(found, layers.model(image, context=context)))
     layers.model.train()
-    with pytest.raises(pipescope.UsageError, match="dimension 2 of the input image is 16, and the model was traced for 8"):
-        pipe(torch.randn(4, 3, 16, 16).double(), context=torch.randn(4, 4).double())
+    with pytest.raises(pipescope.UsageError, match="dimension 1 of the input context is 5, and the model was traced for 4"):
+        pipe(image, context=torch.randn(4, 5).double())
     with pytest.raises(pipescope.UsageError, match="context is missing"):
         pipe.step({"image": batch["image"], "context": None}, loss=squares)
 
@@ -431,15 +434,85 @@ class UsesFunction(nn.Module):
         return Rounds.apply(self.layer(x))
 
 
-class Replaces(nn.Module):
+class KeepsInput(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(4, 4)
-        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("last", torch.zeros(4))
 
     def forward(self, x):
-        self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
-        return self.layer(x) - self.mean
+        self.last = x
+        return self.layer(x)
+
+
+class ChangesParameter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.b.weight.mul_(self.a.bias.mean() + 0.9)
+        return self.b(self.a(x))
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), UsesItem()
+
+    def forward(self, x):
+        return self.second(self.first(x)) + x
+
+
+class UsesItem(nn.Module):
+    def forward(self, x):
+        return x * int(x.sum().item()) if x.sum().item() > 0 else -x
+
+
+class SequenceFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        return self.rnn(x)[0]
+
+
+class Graph(nn.Module):
+    """Messages along edges between samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, edges):
+        return torch.zeros_like(x).index_add(0, edges[1], self.layer(x)[edges[0]])
+
+
+class Bags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag, self.last = nn.EmbeddingBag(9, 4, mode="sum"), nn.Linear(4, 4)
+
+    def forward(self, x, values, offsets):
+        return self.last(self.bag(values, offsets) + x)
+
+
+calls: list[int] = []
+
+
+class Counts(nn.Module):
+    """Depends on how often it was called, in train mode only, and draws random numbers there."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.dropout = nn.Linear(4, 4), nn.Linear(4, 4), nn.Dropout(0.5)
+
+    def forward(self, x):
+        if self.training:
+            calls.append(1)
+        return self.b(self.dropout(self.a(x))) * (1 + len(calls))
 
 
 class Outside(nn.Module):
@@ -476,16 +549,26 @@ class Packed(nn.Module):
     [
         (Chooses, (6, 4), "the size of a value depends on the values of an input, at aten.index"),
         (Contrast, [(6, 4), (6, 4)], "compares samples with each other, at aten.matmul"),
-        (UsesFunction, (6, 4), "calls the autograd.Function Rounds, whose backward a trace loses"),
-        (Replaces, (6, 4), "replaces the buffer mean, which a trace loses"),
+        (UsesFunction, (6, 4), r"calls the autograd.Function Rounds, at the model \(test_any_model.py, line \d+: return Rounds"),
+        (KeepsInput, (6, 4), r"replaces the buffer last by torch.float32 of the shape .*, which was torch.float32 of the shape \(4,\)"),
+        (ChangesParameter, (6, 4), r"changes its parameter b.weight in place, at aten.mul_ .*self.b.weight.mul_"),
+        (Branches, (6, 4), r"torch.export does not take the model, at second \(test_any_model.py, line \d+: return x \* int"),
+        (SequenceFirst, (5, 6, 4), "If dimension 0 is no samples, .* as by split={'x': 1}"),
+        (Graph, [(6, 4), torch.tensor([[0, 1, 2, 5], [1, 2, 5, 0]])], "input edges names samples by their numbers .*, at aten.index"),
+        (Bags, [(6, 4), torch.arange(9), torch.tensor([0, 1, 3, 4, 6, 8])],
+         "input offsets says where each sample begins in values, at aten.embedding_bag in bag"),
+        (Counts, (6, 4), "compute another output value than the model on its sample in train mode"),
         (Outside, (6, 4), "scale requires a gradient and is no parameter"),
         (Fixed, (6, 4), "holds on to the sample's 6 samples of the input x"),
-        (Packed, [(6, 5, 4), None], "pack_padded_sequence|torch.export does not take the model|depends on the values"),
+        (Packed, [(6, 5, 4), None], r"packs sequences, at the model \(test_any_model.py, line \d+: packed = "),
     ],
 )
 def test_what_cannot_be_cut_is_refused_in_the_models_words(model, sample, text):
     shapes = sample if isinstance(sample, list) else [sample]
-    given = tuple(torch.tensor([5, 4, 3, 2, 1, 5]) if shape is None else torch.randn(*shape) for shape in shapes)
+    given = tuple(
+        torch.tensor([5, 4, 3, 2, 1, 5]) if shape is None else shape if isinstance(shape, torch.Tensor) else torch.randn(*shape)
+        for shape in shapes
+    )
     with pytest.raises(pipescope.UsageError, match=text):
         pipescope.layers_of(model(), given)
 
@@ -581,6 +664,126 @@ def test_random_numbers_and_changed_buffers_are_taken_in_eval_too(compute):
     model, step = held_pipe(compute)
     assert not model.mean.any()  # building a pipeline changes nothing
     assert step() > 0
+
+
+class Averages(nn.Module):
+    """Assigns buffers: one in place, one replaced, which is read before and behind, and one of a spectral norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)), nn.Linear(4, 4)
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        before = self.mean
+        self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        self.count += 1
+        x = torch.tanh((self.first(x) - self.mean) * (before + 1))
+        return self.last(x)
+
+
+@pytest.mark.filterwarnings("ignore:a sample's output")
+@pytest.mark.parametrize("schedule, checkpoint", [("gpipe", "always"), ("1f1b", "never"), ("zero-bubble-h1", "except_last")])
+def test_buffers_that_are_assigned_change_as_in_the_plain_model(schedule, checkpoint):
+    torch.manual_seed(0)
+    model, x = Averages().double(), torch.randn(6, 4).double()
+    plain, mean = copy.deepcopy(model), model.mean
+    pipe = pipescope.GPipe(model, sample=x, split=["last"], devices=["cpu"] * 2, chunks=3, schedule=schedule, checkpoint=checkpoint)
+    assert model.mean is mean and not mean.any()
+    for _ in range(2):
+        _, expected = plain_step(plain, {"x": x}, squares, 3)
+        model.zero_grad()
+        pipe.step(x, loss=squares)
+        assert worst(model, expected) < 1e-12
+    assert model.mean is mean and int(model.count) == 6
+    assert all((one - other).abs().max() < 1e-12 for one, other in zip(model.buffers(), plain.buffers()))
+
+
+class Auxiliary(nn.Module):
+    """Like Inception: a second output in train mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last, self.aux = (nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x))
+        y = self.last(torch.tanh(self.second(x)))
+        return Pair(y, self.aux(x)) if self.training else y
+
+
+def test_outputs_may_be_others_in_eval_mode():
+    torch.manual_seed(0)
+    model, x = Auxiliary().double(), torch.randn(6, 4).double()
+    pipe = pipescope.GPipe(model, [1, 1], sample=x, split=["second"], devices=["cpu"] * 2, chunks=3)
+    for mode in (True, False, True):
+        model.train(mode)
+        output, parts = pipe(x), [model(each) for each in x.chunk(3)]
+        assert type(output) is type(parts[0])
+        for one, other in zip(output if mode else [output], zip(*parts) if mode else [parts]):
+            assert torch.equal(one, torch.cat(list(other)))
+        grads = []
+        for run in (lambda: sum(squares(model(each)) / 3 for each in x.chunk(3)).backward(), lambda: pipe.step(x, loss=squares)):
+            model.zero_grad()
+            run()
+            grads.append({name: each.grad for name, each in model.named_parameters() if each.grad is not None})
+        assert grads[0].keys() == grads[1].keys() and len(grads[0]) == (8 if mode else 6)
+        assert all((grads[0][name] - grads[1][name]).abs().max() < 1e-12 for name in grads[0])
+    assert pipescope.profile(model.eval(), x, samples=[2], time_limit_s=1.0).layers
+
+
+class Precise(nn.Module):
+    """Makes a tensor of its values' dtype, which autocast changes."""
+
+    def __init__(self, adds):
+        super().__init__()
+        self.a, self.b, self.adds = nn.Linear(4, 4), nn.Linear(4, 4), adds
+
+    def forward(self, x):
+        x = torch.relu(self.a(x))
+        return self.b(torch.zeros(x.shape, dtype=x.dtype).index_add(1, torch.arange(4), x) if self.adds else x)
+
+
+def test_autocast_is_that_of_the_trace():
+    torch.manual_seed(0)
+    x, autocast = torch.randn(6, 4), torch.autocast("cpu", dtype=torch.bfloat16)
+    model = Precise(adds=True)
+    pipe = pipescope.GPipe(model, [1, 1], sample=x, split=["b"], devices=["cpu"] * 2, chunks=2)
+    with autocast, pytest.raises(pipescope.UsageError, match=r"runs in torch.autocast\('cpu', torch.bfloat16\)"):
+        pipe(x)
+    with autocast:
+        pipe = pipescope.GPipe(model, [1, 1], sample=x, split=["b"], devices=["cpu"] * 2, chunks=2)
+        assert torch.equal(pipe(x), torch.cat([model(x[:3]), model(x[3:])]))
+    with pytest.raises(pipescope.UsageError, match="runs in no autocast"):
+        pipe(x)
+    model = Precise(adds=False)  # in which autocast changes nothing that a trace holds
+    pipe = pipescope.GPipe(model, [1, 1], sample=x, split=["b"], devices=["cpu"] * 2, chunks=2)
+    with autocast:
+        assert torch.equal(pipe(x), torch.cat([model(x[:3]), model(x[3:])]))
+
+
+def test_a_sparse_gradient_is_measured_only_where_it_has_a_size():
+    class Sparse(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.last = nn.Embedding(9, 4, sparse=True), nn.Linear(4, 4)
+
+        def forward(self, ids):
+            return self.last(self.tokens(ids))
+
+    ids = torch.randint(9, (6, 3))
+    with pytest.raises(pipescope.UsageError, match="tokens.* has a sparse gradient, .*give a balance"):
+        pipescope.GPipe(Sparse(), sample=ids, devices=["cpu"] * 2, chunks=2).step(ids, loss=squares)
+    pipe = pipescope.GPipe(Sparse(), [1, 1], sample=ids, split=["last"], devices=["cpu"] * 2, chunks=2)
+    pipe.step(ids, loss=squares)
+    assert pipe.module.tokens.weight.grad.is_sparse
+
+
+def test_an_empty_batch_is_refused():
+    pipe = pipescope.GPipe(Auxiliary(), [1, 1], sample=torch.randn(6, 4), split=["second"], devices=["cpu"] * 2, chunks=3)
+    with pytest.raises(pipescope.UsageError, match="the batch has no samples"):
+        pipe(torch.randn(0, 4))
 
 
 def test_the_module_tree_is_tried():
