@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from pipescope._graph_cuts import Analysis
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
@@ -24,9 +25,11 @@ from pipescope._trace_model import (
     Trace,
     arguments_of,
     autocast_state,
+    may_free_more,
     op_name,
     place_of,
     place_of_error,
+    put_back_of,
     refuse_hidden_parameters,
     same_in_both_modes,
     trace_of,
@@ -101,7 +104,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         self._only_mode = only_mode  #: why eval mode cannot run; empty if it can
         self._held_state = HeldState(model, {})
         self._signatures: dict[bool, str] = {}
-        self._known_rules: list[Optional[int]] = []
+        self._how: tuple[Any, ...] = ([], False)
         self._autocasts: set[Any] = set()
         self.least_samples = 1
         self.named_samples = named_samples  #: which input names samples of the mini-batch by their number; empty if none does
@@ -195,8 +198,8 @@ class ModelLayers(Mapping[str, nn.Module]):
             for k, (expected, size) in enumerate(zip(each.shape, tensor.shape)):
                 if isinstance(expected, int) and expected != size:
                     raise UsageError(
-                        f"dimension {k} of the input {each.name} is {size}, and the model was traced for {expected}, which its "
-                        f"forward holds on to; give {expected}, or build a pipeline with a sample of the other size"
+                        f"dimension {k} of the input {each.name} is {size}, and the model was traced for {expected} only, since its "
+                        f"forward holds on to it; give {expected}, or build a pipeline with a sample of the other size"
                     )
                 before = sizes.setdefault(str(expected), (int(size), f"{each.name}'s dimension {k}"))
                 if not isinstance(expected, int) and before[0] != size:
@@ -243,9 +246,9 @@ class ModelLayers(Mapping[str, nn.Module]):
         """Refuses a model whose attributes or hooks are others than in its trace."""
         self._held_state.check()
 
-    def hold_autocast(self, signatures: Mapping[bool, str], known: Sequence[Optional[int]]) -> None:
-        """From now on, check_autocast() compares. ``signatures``: of the traces in each mode; ``known``: as trace_of() takes it."""
-        self._signatures, self._known_rules = dict(signatures), list(known)
+    def hold_autocast(self, signatures: Mapping[bool, str], *how: Any) -> None:
+        """From now on, check_autocast() compares. ``signatures``: of the traces in each mode; ``how``: as trace_of() made them."""
+        self._signatures, self._how = dict(signatures), how
         self._autocasts = {autocast_state()}
 
     def check_autocast(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -257,7 +260,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         call = arguments_of(self.model, args, kwargs)
         call = _with_several_samples(call, [True] * len(call.tensors), [each.rule for each in self.inputs])
         try:
-            signature = trace_of(self.model, call, self._known_rules, training).signature
+            signature = trace_of(self.model, call, self._how[0], training, self._how[1]).signature
         except Exception:  # as of parameters on several devices
             signature = ""
         if signature != self._signatures[training]:
@@ -447,7 +450,12 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
     rules = [given.get(name, 0) for name in arguments.names]
     traced = _with_several_samples(arguments, [name in given for name in arguments.names], rules)
     try:
-        return _traced_layers(model, arguments, traced, names, given)
+        if may_free_more(traced):
+            try:
+                return _traced_layers(model, arguments, traced, names, given, frees_all=True)
+            except Exception:  # some models can be traced for other sizes of sequences, and not of images
+                pass
+        return _traced_layers(model, arguments, traced, names, given, frees_all=False)
     except CannotCut as error:
         raise UsageError(str(error)) from error.__cause__
     except Exception as error:  # of the export: torch raises many kinds
@@ -457,6 +465,12 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         place = place_of_error(model, error)
+        if isinstance(error, GuardOnDataDependentSymNode):
+            raise UsageError(
+                f"the model needs a size or a number that depends on the values of an input, at {place or 'an unknown line'}, so its "
+                "layers would differ from micro-batch to micro-batch; use an operator whose output has a fixed size, such as "
+                "torch.where or a mask"
+            ) from error
         raise UsageError(
             f"torch.export does not take the model{f', at {place}' if place else ''}, and its children, one after the other, do not "
             f"compute what it does; the export says: {type(error).__name__}: {' '.join(lines[:3])}"
@@ -489,14 +503,19 @@ def _with_several_samples(arguments: Arguments, is_given: Sequence[bool], rules:
 
 
 def _traced_layers(
-    model: nn.Module, sample: Arguments, traced: Arguments, names: Optional[Sequence[str]], given: Mapping[str, Any]
+    model: nn.Module,
+    sample: Arguments,
+    traced: Arguments,
+    names: Optional[Sequence[str]],
+    given: Mapping[str, Any],
+    frees_all: bool,
 ) -> ModelLayers:
     known = [given.get(name) if isinstance(given.get(name), int) else None for name in traced.names]
-    train = trace_of(model, traced, known, True)
+    train = trace_of(model, traced, known, True, frees_all)
     evaluation, only_mode = None, ""
     if not same_in_both_modes(model, traced):
         try:
-            evaluation = trace_of(model, traced, known, False)
+            evaluation = trace_of(model, traced, known, False, frees_all)
         except Exception as error:
             only_mode = f"the model runs other operators in eval mode, which cannot be traced: {error}; use train()"
     batch, rules = _batch_of(train, traced, given)
@@ -526,7 +545,7 @@ def _traced_layers(
     if not any(each.is_meta for each in sample.tensors):
         _compare_with_model(found, sample)
     traces = {True: train} if evaluation is None else {True: train, False: evaluation}
-    found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known)
+    found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known, frees_all)
     found.hold_state({**train.reads, **(evaluation.reads if evaluation is not None else {})})
     return found
 
@@ -672,7 +691,7 @@ def _named_samples(analysis: Analysis, batch: set[Any], rules: Sequence[Rule]) -
 def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
     """Refuses layers that compute something else than the model, in either mode, and warns if samples depend on each other."""
     model = layers.model
-    put_back = _put_back_of(model)
+    put_back = put_back_of(model)
 
     def value_of(run: Callable[[], list[Tensor]]) -> tuple[list[Tensor], bool]:
         """(what it returns, whether it draws random numbers), of the same numbers each time."""
@@ -709,25 +728,6 @@ def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
                     _compare_parts(layers, sample, expected)
     finally:
         put_back()
-
-
-def _put_back_of(model: nn.Module) -> Callable[..., None]:
-    """A function that gives the modules the modes, and the buffers the tensors and values, that they have now."""
-    modes = [(module, module.training) for module in model.modules()]
-    held = [(module, dict(module._buffers)) for module in model.modules()]
-    values = [(each, each.clone()) for each in model.buffers()]
-
-    @torch.no_grad()
-    def put_back(with_modes: bool = True) -> None:
-        for module, mode in modes if with_modes else []:
-            module.training = mode
-        for module, buffers in held:
-            module._buffers.update(buffers)
-        for each, value in values:
-            if not torch.equal(each, value):
-                each.copy_(value)
-
-    return put_back
 
 
 def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Tensor]) -> None:
@@ -786,7 +786,7 @@ def _tree_layers(model: nn.Module, arguments: Arguments) -> Optional[ModelLayers
     own = [*model.parameters(), *model.buffers()]
     if not layers or any(id(each) not in held for each in own) or len({*map(id, layers.values())}) < len(layers):
         return None
-    put_back = _put_back_of(model)
+    put_back = put_back_of(model)
     try:
         for mode in (True, False):
             model.train(mode)
@@ -811,16 +811,19 @@ def _is_chain(model: nn.Module, layers: Sequence[nn.Module], arguments: Argument
     def whole(value: Any) -> Any:
         return arguments.call(model, [value])
 
-    values = []
+    weights = [each for each in model.parameters() if each.requires_grad]
+    values, gradients = [], []
     for run in (whole, chain):
-        with torch.no_grad(), torch.random.fork_rng():
+        with torch.enable_grad(), torch.random.fork_rng():
             torch.manual_seed(0)  # both draw the same dropout
-            values.append(run(arguments.tensors[0].clone()))
+            values.append(run(arguments.tensors[0].detach().clone()))
+            loss: Any = sum(each.abs().square().sum() for each in tensors_in(values[-1]) if each.requires_grad)
+            has_any = isinstance(loss, Tensor) and bool(weights)
+            found = torch.autograd.grad(loss, weights, allow_unused=True) if has_any else [None] * len(weights)
+            gradients.append([torch.zeros_like(own) if each is None else each for each, own in zip(found, weights)])
     tensors = [tensors_in(value) for value in values]
-    return (
-        type(values[0]) is type(values[1])
-        and error_of(tensors[1], tensors[0]) < 1e-6
-    )
+    is_alike = type(values[0]) is type(values[1]) and error_of(tensors[1], tensors[0]) < 1e-6
+    return is_alike and all(error_of([one], [other]) < 1e-5 for one, other in zip(gradients[1], gradients[0]))
 
 
 def _leaves_in_order(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:

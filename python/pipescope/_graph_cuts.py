@@ -27,7 +27,8 @@ _LEAST_SHARE = 1 / 256  # a smaller piece is part of its neighbour
 _NEIGHBOURHOOD = 1 / 8  # of the work or parameters: how far away a place with fewer bytes counts
 _FEWER = 0.8  # of a place's bytes, or less, are fewer
 
-_NAMED = {"aten.type_as", "aten.meshgrid", "aten.broadcast_tensors", "aten.atleast_1d", "aten.atleast_2d", "aten.atleast_3d"}
+_NAMED = {"aten.type_as", "aten.meshgrid", "aten.broadcast_tensors", "aten.atleast_1d", "aten.atleast_2d", "aten.atleast_3d",
+          "pipescope.function"}
 _WRITES_STATISTICS = {"aten.batch_norm": (3, 4), "aten.instance_norm": (3, 4)}
 
 
@@ -224,6 +225,7 @@ class Analysis:
         """What the outputs depend on, and what changes something that they depend on, or a buffer."""
         live: set[Node] = set()
         waiting = [each for each in self.trace.output_nodes if isinstance(each, Node)]
+        waiting += [each for each in self.trace.graph.nodes if each.op == "call_function" and op_name(each) == "pipescope.expect"]
         writers = list(self._writes)
         while True:
             while waiting:
@@ -260,6 +262,7 @@ class Analysis:
                 and _tensors_of(node)
                 and self._classes.of(node) not in self.changed
                 and node not in self._writes
+                and op_name(node) != "pipescope.function"
                 and not _is_random(node, self.trace.modules)
                 and all(each in again or each in sources and self._classes.of(each) not in self.changed
                         for each in node.all_input_nodes)

@@ -27,7 +27,7 @@ from torch.utils import _pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from pipescope._graph_cuts import Analysis, anchors_of, bytes_of, places_by_name, places_of, positions_of
-from pipescope._trace_model import MODE_ARGUMENTS, op_name
+from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, op_name
 from pipescope.skip import Skippable
 
 __all__ = ["Crossing", "TracedLayer", "layers_from"]
@@ -93,7 +93,7 @@ class _Code:
         made = graph.python_code("self")
         self._source = made.src
         self._names = {
-            name: value for name, value in made.globals.items() if isinstance(value, SizeOf) or value in _KNOWN
+            name: value for name, value in made.globals.items() if isinstance(value, (SizeOf, FunctionCall)) or value in _KNOWN
         }
         self._function: Any = None
 
@@ -108,7 +108,7 @@ class _Code:
         return {**self.__dict__, "_function": None}
 
 
-_KNOWN = (probability, count_up, _device_of, operator.getitem)
+_KNOWN = (probability, count_up, expect, _device_of, operator.getitem)
 
 
 # ---- Parts: what a layer does in one of the model's modes ----
@@ -431,6 +431,10 @@ class _PartMaker:
         args = [replaced(each) for each in map_arg(node.args, self._value)]
         kwargs = {name: replaced(each) for name, each in map_arg(node.kwargs, self._value).items()}
         target: Any = node.target
+        if op_name(node) == "pipescope.function":
+            return self.graph.call_function(self.trace.calls[args[1]], (args[0],))
+        if op_name(node) == "pipescope.expect":
+            return self.graph.call_function(expect, tuple(args))
         if self._takes_mode(node):
             flag = flags[self._owner(node)]
             if op_name(node) == "aten.add_":

@@ -11,6 +11,7 @@ backwards, and buffers that a forward replaces.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import hashlib
 import inspect
@@ -41,15 +42,19 @@ __all__ = [
     "Arguments",
     "CannotCut",
     "Constant",
+    "FunctionCall",
     "HeldState",
     "Input",
     "Output",
     "Trace",
     "arguments_of",
     "autocast_state",
+    "expect",
+    "may_free_more",
     "op_name",
     "place_of",
     "place_of_error",
+    "put_back_of",
     "refuse_hidden_parameters",
     "refuse_unknown_sizes",
     "same_in_both_modes",
@@ -227,6 +232,7 @@ class Trace:
     output_nodes: list[Any]
     guards: list[Any]  #: sympy expressions of sizes that the model's branches relied on
     fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where: "my.py, line 9: code"
+    calls: list[FunctionCall] = dataclasses.field(default_factory=list)  #: of autograd.Functions, by number
     signature: str = ""  #: equal for traces of the same operators
     assigned: list[str] = dataclasses.field(default_factory=list)  #: buffers that a forward replaces
     #: attributes of modules that the forward read, and did not change
@@ -322,10 +328,18 @@ class HeldState:
                 raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
 
 
+class _NeedsBranches(Exception):
+    """The forward branches on values, which must be known."""
+
+
+_PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
 class _Losses:
     """Notes what an export would lose without a word, while it lasts."""
 
-    def __init__(self, call: _Call) -> None:
+    def __init__(self, call: _Call, branches: Optional[dict[str, list[bool]]] = None) -> None:
+        self._branches = branches  #: what tensors that the forward branches on were, by place
         self.reads: dict[tuple[int, str], tuple[nn.Module, str, str]] = {}  #: attributes, with their titles
         self.counted: list[str] = []  #: attributes that a forward reads and changes
         self.lost: list[str] = []  #: what the model did that a trace cannot hold
@@ -357,10 +371,28 @@ class _Losses:
             register(module, name, tensor, persistent)
 
         def noting_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._state.is_running:
-                self.functions.append(cls.__name__ + self._here())
-                raise UsageError(f"the model calls the autograd.Function {cls.__name__}")
-            return apply.__func__(cls, *args, **kwargs)
+            if not self._state.is_running:
+                return apply.__func__(cls, *args, **kwargs)
+            others = [each for each in _pytree.tree_leaves((args, kwargs)) if not isinstance(each, (Tensor, *_PLAIN))]
+            if others or kwargs or not any(isinstance(each, Tensor) for each in _pytree.tree_leaves(args)):
+                self.functions.append(f"{cls.__name__}{self._here()}, with {_described(others[0]) if others else 'keywords'}")
+                raise UsageError(f"the model calls the autograd.Function {self.functions[-1]}")
+            call = FunctionCall(cls, args)
+            _calls.append(call)
+            found = torch.ops.pipescope.function(call.tensors, len(_calls) - 1)
+            return found[0] if call.is_single else tuple(found)
+
+        def noting_bool(tensor: Tensor) -> bool:
+            if not self._state.is_running or type(tensor) is Tensor or self._branches is None and tensor.is_meta:
+                return bool(to_bool(tensor))
+            place = self._here().removeprefix(", at ")
+            if self._branches is None:
+                raise _NeedsBranches(f"a branch on a value, at {place}")
+            values = self._branches.get(place)
+            if not values:
+                return bool(to_bool(tensor))
+            torch.ops.pipescope.expect(tensor, values[0], place)
+            return values.pop(0)
 
         def noting_getattribute(module: nn.Module, name: str) -> Any:
             if self._state.is_running and name not in _OF_TORCH and name in object.__getattribute__(module, "__dict__"):
@@ -371,7 +403,7 @@ class _Losses:
 
         def refusing(original: Any, what: str) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
-                if self._state.is_running:
+                if self._state.is_running and getattr(args[0], "mode", True):  # inference_mode(False) loses nothing
                     self.lost.append(what.format(self._here()))
                     raise UsageError(f"the model {self.lost[-1]}")
                 return original(*args, **kwargs)
@@ -382,6 +414,8 @@ class _Losses:
         changed.__setattr__, changed.register_buffer = noting_setattr, noting_register
         changed.__getattribute__ = noting_getattribute
         of_tensor: Any = torch.Tensor
+        to_bool = of_tensor.__bool__
+        of_tensor.__bool__ = noting_bool
         register_hook, enter = of_tensor.register_hook, torch.inference_mode.__enter__
         of_tensor.register_hook = refusing(
             register_hook, "registers a hook on a tensor{}, whose change of the gradient a trace loses"
@@ -402,7 +436,7 @@ class _Losses:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
             del changed.__getattribute__
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
-            del packing._pack_padded_sequence
+            del packing._pack_padded_sequence, of_tensor.__bool__  # which it inherits
             for module, buffers in self._buffers:
                 if any(module._buffers.get(name) is not each for name, each in buffers.items()):
                     module._buffers.update(buffers)
@@ -459,8 +493,8 @@ class _Losses:
             raise UsageError(f"the model {self.lost[0]}")
         if self.functions:
             raise UsageError(
-                f"the model calls the autograd.Function {self.functions[0]}, and a trace loses its backward; use operators of torch "
-                "there, or a torch.library.custom_op with register_autograd. Reentrant checkpoints of torch are such functions, "
+                f"the model calls the autograd.Function {self.functions[0]}, and a trace loses its backward; give it tensors, "
+                "numbers and texts only, or use operators of torch there, or a torch.library.custom_op with register_autograd. Reentrant checkpoints of torch are such functions, "
                 "too: switch them off and use the pipeline's checkpoint"
             )
         if self.replaced:
@@ -506,10 +540,13 @@ def refuse_hidden_parameters(model: nn.Module) -> None:
                 )
 
 
-def trace_of(model: nn.Module, arguments: Arguments, batch: Sequence[Optional[int]], training: bool) -> Trace:
+def trace_of(
+    model: nn.Module, arguments: Arguments, batch: Sequence[Optional[int]], training: bool, frees_all: bool
+) -> Trace:
     """Exports the model in train or eval mode, whatever its modules' own modes are.
 
-    ``batch``: for each tensor the dimension of its samples, if that is known. Raises UsageError for what a trace would lose,
+    ``batch``: for each tensor the dimension of its samples, if that is known. ``frees_all``: every size may differ from call to
+    call, that of images, too. Raises UsageError for what a trace would lose,
     and torch's own errors for what it cannot export.
     """
     for name, module in model.named_modules():
@@ -518,25 +555,91 @@ def trace_of(model: nn.Module, arguments: Arguments, batch: Sequence[Optional[in
     with warnings.catch_warnings(), _modes(model, training), _without_cache():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*(export|dynamic).*")
-        errors = []
-        for dims in _dynamic_shapes(arguments, batch):
-            call = _Call(model, arguments)
-            losses = _Losses(call)
-            tensors = tuple(each.detach().clone() for each in arguments.tensors)  # one tensor for two inputs is two inputs
+        errors: list[Exception] = []
+        branches: Optional[dict[str, list[bool]]] = None
+        for dims in _dynamic_shapes(arguments, batch, frees_all):
             try:
-                with losses.noted():
-                    program = torch.export.export(call, tensors, dynamic_shapes=(dims,), strict=False)
+                return _exported(model, arguments, dims, branches)
+            except _NeedsBranches as error:
+                errors.append(UsageError(f"the model takes {error}, which is not known without values; write it as torch.where()"))
+                if any(each.is_meta for each in (*arguments.tensors, *model.parameters())):
+                    continue
+                branches = _branches_of(model, arguments)
+            except UsageError:
+                raise
             except Exception as error:  # of the model or of torch; the first is raised again below
-                losses.check()
                 errors.append(error)
                 continue
-            losses.check()
-            trace = _read(program, call, arguments)
-            trace.assigned = losses.assigned
-            trace.signature = _signature(program.graph)
-            trace.reads = {key: each for key, each in losses.reads.items() if each[2] not in {*losses.counted, *losses.kept}}
-            return trace
+            try:
+                return _exported(model, arguments, dims, branches)
+            except UsageError:
+                raise
+            except Exception as error:
+                errors[-1] = error
     raise errors[0]
+
+
+def _exported(
+    model: nn.Module, arguments: Arguments, dims: tuple[dict[int, Any], ...], branches: Optional[dict[str, list[bool]]]
+) -> Trace:
+    call = _Call(model, arguments)
+    losses = _Losses(call, copy.deepcopy(branches))
+    tensors = tuple(each.detach().clone() for each in arguments.tensors)  # one tensor for two inputs is two inputs
+    _calls.clear()
+    try:
+        with losses.noted():
+            program = torch.export.export(call, tensors, dynamic_shapes=(dims,), strict=False)
+    except Exception:
+        losses.check()
+        raise
+    losses.check()
+    trace = _read(program, call, arguments)
+    trace.calls = list(_calls)
+    trace.assigned = losses.assigned
+    trace.signature = _signature(program.graph)
+    trace.reads = {key: each for key, each in losses.reads.items() if each[2] not in {*losses.counted, *losses.kept}}
+    return trace
+
+
+def _branches_of(model: nn.Module, arguments: Arguments) -> dict[str, list[bool]]:
+    """What tensors are that the forward branches on, by place, in order."""
+    found: dict[str, list[bool]] = {}
+    of_tensor: Any = Tensor
+    to_bool = of_tensor.__bool__
+
+    def noting_bool(tensor: Tensor) -> bool:
+        value = bool(to_bool(tensor))
+        found.setdefault(_place_in(model, reversed(list(traceback.walk_stack(sys._getframe())))), []).append(value)
+        return value
+
+    put_back = put_back_of(model)
+    of_tensor.__bool__ = noting_bool
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            arguments.call(model, [each.detach().clone() for each in arguments.tensors])
+    finally:
+        del of_tensor.__bool__
+        put_back()
+    return found
+
+
+def put_back_of(model: nn.Module) -> Callable[..., None]:
+    """A function that gives the modules the modes, and the buffers the tensors and values, that they have now."""
+    modes = [(module, module.training) for module in model.modules()]
+    held = [(module, dict(module._buffers)) for module in model.modules()]
+    values = [(each, each.clone()) for each in model.buffers()]
+
+    @torch.no_grad()
+    def put_back(with_modes: bool = True) -> None:
+        for module, mode in modes if with_modes else []:
+            module.training = mode
+        for module, buffers in held:
+            module._buffers.update(buffers)
+        for each, value in values:
+            if not torch.equal(each, value):
+                each.copy_(value)
+
+    return put_back
 
 
 @contextlib.contextmanager
@@ -551,22 +654,37 @@ def _modes(model: nn.Module, training: bool) -> Iterator[None]:
             module.training = mode
 
 
-def _dynamic_shapes(arguments: Arguments, batch: Sequence[Optional[int]]) -> Iterator[tuple[dict[int, Any], ...]]:
-    """Which sizes may differ: all. If that fails, all of integers, those of samples, and of other tensors what may be a sequence;
-    then those of samples only."""
-    yield tuple({k: Dim.AUTO for k in range(tensor.dim())} for tensor in arguments.tensors)
+def _dynamic_shapes(
+    arguments: Arguments, batch: Sequence[Optional[int]], frees_all: bool
+) -> Iterator[tuple[dict[int, Any], ...]]:
+    """Which sizes may differ: all, or all of integers, those of samples, and of other tensors what may be a sequence. If that
+    fails, those of samples only."""
+    if frees_all:
+        yield tuple({k: Dim.AUTO for k in range(tensor.dim())} for tensor in arguments.tensors)
+        return
+    yield tuple({k: Dim.AUTO for k in sorted(dims)} for dims in _sequence_sizes(arguments, batch))
+    yield tuple({0 if known is None else known % tensor.dim(): Dim.AUTO} if tensor.dim() else {}
+                for tensor, known in zip(arguments.tensors, batch))
+
+
+def _sequence_sizes(arguments: Arguments, batch: Sequence[Optional[int]]) -> list[set[int]]:
+    """By tensor, the dimensions of its samples, and of what may be a sequence."""
     whole_numbers = [each for each in arguments.tensors if not each.is_floating_point() and not each.is_complex()]
     lengths = {size for each in whole_numbers for size in each.shape[1:]}
-    first = []
+    found = []
     for tensor, known in zip(arguments.tensors, batch):
         is_float = tensor.is_floating_point() or tensor.is_complex()
         dims = {0, 1} if is_float and tensor.dim() == 3 else {0} if is_float else set(range(tensor.dim()))
         dims |= {k for k, size in enumerate(tensor.shape) if is_float and tensor.dim() > 2 and size in lengths}
         dims |= set() if known is None else {known % max(1, tensor.dim())}
-        first.append({k: Dim.AUTO for k in sorted(dims) if k < tensor.dim()})
-    yield tuple(first)
-    yield tuple({0 if known is None else known % tensor.dim(): Dim.AUTO} if tensor.dim() else {}
-                for tensor, known in zip(arguments.tensors, batch))
+        found.append({k for k in dims if k < tensor.dim()})
+    return found
+
+
+def may_free_more(arguments: Arguments) -> bool:
+    """True if a model has inputs, such as images, with other sizes than those of samples and sequences."""
+    sizes = _sequence_sizes(arguments, [None] * len(arguments.tensors))
+    return any(len(dims) < tensor.dim() for dims, tensor in zip(sizes, arguments.tensors))
 
 
 # ---- Autocast ----
@@ -662,6 +780,84 @@ def op_name(node: torch.fx.Node) -> str:
     """ "aten.linear" """
     target = node.target
     return str(getattr(target, "_overloadpacket", None) or getattr(target, "__name__", target))
+
+
+# ---- What a graph of operators cannot hold by itself ----
+
+#: Stands in a trace for a branch of Python on a value: (value, what it was, place).
+_EXPECT = "pipescope::expect"
+#: Stands in a trace for a call of an autograd.Function: (tensors, number of the call).
+_FUNCTION = "pipescope::function"
+
+class FunctionCall:
+    """Calls an autograd.Function with other tensors in the places of those of its trace."""
+
+    def __init__(self, function: Any, args: Sequence[Any]) -> None:
+        self.function = function
+        leaves, self._tree = _pytree.tree_flatten(tuple(args))
+        self._others = [_TENSOR if isinstance(each, Tensor) else each for each in leaves]
+        self.tensors = [each for each in leaves if isinstance(each, Tensor)]
+        self.is_single = True
+        self.__name__ = self.__qualname__ = f"{function.__name__}_apply"
+
+    def args(self, tensors: Sequence[Tensor]) -> Any:
+        rest = iter(tensors)
+        return _pytree.tree_unflatten([next(rest) if each is _TENSOR else each for each in self._others], self._tree)
+
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Any]:
+        result = self.function.apply(*self.args(tensors))
+        return [result] if isinstance(result, Tensor) else list(result)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "tensors": []}
+
+
+def expect(condition: Tensor, value: bool, place: str) -> None:
+    """Raises UsageError where the model would take another branch than in its trace."""
+    if bool(condition) != value:
+        raise UsageError(
+            f"the model branches on a value that is {not value} and was {value} for its sample, at {place}; its layers hold the "
+            "branch of the sample: give a sample that takes the other one, or write the branch as torch.where()"
+        )
+
+
+_calls: list[FunctionCall] = []  # of the trace that is being made
+
+
+class _Context:
+    """What an autograd.Function is given as ctx, where nothing goes backward."""
+
+    def __init__(self, needs: Sequence[bool]) -> None:
+        self.needs_input_grad = tuple(needs)
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        raise UsageError("an autograd.Function changes its input in place, which a trace does not see; return a new tensor")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+def _of_function(tensors: Sequence[Tensor], number: int) -> list[Tensor]:
+    """What the function computes, without its backward."""
+    call = _calls[number]
+    args = call.args(tensors)
+    cls = call.function
+    with torch.no_grad():
+        own = cls.setup_context is not torch.autograd.function._SingleLevelFunction.setup_context
+        context = _Context([isinstance(each, Tensor) and each.requires_grad for each in args])
+        result = cls.forward(*args) if own else cls.forward(context, *args)
+    call.is_single = isinstance(result, Tensor)
+    return [each.clone() if any(each is other for other in tensors) else each for each in ([result] if call.is_single else result)]
+
+
+torch.library.define(_EXPECT, "(Tensor condition, bool value, str place) -> ()")
+torch.library.impl(_EXPECT, "CompositeExplicitAutograd", lambda condition, value, place: None)
+torch.library.register_fake(_EXPECT, lambda condition, value, place: None)
+torch.library.define(_FUNCTION, "(Tensor[] tensors, int number) -> Tensor[]")
+torch.library.impl(_FUNCTION, "CompositeExplicitAutograd", _of_function)
+torch.library.register_fake(_FUNCTION, _of_function)
 
 
 # ---- Where the model's own code is ----

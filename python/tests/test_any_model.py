@@ -425,13 +425,67 @@ class Rounds(torch.autograd.Function):
         return gradient
 
 
-class UsesFunction(nn.Module):
+class Twice(torch.autograd.Function):
+    """Takes a number, returns two tensors, and has gradients that are not those of its operators."""
+
+    @staticmethod
+    def forward(ctx, x, scale, y):
+        ctx.save_for_backward(x, y)
+        ctx.scale = scale
+        return x * scale, x + y
+
+    @staticmethod
+    def backward(ctx, one, other):
+        x, y = ctx.saved_tensors
+        return one * ctx.scale * 2 + other * y, None, other * x
+
+
+class UsesFunctions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = Rounds.apply(self.first(x) * 5)
+        one, other = Twice.apply(x, 3.0, self.second(x))
+        return self.last(one) + other
+
+
+class Runs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, layer, x):
+        return layer(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, gradient
+
+
+class RunsModule(nn.Module):
+    """Like a reentrant checkpoint: a function runs a module, of whose parameters a trace would not know."""
+
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(4, 4)
 
     def forward(self, x):
-        return Rounds.apply(self.layer(x))
+        return Runs.apply(self.layer, x)
+
+
+class Validates(nn.Module):
+    """Branches on values, as checks of labels do."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x.max() > 100:
+            raise ValueError("too large")
+        x = torch.tanh(self.first(x))
+        if (x.abs() <= 1).all():
+            x = x * 2
+        return self.last(x)
 
 
 class KeepsInput(nn.Module):
@@ -549,10 +603,10 @@ class Packed(nn.Module):
     [
         (Chooses, (6, 4), "the size of a value depends on the values of an input, at aten.index"),
         (Contrast, [(6, 4), (6, 4)], "compares samples with each other, at aten.matmul"),
-        (UsesFunction, (6, 4), r"calls the autograd.Function Rounds, at the model \(test_any_model.py, line \d+: return Rounds"),
+        (RunsModule, (6, 4), r"calls the autograd.Function Runs, at the model \(test_any_model.py, line \d+: return Runs.*, with Linear"),
         (KeepsInput, (6, 4), r"replaces the buffer last by torch.float32 of the shape .*, which was torch.float32 of the shape \(4,\)"),
         (ChangesParameter, (6, 4), r"changes its parameter b.weight in place, at aten.mul_ .*self.b.weight.mul_"),
-        (Branches, (6, 4), r"torch.export does not take the model, at second \(test_any_model.py, line \d+: return x \* int"),
+        (Branches, (6, 4), r"depends on the values of an input, at second \(test_any_model.py, line \d+: return x"),
         (SequenceFirst, (5, 6, 4), "If dimension 0 is no samples, .* as by split={'x': 1}"),
         (Graph, [(6, 4), torch.tensor([[0, 1, 2, 5], [1, 2, 5, 0]])], "input edges names samples by their numbers .*, at aten.index"),
         (Bags, [(6, 4), torch.arange(9), torch.tensor([0, 1, 3, 4, 6, 8])],
@@ -574,14 +628,14 @@ def test_what_cannot_be_cut_is_refused_in_the_models_words(model, sample, text):
 
 
 class Chain(nn.Module):
-    """Its children in order are what it computes, and an export would lose a gradient."""
+    """Its children in order are what it computes, and one of them cannot be exported."""
 
     def __init__(self):
         super().__init__()
-        self.first, self.rounds, self.last = nn.Linear(4, 4), UsesFunction(), nn.Linear(4, 2)
+        self.first, self.item, self.last = nn.Linear(4, 4), UsesItem(), nn.Linear(4, 2)
 
     def forward(self, x):
-        return self.last(self.rounds(self.first(x)))
+        return self.last(self.item(self.first(x)))
 
 
 class Held(nn.Module):
@@ -651,6 +705,11 @@ def test_what_a_trace_would_lose_is_refused(compute, text):
         held_pipe(compute)
 
 
+def test_an_index_by_a_list_is_taken():
+    model, step = held_pipe(lambda model, x: model.b(model.a(x)[:, [3, 2, 1, 0]]))  # torch enters inference_mode(False) for it
+    assert step() > 0
+
+
 def with_mean(model, x):
     h = model.a(x)
     with torch.no_grad():
@@ -698,6 +757,29 @@ def test_buffers_that_are_assigned_change_as_in_the_plain_model(schedule, checkp
         assert worst(model, expected) < 1e-12
     assert model.mean is mean and int(model.count) == 6
     assert all((one - other).abs().max() < 1e-12 for one, other in zip(model.buffers(), plain.buffers()))
+
+
+@pytest.mark.parametrize("schedule, checkpoint", [("gpipe", "always"), ("1f1b", "never"), ("zero-bubble-h1", "except_last")])
+def test_autograd_functions_keep_their_backward(schedule, checkpoint):
+    torch.manual_seed(0)
+    model, x = UsesFunctions().double(), torch.randn(6, 4).double()
+    layers = pipescope.layers_of(model, x, split=["second", "last"])
+    _, expected = plain_step(model, {"x": x}, squares, 3)
+    for found in (layers, copy.deepcopy(layers), pickle.loads(pickle.dumps(layers))):
+        found.model.zero_grad()
+        pipe = pipescope.GPipe(found, [1, 1, 1], devices=["cpu"] * 3, chunks=3, schedule=schedule, checkpoint=checkpoint)
+        pipe.step(x, loss=squares)
+        assert worst(found.model, expected) < 1e-12
+
+
+def test_a_branch_on_values_is_that_of_the_sample():
+    torch.manual_seed(0)
+    model, x = Validates().double(), torch.randn(6, 4).double()
+    pipe = pipescope.GPipe(model, [1, 1], sample=x, split=["last"], devices=["cpu"] * 2, chunks=2)
+    assert torch.equal(pipe(x), torch.cat([model(x[:3]), model(x[3:])]))
+    with pytest.raises(pipescope.UsageError, match=r"value that is True and was False .*, at the model \(test_any_model.py, line \d+: if x.max"):
+        pipe(x * 1000)
+    assert torch.equal(pipe(x), torch.cat([model(x[:3]), model(x[3:])]))
 
 
 class Auxiliary(nn.Module):
@@ -790,7 +872,7 @@ def test_the_module_tree_is_tried():
     torch.manual_seed(0)
     model, x = Chain().double(), torch.randn(6, 4).double()
     pipe = pipescope.GPipe(model, [1, 1, 1], sample=x, devices=["cpu"] * 3, chunks=2)
-    assert list(pipe.layers) == ["first", "rounds", "last"]
+    assert list(pipe.layers) == ["first", "item", "last"]
     _, expected = plain_step(model, {"x": x}, squares, 2)
     model.zero_grad()
     pipe.step(x, loss=squares)
@@ -800,9 +882,9 @@ def test_the_module_tree_is_tried():
 def test_a_tree_that_leaves_something_out_is_refused():
     class DropsBetween(Chain):
         def forward(self, x):
-            return self.last(functional.dropout(self.rounds(self.first(x)), 0.5, self.training))
+            return self.last(functional.dropout(self.item(self.first(x)), 0.5, self.training))
 
-    with pytest.raises(pipescope.UsageError, match="autograd.Function Rounds"):
+    with pytest.raises(pipescope.UsageError, match="depends on the values of an input, at item"):
         pipescope.layers_of(DropsBetween(), torch.randn(6, 4))
 
 
