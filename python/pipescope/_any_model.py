@@ -243,7 +243,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         self._held_state = HeldState(self.model, reads)
 
     def check_state(self) -> None:
-        """Refuses a model whose attributes or hooks are others than in its trace."""
+        """Refuses a model whose modules, attributes or hooks are others than in its trace."""
         self._held_state.check()
 
     def hold_autocast(self, signatures: Mapping[bool, str], *how: Any) -> None:
@@ -328,6 +328,13 @@ class ModelLayers(Mapping[str, nn.Module]):
                     path, _, last = name.rpartition(".")
                     self.model.get_submodule(path)._buffers[last] = buffer
                 given.add(name)
+
+    def tensors_of(self, layer: nn.Module) -> list[Tensor]:
+        """The model's parameters and buffers that a layer holds."""
+        if not isinstance(layer, TracedLayer):
+            return [*layer.parameters(), *layer.buffers()]
+        found = [_tensor_of(self.model, name) for name in (*layer._parameters, *layer._buffers)]
+        return [each for each in found if each is not None]
 
     def _check_same(self, name: str, before: Tensor, now: Any) -> None:
         if not isinstance(now, Tensor) or now.shape != before.shape:

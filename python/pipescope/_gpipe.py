@@ -689,25 +689,45 @@ class GPipe(Layered):
         layers = tuple(f"{prefix}{name}." for name in self._modules)  # a layer's name may have dots, as cut() makes them
         unexpected_keys += [key for key in own if not key.startswith(layers)]
 
-    def _refuse_move(self) -> None:
-        raise TypeError(
-            "the model is to move to a device; a pipeline's partitions live on the devices it was built with; name them in "
-            "'devices'"
-        )
+    def _move(self, device: torch.device) -> None:
+        """Layers of this device's lanes come back to it, if they were moved away. Other layers stay with their lanes."""
+        if not any(_is_on(each, device) for each in self.devices):
+            names = ", ".join(dict.fromkeys(map(str, self.devices)))
+            raise TypeError(
+                f"the model is to move to a device, {device}, which none of its lanes has; a pipeline's partitions live on the "
+                f"devices it was built with, {names}; name others in 'devices'"
+            )
+        if self._model is None or self._options["processes"] is not None:
+            return
+        layers = list(self._layers.values())
+        for first, end, _lane, name, _is_here in self._model.partitions:
+            for layer in layers[first:end] if _is_on(torch.device(name), device) else []:
+                if any(not _is_on(each.device, torch.device(name)) for each in (*layer.parameters(), *layer.buffers())):
+                    layer.to(name)
 
     def cuda(self, device: Any = None) -> "GPipe":
-        self._refuse_move()
+        self._move(torch.device("cuda") if device is None else torch.device("cuda", device) if isinstance(device, int)
+                   else torch.device(device))
         return self
 
     def cpu(self) -> "GPipe":
-        self._refuse_move()
+        self._move(torch.device("cpu"))
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> "GPipe":
-        """Casts, as to(dtype). A move to a device is a TypeError."""
-        if "device" in kwargs or "tensor" in kwargs or (args and not isinstance(args[0], torch.dtype)):
-            self._refuse_move()
-        return super().to(*args, **kwargs)
+        """Casts, as to(dtype). A device is accepted if a lane has it, and the layers stay on the devices of their lanes.
+
+        Raises TypeError for a device that no lane has.
+        """
+        device, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
+        if device is not None:
+            self._move(device)
+        return self if dtype is None and layout is None else super().to(dtype=dtype, memory_format=layout)
+
+
+def _is_on(device: torch.device, other: torch.device) -> bool:
+    """True for the same device, and for any of a type that is named without a number."""
+    return device.type == other.type and (None in (device.index, other.index) or device.index == other.index)
 
 
 def _mini_batch_of(batch: Any) -> tuple[Any, Any, Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import traceback
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
@@ -27,7 +28,7 @@ from torch.utils import _pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from pipescope._graph_cuts import Analysis, anchors_of, bytes_of, places_by_name, places_of, positions_of
-from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, op_name
+from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, op_name, place_of
 from pipescope.skip import Skippable
 
 __all__ = ["Crossing", "TracedLayer", "layers_from"]
@@ -85,13 +86,17 @@ def _device_of(tensor: Tensor) -> torch.device:
     return tensor.device
 
 
-class _Code:
-    """The function that a graph stands for."""
+_FILE = "<layer of a traced model>"
 
-    def __init__(self, graph: torch.fx.Graph) -> None:
+
+class _Code:
+    """The function that a graph stands for. ``places``: where the model has the operators of its nodes, by name."""
+
+    def __init__(self, graph: torch.fx.Graph, places: Mapping[str, str]) -> None:
         graph.lint()
         made = graph.python_code("self")
         self._source = made.src
+        self._places = dict(places)
         self._names = {
             name: value for name, value in made.globals.items() if isinstance(value, (SizeOf, FunctionCall)) or value in _KNOWN
         }
@@ -100,9 +105,20 @@ class _Code:
     def __call__(self, *values: Any) -> Any:
         if self._function is None:
             names = {**torch.fx.Graph().python_code("self").globals, **self._names}
-            exec(compile(self._source, "<layer of a traced model>", "exec"), names)
+            exec(compile(self._source, _FILE, "exec"), names)
             self._function = names["forward"]
-        return self._function(None, *values)
+        try:
+            return self._function(None, *values)
+        except Exception as error:
+            if (place := self._place_of(error)) and hasattr(error, "add_note"):  # since Python 3.11
+                error.add_note(f"raised by {place}")
+            raise
+
+    def _place_of(self, error: Exception) -> str:
+        """The model's line that made the operator which raised it; empty if unknown."""
+        frames = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == _FILE]
+        line = self._source.splitlines()[frames[0] - 1] if frames else ""
+        return self._places.get(line.split("=")[0].split(":")[0].strip(), "")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_function": None}
@@ -340,6 +356,7 @@ class _PartMaker:
         self.trace, self.analysis = maker.trace, maker.analysis
         self.graph = torch.fx.Graph()
         self.environment: dict[Any, Any] = {}
+        self.places: dict[str, str] = {}
         self.sequence = maker._sequence(layer)
         self.popped = [(key, first, end) for key, first, end in maker.hops() if end == layer and first != layer - 1]
         self.stashed = [(key, first, end) for key, first, end in maker.hops() if first == layer and end != layer + 1]
@@ -367,7 +384,9 @@ class _PartMaker:
         self.symbols = self._read_sizes(places)
         for node in self.sequence:
             if node.op != "get_attr":
-                self.environment[node] = self._number(node) if _is_number(node) else self._operator(node, flags)
+                made = self.environment[node] = self._number(node) if _is_number(node) else self._operator(node, flags)
+                if isinstance(made, Node):
+                    self.places[made.name] = place_of(node)
         if self.maker.sizes and self.layer == 0:
             self.environment["sizes"] = self._empty_with_sizes()
         leaving = self._results() if self.layer == self.maker.count - 1 else [
@@ -378,7 +397,7 @@ class _PartMaker:
         names = [name for _, name, _ in self.held]
         skips = [[self.maker.skip_name(key, end) for key, _, end in hops] for hops in (self.popped, self.stashed)]
         sparse = [self._owner(node) for node in self.sequence if _has_sparse_gradient(node)]
-        return _Part(_Code(graph), skips[0], skips[1], names, self.modes, self.modules, sparse), self.held
+        return _Part(_Code(graph, self.places), skips[0], skips[1], names, self.modes, self.modules, sparse), self.held
 
     def _value(self, key: Any) -> Any:
         return self.environment[key]

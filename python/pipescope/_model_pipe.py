@@ -237,8 +237,37 @@ class ModelPipe(GPipe):
         if self.__dict__.get("_model") is not None:
             self._model.train(mode)
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        return self._found.model.state_dict(*args, **kwargs)
+    def _elsewhere(self) -> set[str]:
+        """The names of the model's tensors that only other processes' lanes hold, and train."""
+        if not self._is_in_processes or self._model is None:
+            return set()
+        held = [{id(each) for each in self._found.tensors_of(layer)} for layer in self._layers.values()]
+        here: set[int] = set()
+        for first, end, _lane, _device, is_here in self._model.partitions:
+            here.update(*held[first:end] if is_here else ())
+        others = set().union(*held) - here
+        model = self._found.model
+        named = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
+        return {name for name, each in named if id(each) in others}
 
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        return self._found.model.load_state_dict(*args, **kwargs)
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        elsewhere = self._elsewhere()
+        prefix = args[0] if args else kwargs.get("prefix", "")
+        for name, each in super().named_parameters(*args, **kwargs):
+            if name.removeprefix(f"{prefix}.") not in elsewhere:
+                yield name, each
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's. In several processes, what this one's lanes hold."""
+        state = self._found.model.state_dict(*args, **kwargs)
+        for name in self._elsewhere():
+            state.pop(kwargs.get("prefix", "") + name, None)
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Into the model. In several processes, a state of all its tensors or of this one's."""
+        elsewhere = self._elsewhere() - state_dict.keys()
+        if not elsewhere:
+            return self._found.model.load_state_dict(state_dict, strict, assign)
+        own = {name: each for name, each in self._found.model.state_dict().items() if name in elsewhere}
+        return self._found.model.load_state_dict({**own, **state_dict}, strict, assign)

@@ -285,46 +285,81 @@ def _numbers_of_python() -> Any:
 
 
 _OF_TORCH = ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook")
-_ABSENT = object()
+
+class _Absent:
+    """Stands for an attribute that is not there."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Same:
+    """Equals what holds the same object."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    __hash__ = object.__hash__
 
 
 def _held_value(value: Any) -> Any:
     """A copy of what a trace holds on to: numbers, texts and lists of them, tensors, and the keys of hooks. None for others."""
-    if isinstance(value, (bool, int, float, str, Tensor, torch.dtype)) or value is _ABSENT:
-        return type(value), id(value) if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        return _Same(value)
+    if isinstance(value, (bool, int, float, str, torch.dtype)) or value is _Absent:
+        return type(value), value
     if isinstance(value, Mapping):
         return tuple((key, _held_value(each)) for key, each in value.items())
     return tuple(_held_value(each) for each in value) if isinstance(value, (tuple, list)) else None
 
 
 class HeldState:
-    """What a model's forward read besides its parameters and buffers, which its layers keep as it was."""
+    """What a model's forward read besides its parameters and buffers, which its layers keep as it was. A copy of the model
+    and of this object is about the copied model."""
 
     def __init__(self, model: nn.Module, reads: Mapping[tuple[int, str], tuple[nn.Module, str, str]]) -> None:
+        self._model = model
+        self._modules = self._modules_now()
         self._reads = [
-            (vars(module), name, title, vars(module).get(name, _ABSENT), _held_value(vars(module).get(name, _ABSENT)))
-            for module, name, title in reads.values()
+            (module, name, title, _held_value(vars(module).get(name, _Absent))) for module, name, title in reads.values()
         ]
         self._missing = [
-            (table, name, _joined(path, name))
+            (module, table, name, _joined(path, name))
             for path, module in model.named_modules()
-            for table in (module._parameters, module._buffers)
-            for name, each in table.items()
+            for table in ("_parameters", "_buffers")
+            for name, each in getattr(module, table).items()
             if each is None
         ]
 
+    def _modules_now(self) -> dict[str, tuple[nn.Module, type, Any]]:
+        return {
+            path: (module, type(module), vars(module).get("forward"))
+            for path, module in self._model.named_modules(remove_duplicate=False)
+        }
+
     def check(self) -> None:
-        """Raises UsageError if a value is another one now."""
-        for values, name, title, _, before in self._reads:
-            if _held_value(values.get(name, _ABSENT)) != before:
+        """Raises UsageError if a value is another one now, or a module."""
+        now = self._modules_now()
+        for path in () if now == self._modules else (*self._modules, *now):
+            before, after = self._modules.get(path), now.get(path)
+            if before != after:
+                is_same = before is not None and after is not None and before[0] is after[0]
+                what = "has another class or forward" if is_same else "is another one" if before and after else (
+                    "was added" if after else "was removed")
+                raise UsageError(
+                    f"the model's module {path} {what} since it was traced, and the pipeline's layers do what they saw then; build "
+                    "the pipeline again"
+                )
+        for module, name, title, held in self._reads:
+            if _held_value(vars(module).get(name, _Absent)) != held:
                 what = "hooks were added or removed" if name.endswith("_hooks") else f"{title} has changed"
                 where = f" at {title.rpartition('.')[0] or 'the model'}" if name.endswith("_hooks") else ""
                 raise UsageError(
                     f"the model's {what}{where} since it was traced, and the pipeline's layers keep what they saw then; build the "
                     "pipeline again"
                 )
-        for table, name, title in self._missing:
-            if table.get(name) is not None:
+        for module, table, name, title in self._missing:
+            if getattr(module, table).get(name) is not None:
                 raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
 
 
@@ -463,7 +498,7 @@ class _Losses:
                 self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
                 if not type(module).__module__.startswith("torch."):  # as the list of an RNN's weights
                     self.kept.append(self._title(module, name))
-            elif (id(module), name) in self.reads and _held_value(value) != _held_value(vars(module).get(name, _ABSENT)):
+            elif (id(module), name) in self.reads and _held_value(value) != _held_value(vars(module).get(name, _Absent)):
                 self.counted.append(self._title(module, name))
         return True
 
@@ -963,13 +998,17 @@ def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> list[An
 
 
 def place_of(node: torch.fx.Node) -> str:
-    """ "aten.nonzero in model.layers.0, line 12 of my.py: code" """
+    """ "aten.nonzero in model.layers.0 (File "my.py", line 12: code)": the innermost line outside of torch """
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module = str(stack[-1][0]).removeprefix("model").removeprefix(".") if stack else ""
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines() if line.strip()]
-    where = next((lines[k] for k in range(len(lines) - 2, -1, -1) if lines[k].startswith("File")), "")
-    code = lines[-1] if lines else ""
-    return f"{op_name(node)} in {module or 'the model'}" + (f" ({where.split(', in ')[0]}: {code})" if where else "")
+    frames = [k for k in range(len(lines) - 1) if lines[k].startswith("File ")]
+    own = [k for k in frames if not lines[k].startswith(f'File "{_TORCH}')] or frames
+    where = f" ({lines[own[-1]].split(', in ')[0]}: {lines[own[-1] + 1]})" if own else ""
+    return f"{op_name(node)} in {module or 'the model'}{where}"
+
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 def refuse_unknown_sizes(nodes: Sequence[torch.fx.Node]) -> None:

@@ -47,13 +47,13 @@ mse = nn.functional.mse_loss
 """
 
 
-def start(code: str) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", HEAD + textwrap.dedent(code)], stdout=subprocess.PIPE,
+def start(code: str, head: str = HEAD) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", head + textwrap.dedent(code)], stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
 
-def run(code: str, timeout: float = 60) -> subprocess.CompletedProcess:
-    process = start(code)
+def run(code: str, head: str = HEAD, timeout: float = 60) -> subprocess.CompletedProcess:
+    process = start(code, head)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -63,8 +63,8 @@ def run(code: str, timeout: float = 60) -> subprocess.CompletedProcess:
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def check(code: str, expected: str, code_of_exit: int = 0) -> None:
-    done = run(code)
+def check(code: str, expected: str, code_of_exit: int = 0, head: str = HEAD) -> None:
+    done = run(code, head)
     assert done.returncode == code_of_exit, done.stderr
     assert expected in done.stdout, done.stdout + done.stderr
 
@@ -380,8 +380,8 @@ def test_a_step_after_the_end_has_begun_is_refused():
 # ---- Signals ----
 
 
-def interrupt(code: str) -> subprocess.CompletedProcess:
-    process = start(code)
+def interrupt(code: str, head: str = HEAD) -> subprocess.CompletedProcess:
+    process = start(code, head)
     try:
         assert process.stdout.readline().strip() == "ready"
         time.sleep(0.3)

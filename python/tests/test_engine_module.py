@@ -8,6 +8,7 @@ import io
 import pickle
 import sys
 import threading
+import types
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple, Optional
@@ -200,15 +201,23 @@ def test_deepcopy_and_pickle():
         assert twin.next_step == 2
 
 
-def test_casts_and_refuses_moves():
+def test_casts_and_takes_moves_to_its_lanes_devices():
     model = pipeline_of(mlp())
     model.to(torch.float64)
     x = torch.randn(8, 6, dtype=torch.float64)
     assert model(x).dtype == torch.float64
     model.half().float()
-    for move in (model.cuda, model.cpu, lambda: model.to("cpu"), lambda: model.to(device="cpu"), lambda: model.to(x)):
-        with pytest.raises(TypeError, match="to move to a device"):
+    for move in (model.cpu, lambda: model.to("cpu"), lambda: model.to(device="cpu"), lambda: model.to("cpu", torch.float64)):
+        assert move() is model
+    assert model.to(x)[0].weight.dtype == torch.float64
+    assert model(x).dtype == torch.float64
+    for move in (model.cuda, lambda: model.cuda(1), lambda: model.to("meta"), lambda: model.to(device="cuda:0")):
+        with pytest.raises(TypeError, match="which none of its lanes has; .* the devices it was built with, cpu"):
             move()
+    lanes = types.SimpleNamespace(devices=["cpu", "meta"], partitions=[(0, 1, 0, "cpu", True), (1, 3, 1, "meta", True)])
+    model.__dict__["_model"] = lanes  # a device that every machine has
+    assert model.cpu() is model and not model[0].weight.is_meta and not model[2].weight.is_meta
+    assert model.to("meta") is model and not model[0].weight.is_meta and model[2].weight.is_meta
 
 
 def test_replaced_parameters_are_trained():

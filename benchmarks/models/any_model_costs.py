@@ -1,0 +1,315 @@
+"""What the layers of a traced model cost, and how well their steps are predicted. Prints the tables of docs/evidence/models.md.
+
+    pip install transformers timm diffusers
+    python benchmarks/models/any_model_costs.py [overhead] [lanes] [predicted] [meta]
+
+overhead: a step of all layers, one after the other and as a pipeline of one lane, against the model's own forward and backward.
+lanes: two lanes against the plain model that runs micro-batch by micro-batch, a thread each.
+predicted: profile, simulate, train: each step's time and the process's highest memory.
+meta: a model of the size of Llama 7B without values: its layers, an estimate for an H100, and torch's own export.
+
+Times are in turns, medians of pairs. The load of the machine is printed first and last.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+import pipescope
+import torch
+from pipescope.skip import skips_on
+
+import any_model_table as table
+
+
+def gpt2(layers=6, width=768, heads=12, length=128, rows=8, vocabulary=50257, seed=0):
+    from transformers import AutoModelForCausalLM, GPT2Config
+
+    torch.manual_seed(seed)
+    config = GPT2Config(vocab_size=vocabulary, n_embd=width, n_layer=layers, n_head=heads, n_positions=max(length, 128), use_cache=False,
+                        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    ids = torch.randint(vocabulary, (rows, length))
+    return AutoModelForCausalLM.from_config(config), {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+
+
+def part_of(batch, first, end):
+    return {name: each[first:end] if isinstance(each, torch.Tensor) else each for name, each in batch.items()}
+
+
+def in_turns(calls, rounds, clock):
+    """The medians of the calls' times, and of the first one's share of each other."""
+    times = {name: [] for name in calls}
+    for k in range(rounds + 1):
+        for name in list(calls) if k % 2 else list(calls)[::-1]:
+            gc.collect()
+            start = clock()
+            calls[name]()
+            if k:  # the first round is a warm-up
+                times[name].append(clock() - start)
+    first = next(iter(calls))
+    medians = {name: statistics.median(each) for name, each in times.items()}
+    ratios = {name: statistics.median(b / a for a, b in zip(times[first], times[name])) for name in calls}
+    return medians, ratios
+
+
+# ---- Overhead ----
+
+
+def overhead(rounds=15):
+    """Processor time of one thread, which other programs disturb less than time."""
+    torch.set_num_threads(1)
+    print("\n| model, batch | plain step | its layers in turn | as one lane | as two lanes, 4 micro-batches |\n| --- | --- | --- | --- | --- |")
+    for name, sizes in (("GPT-2, 6 layers of 256, 4 x 64", {"width": 256, "heads": 4, "length": 64, "rows": 4, "vocabulary": 5000}),
+                        ("GPT-2, 6 layers of 768, 2 x 64", {"length": 64, "rows": 2, "vocabulary": 5000})):
+        model, batch = gpt2(**sizes)
+        layers = pipescope.layers_of(model, batch)
+        count, micro = len(layers), 4 if sizes["rows"] >= 4 else 2
+        one = pipescope.GPipe(layers, [count], devices=["cpu"], chunks=1, checkpoint="never", schedule="1f1b")
+        two = pipescope.GPipe(layers, [count // 2, count - count // 2], devices=["cpu"] * 2, chunks=micro, checkpoint="never",
+                              schedule="1f1b", host_cores=1)
+        modules, flat = list(layers.values()), layers.flat((), batch)
+
+        def plain():
+            model(**batch).loss.backward()
+
+        def plain_in_parts():
+            for k in range(micro):
+                rows = sizes["rows"] // micro
+                (model(**part_of(batch, k * rows, (k + 1) * rows)).loss / micro).backward()
+
+        def in_turn():
+            value = flat
+            with skips_on({}):
+                for each in modules:
+                    value = each(value)
+            layers.value(value, None).loss.backward()
+
+        calls = {"plain": plain, "layers": in_turn, "one": lambda: one.step(batch)}
+        medians, ratios = in_turns(calls, rounds, time.process_time)
+        parts, shares = in_turns({"plain": plain_in_parts, "two": lambda: two.step(batch)}, rounds, time.process_time)
+        print(f"| {name} | {medians['plain'] * 1e3:.0f} ms | {ratios['layers'] - 1:+.1%} | {ratios['one'] - 1:+.1%} | "
+              f"{shares['two'] - 1:+.1%} of {parts['plain'] * 1e3:.0f} ms |", flush=True)
+
+
+# ---- Two lanes ----
+
+
+def lanes(rounds=7):
+    torch.set_num_threads(1)
+    print("\n| GPT-2 small shapes | plain | two lanes | speedup | balance |\n| --- | --- | --- | --- | --- |")
+    for depth, length, rows, chunks in ((6, 128, 16, 8), (6, 128, 32, 16), (12, 64, 16, 8)):
+        model, batch = gpt2(depth, length=length, rows=rows, vocabulary=5000)
+        layers = pipescope.layers_of(model, batch)
+        pipe = pipescope.GPipe(layers, devices=["cpu"] * 2, chunks=chunks, checkpoint="never", schedule="1f1b")
+
+        def plain():
+            size = rows // chunks
+            for k in range(chunks):
+                (model(**part_of(batch, k * size, (k + 1) * size)).loss / chunks).backward()
+
+        medians, ratios = in_turns({"plain": plain, "two": lambda: pipe.step(batch)}, rounds, time.perf_counter)
+        print(f"| {depth} layers of 768, {rows} x {length}, {chunks} micro-batches | {medians['plain'] * 1e3:.0f} ms | "
+              f"{medians['two'] * 1e3:.0f} ms | {1 / ratios['two']:.2f} | {pipe.balance} |", flush=True)
+
+
+# ---- Predictions ----
+
+
+def highest_memory(run):
+    """The most bytes of torch's host allocator above what there was before."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        run()
+    level = most = 0
+    events = [each for each in profiler.profiler.kineto_results.events() if each.name() == "[memory]"]
+    for each in sorted(events, key=lambda event: event.start_ns()):
+        level += each.nbytes()
+        most = max(most, level)
+    return most
+
+
+def language(kind, rows=8, length=64, **more):
+    import transformers
+
+    sizes = {"vocab_size": 500, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 6, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 128, "pad_token_id": 0, "use_cache": False, **more}
+    model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, kind)(**sizes))
+    return model, text(rows, length)
+
+
+def text(rows, length, **more):
+    ids = torch.randint(3, 500, (rows, length))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids, **more}
+
+
+def masked(kind, name, **more):
+    import transformers
+
+    config = getattr(transformers, kind)(vocab_size=500, hidden_size=128, num_hidden_layers=6, num_attention_heads=4,
+                                         intermediate_size=256, **more)
+    return getattr(transformers, name)(config), text(8, 64)
+
+
+def t5():
+    import transformers
+
+    config = transformers.T5Config(vocab_size=500, d_model=128, d_kv=32, d_ff=256, num_layers=3, num_heads=4, decoder_start_token_id=0,
+                                   use_cache=False)
+    return transformers.T5ForConditionalGeneration(config), text(8, 64)
+
+
+def vit():
+    import transformers
+
+    config = transformers.ViTConfig(hidden_size=128, num_hidden_layers=6, num_attention_heads=4, intermediate_size=256, image_size=64,
+                                    patch_size=8, num_labels=5)
+    return transformers.ViTForImageClassification(config), {"pixel_values": torch.randn(8, 3, 64, 64), "labels": torch.randint(5, (8,))}
+
+
+def dit():
+    from diffusers import DiTTransformer2DModel
+
+    model = DiTTransformer2DModel(num_attention_heads=4, attention_head_dim=32, in_channels=4, out_channels=8, num_layers=6,
+                                  sample_size=16, patch_size=2, num_embeds_ada_norm=10)
+    return model, {"hidden_states": torch.randn(8, 4, 16, 16), "timestep": torch.randint(1000, (8,)),
+                   "class_labels": torch.randint(10, (8,))}
+
+
+def unet():
+    return table.SmallUNet(32, 8), {"sample": torch.randn(8, 3, 32, 32), "context": torch.randn(8, 8)}
+
+
+def convnext():
+    import timm
+
+    return timm.create_model("convnext_atto", num_classes=5), {"x": torch.randn(8, 3, 64, 64)}
+
+
+PREDICTED = {
+    "GPT-2 (tied)": lambda: gpt2(6, 128, 4, 64, 8, 500),
+    "Llama": lambda: language("LlamaConfig"),
+    "Qwen3": lambda: language("Qwen3Config"),
+    "Mistral (window)": lambda: language("MistralConfig", sliding_window=16),
+    "Gemma 2 (tied)": lambda: language("Gemma2Config", sliding_window=16),
+    "BERT MLM (tied)": lambda: masked("BertConfig", "BertForMaskedLM", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+    "ALBERT (repeated, tied)": lambda: masked("AlbertConfig", "AlbertForMaskedLM", embedding_size=64, hidden_dropout_prob=0.0,
+                                              attention_probs_dropout_prob=0.0),
+    "T5 (tied thrice)": t5,
+    "ViT": vit,
+    "diffusers DiT": dit,
+    "SD-like UNet": unet,
+    "timm ConvNeXt": convnext,
+}
+CONFIGURATIONS = [("1f1b", "never", 1), ("1f1b", "always", 1), ("1f1b", "never", 2), ("gpipe", "except_last", 2)]
+
+
+def simulated_memory(simulation):
+    """The most bytes of all lanes together."""
+    now, most = [0] * len(simulation.lanes), 0
+    columns = simulation.memory.columns
+    for _, lane, allocated, peak in sorted(zip(columns["time_ns"], columns["lane"], columns["allocated_bytes"], columns["peak_bytes"])):
+        most = max(most, sum(now) - now[lane] + peak)
+        now[lane] = allocated
+    return most
+
+
+def predicted(*names):
+    torch.set_num_threads(1)
+    print("\n| model | layers | schedule, checkpoints, lanes | memory | predicted | error | step | simulated | error |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in names or PREDICTED:
+        torch.manual_seed(0)
+        model, batch = PREDICTED[name]()
+        loss = table.own_or_squares
+        layers = pipescope.layers_of(model, batch)
+        profile = pipescope.profile(layers, batch, loss=loss, samples=[2], time_limit_s=10.0)
+        count = len(layers)
+        for schedule, checkpoint, number in CONFIGURATIONS:
+            balance = list(profile.balance(number, batch=8, chunks=4, checkpoint=checkpoint, schedule=schedule)) if number > 1 else [count]
+            options = {"devices": ["cpu"] * number, "chunks": 4, "checkpoint": checkpoint, "schedule": schedule}
+            pipe = pipescope.GPipe(layers, balance, **options)
+            model.zero_grad()
+            pipe.step(batch, loss=loss)
+            held = sum(2 * each.numel() * each.element_size() for each in model.parameters())  # with gradients
+            held += sum(each.numel() * each.element_size() for each in model.buffers())
+            measured = held + highest_memory(lambda: pipe.step(batch, loss=loss))
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "run.sqlite")
+                with pipe.record(path, profile=profile):
+                    for _ in range(12):
+                        pipe.step(batch, loss=loss)
+                found = pipescope.Trace.open(path).compare()
+            simulation = profile.simulate(balance=balance, batch=8, **options)
+            expected = simulated_memory(simulation)
+            step = found.measured_step_mean_ns or found.measured_step_ns
+            print(f"| {name} | {count} | {schedule}, {checkpoint}, {number} | {measured / 2**20:.2f} MiB | {expected / 2**20:.2f} MiB | "
+                  f"{expected / measured - 1:+.2%} | {step / 1e6:.1f} ms | {simulation.step_ns / 1e6:.1f} ms | {found.step_error:+.1%} |",
+                  flush=True)
+
+
+# ---- Without values ----
+
+META = """
+import resource, sys, time
+start = time.process_time()
+import torch, transformers
+with torch.device("meta"):
+    model = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(use_cache=False))
+    ids = torch.zeros(2, 2048, dtype=torch.long)
+batch = {"input_ids": ids, "labels": ids}
+imported = time.process_time()
+if sys.argv[1] == "torch":
+    torch.export.export(model, (), batch, strict=False)
+    print(time.process_time() - imported)
+else:
+    import pipescope
+    layers = pipescope.layers_of(model, batch)
+    cut = time.process_time()
+    profile = pipescope.profile(layers, batch, estimate_for="H100", samples=[1, 2])
+    estimated = time.process_time()
+    plan = profile.plan(batch=512, partitions="1..8")
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(len(layers), cut - imported, estimated - cut, time.process_time() - estimated, megabytes)
+"""
+
+
+def meta():
+    """Processor time, which does not depend on other programs."""
+    def ran(what):
+        done = subprocess.run([sys.executable, "-c", META, what], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        return [float(each) for each in done.stdout.split()]
+
+    runs = [(ran("torch"), ran("layers")) for _ in range(3)]
+    export = statistics.median(each[0][0] for each in runs)
+    count, cut, estimated, planned, megabytes = [statistics.median(each[1][k] for each in runs) for k in range(5)]
+    ratio = statistics.median(each[1][1] / each[0][0] for each in runs)
+    print("\n| LlamaConfig(), 2 x 2048 tokens, meta | |\n| --- | --- |")
+    print(f"| torch.export.export | {export:.1f} s |\n| layers_of, {count:.0f} layers | {cut:.1f} s, {ratio:.2f} times the export |\n"
+          f"| profile(estimate_for=\"H100\") | {estimated:.1f} s |\n| plan(batch=512, partitions=\"1..8\") | {planned:.1f} s |\n"
+          f"| memory of the process | {megabytes:.0f} MiB |", flush=True)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    measures = {"overhead": overhead, "lanes": lanes, "predicted": predicted, "meta": meta}
+    print(f"load {os.getloadavg()}")
+    for each in sys.argv[1:] or measures:
+        if each in measures:
+            measures[each]()
+        else:
+            predicted(each)  # one model
+    print(f"\nload {os.getloadavg()}")
+
+
+if __name__ == "__main__":
+    main()
