@@ -45,6 +45,7 @@ def main() -> NoReturn:
     """Runs the command that the process was started with, and ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the commands have their own ways with signals
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    sys.stdout = sys.stderr  # what the user's code prints is no part of the answer, which may be JSON
     if os.environ.get("NVTX_INJECTION64_PATH") == "":  # of pipescope-torch, which was this process: it means the program itself
         del os.environ["NVTX_INJECTION64_PATH"]
     sys.exit(run(sys.argv[1:]))
@@ -69,8 +70,6 @@ def _called(what: str, function: Callable[..., Any], *args: Any) -> Any:
         raise
     except (Exception, SystemExit) as error:
         raise _Raised(what) from error
-    finally:
-        sys.stdout.flush()  # before the command prints
 
 
 def explained(error: BaseException) -> tuple[bool, str]:

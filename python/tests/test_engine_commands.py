@@ -468,13 +468,21 @@ def test_an_existing_file_stays_without_force(here, language):
     assert result.returncode != 0 and (language / "model.py").read_text() == LANGUAGE
 
 
+def started(folder, *words):
+    return subprocess.Popen([sys.executable, "-m", "pipescope", *words], cwd=folder, env=environment(), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(line, process):
+    assert any(each == f"{line}\n" for each in process.stderr), line
+
+
 @pytest.mark.parametrize("words", [["profile", "model.py:make", "-o", "out"], ["run", "model.py:make", *RUN, "--trace", "out"]])
 def test_ctrl_c_while_the_model_is_made_leaves_nothing(language, words):
     with (language / "model.py").open("a") as file:
         file.write("\n\ndef make():\n    print('making', flush=True)\n    import time\n    time.sleep(200)\n")
-    with subprocess.Popen([sys.executable, "-m", "pipescope", *words], cwd=language, env=environment(), stdout=subprocess.PIPE,
-                          text=True) as process:
-        assert process.stdout.readline() == "making\n"
+    with started(language, *words) as process:
+        wait_for("making", process)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == -signal.SIGINT
     assert not (language / "out").exists()
@@ -488,15 +496,14 @@ def test_ctrl_c_ends_a_training_after_its_step(here, language):
     with (language / "model.py").open("a") as file:
         file.write("\n\nfirst_batch = make_batch\n\n\ndef make_batch(samples):\n    print('step', flush=True)\n"
                    "    return first_batch(samples)\n")
-    with subprocess.Popen([sys.executable, "-m", "pipescope", *words], cwd=language, env=environment(), stdout=subprocess.PIPE,
-                          text=True) as process:
+    with started(language, *words) as process:
         for _ in range(8):
-            assert process.stdout.readline() == "step\n"
+            wait_for("step", process)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        rest = process.stdout.read()
-        assert process.wait(60) == 130
-    assert "interrupted after" in rest
+        rest, _ = process.communicate(timeout=100)
+    assert process.returncode == 130 and "interrupted after" in rest
+    assert "step\n" not in rest
     with sqlite3.connect(language / "run.sqlite") as trace:
         assert trace.execute("SELECT count(*) FROM PIPESCOPE_TASK").fetchone()[0] > 0
 
