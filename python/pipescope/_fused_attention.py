@@ -40,15 +40,15 @@ def _attention(
     is_fused = query.dim() == key.dim() == value.dim() == 4 and query.size(-1) == value.size(-1)
     if not is_fused or (attn_mask is not None and attn_mask.requires_grad):
         parts: Any = torch.ops.aten._scaled_dot_product_attention_math
-        return parts(  # type: ignore[no-any-return]
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )[0]
+        composed: Tensor = parts(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)[0]
+        return composed
     if enable_gqa and query.size(1) != key.size(1):
         key, value = (_for_each_head(each, query.size(1)) for each in (key, value))
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)
     one: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    return one(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]  # type: ignore[no-any-return]
+    fused: Tensor = one(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
+    return fused
 
 
 def _for_each_head(tensor: Tensor, heads: int) -> Tensor:
