@@ -398,8 +398,8 @@ def _write_back_early(trace: Trace) -> None:
             for user in users:
                 user.replace_input_with(place, before)
         is_detached = op_name(value) == "aten.detach" and len(value.users) == 1  # as _write_back() in the trace does
-        source = value.args[0] if is_detached else value
-        makers = [source, *(node for node, changed in writes.items() if any(classes.of(each) is classes.of(value) for each in changed))]
+        source: Any = value.args[0] if is_detached else value
+        makers: list[Any] = [source, *(node for node, changed in writes.items() if any(classes.of(each) is classes.of(value) for each in changed))]
         last = max(makers, key=order.__getitem__)
         if last.op != "placeholder":
             for node in (write, value) if is_detached else (write,):

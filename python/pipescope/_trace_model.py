@@ -555,7 +555,7 @@ def _is_same_memory(one: Any, other: Any) -> bool:
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
         return False
     is_alike = one.shape == other.shape and one.stride() == other.stride() and one.storage_offset() == other.storage_offset()
-    return is_alike and one.dtype == other.dtype and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return bool(is_alike) and one.dtype == other.dtype and one.untyped_storage()._cdata == other.untyped_storage()._cdata
 
 
 def _described(value: Any) -> str:

@@ -862,6 +862,38 @@ def test_a_sparse_gradient_is_measured_only_where_it_has_a_size():
     assert pipe.module.tokens.weight.grad.is_sparse
 
 
+class Windows(nn.Module):
+    """Like Swin: windows of an image are samples of attention, and put together again by sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.mix, self.last = nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = self.first(x).permute(0, 2, 3, 1)
+        height, width = x.shape[1:3]
+        windows = x.view(-1, height // 2, 2, width // 2, 2, 4).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4, 4)
+        windows = torch.softmax(windows @ self.mix(windows).transpose(1, 2), -1) @ windows
+        x = windows.view(-1, height // 2, width // 2, 2, 2, 4).permute(0, 1, 3, 2, 4, 5).reshape(-1, height, width, 4)
+        return self.last(x.mean((1, 2)))
+
+
+def test_windows_of_images_are_right_or_refused():
+    torch.manual_seed(0)
+    model, x = Windows().double(), torch.randn(7, 3, 8, 8).double()
+    layers = pipescope.layers_of(model, x)
+    pipe = pipescope.GPipe(layers, even(layers, 2), devices=["cpu"] * 2, chunks=3, schedule="1f1b")
+    for image in (x, torch.randn(5, 3, 16, 24).double()):
+        _, expected = plain_step(model, {"x": image}, squares, 3)
+        model.zero_grad()
+        try:
+            pipe.step(image, loss=squares)
+        except pipescope.UsageError as error:
+            assert image is not x and "of the input x is 16" in str(error)
+        else:
+            assert worst(model, expected) < 1e-12
+
+
 def test_an_empty_batch_is_refused():
     pipe = pipescope.GPipe(Auxiliary(), [1, 1], sample=torch.randn(6, 4), split=["second"], devices=["cpu"] * 2, chunks=3)
     with pytest.raises(pipescope.UsageError, match="the batch has no samples"):
