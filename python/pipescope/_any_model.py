@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from pipescope._graph_cuts import Analysis
@@ -472,7 +473,7 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         place = place_of_error(model, error)
-        if isinstance(error, GuardOnDataDependentSymNode):
+        if isinstance(error, (GuardOnDataDependentSymNode, DynamicOutputShapeException, DataDependentOutputException)):
             raise UsageError(
                 f"the model needs a size or a number that depends on the values of an input, at {place or 'an unknown line'}, so its "
                 "layers would differ from micro-batch to micro-batch; use an operator whose output has a fixed size, such as "
