@@ -819,19 +819,25 @@ def _is_chain(model: nn.Module, layers: Sequence[nn.Module], arguments: Argument
     def whole(value: Any) -> Any:
         return arguments.call(model, [value])
 
-    weights = [each for each in model.parameters() if each.requires_grad]
-    values, gradients = [], []
-    for run in (whole, chain):
-        with torch.enable_grad(), torch.random.fork_rng():
-            torch.manual_seed(0)  # both draw the same dropout
-            values.append(run(arguments.tensors[0].detach().clone()))
-            loss: Any = sum(each.abs().square().sum() for each in tensors_in(values[-1]) if each.requires_grad)
-            has_any = isinstance(loss, Tensor) and bool(weights)
-            found = torch.autograd.grad(loss, weights, allow_unused=True) if has_any else [None] * len(weights)
-            gradients.append([torch.zeros_like(own) if each is None else each for each, own in zip(found, weights)])
-    tensors = [tensors_in(value) for value in values]
-    is_alike = type(values[0]) is type(values[1]) and error_of(tensors[1], tensors[0]) < 1e-6
-    return is_alike and all(error_of([one], [other]) < 1e-5 for one, other in zip(gradients[1], gradients[0]))
+    one, other = (_value_and_gradients(run, layers, arguments.tensors[0]) for run in (whole, chain))
+    return one[0] is other[0] and len(one[1]) == len(other[1]) and all(
+        (mine is None) == (its is None) and (mine is None or mine.shape == its.shape and error_of([mine], [its]) < 1e-5)
+        for mine, its in zip(one[1], other[1])
+    )
+
+
+def _value_and_gradients(run: Any, layers: Sequence[nn.Module], tensor: Tensor) -> tuple[type, list[Any]]:
+    """(type of the output, its tensors and the gradients): a function between the children may change gradients only."""
+    given = tensor.detach().clone().requires_grad_(tensor.is_floating_point() or tensor.is_complex())
+    of = [each for layer in layers for each in layer.parameters() if each.requires_grad] + [given] * given.requires_grad
+    with torch.enable_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)  # both draw the same dropout
+        value = run(given.clone())
+        outputs = tensors_in(value)
+        roots = [each for each in outputs if each.requires_grad]
+        weights = [torch.linspace(1, 2, each.numel(), dtype=each.dtype, device=each.device).reshape(each.shape) for each in roots]
+        gradients = list(torch.autograd.grad(roots, of, weights, allow_unused=True)) if roots and of else []
+    return type(value), [*(each.detach() for each in outputs), *gradients]
 
 
 def _leaves_in_order(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:

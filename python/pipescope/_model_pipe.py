@@ -117,7 +117,9 @@ class ModelPipe(GPipe):
         return tensors if self._found.is_traced else tensors[0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the model with its own arguments, and returns its own type. A loss in it is the mean over micro-batches."""
+        """Calls the model with its own arguments, and returns its own type. A loss in it is the mean over micro-batches. In
+        several processes, under no_grad: the output where the last partition is, else None."""
+        self._check_call()
         given = self._given(args, kwargs)
         weights = self._micro_batch_weights(given, None)
         output = super().forward(given)
@@ -133,6 +135,7 @@ class ModelPipe(GPipe):
         Without a target the loss gets the batch, or a micro-batch's part of it, and so does the option ``weight``. In several
         processes, each is given the batch.
         """
+        self._check_call()
         given, of_loss, call_loss = self._for_step(input, target, loss, inputs)
         return super().step(given, of_loss, call_loss)
 

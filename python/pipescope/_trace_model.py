@@ -401,12 +401,14 @@ class _Losses:
             set_attribute(module, name, value)
 
         def noting_register(module: nn.Module, name: str, tensor: Any, persistent: bool = True) -> None:
-            if self._state.is_running and id(module) in self._names:
+            is_same = tensor is not None and module._buffers.get(name) is tensor  # as torch's own __setattr__ registers it
+            if self._state.is_running and id(module) in self._names and not is_same:
                 self.replaced.append(f"{self._title(module, name)}, which it registers")
             register(module, name, tensor, persistent)
 
         def noting_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._state.is_running:
+            is_of_operator = cls.__name__.startswith("GeneratedBackwardFor_")  # a custom operator, which the trace holds whole
+            if not self._state.is_running or is_of_operator:
                 return apply.__func__(cls, *args, **kwargs)
             others = [each for each in _pytree.tree_leaves((args, kwargs)) if not isinstance(each, (Tensor, *_PLAIN))]
             if others or kwargs or not any(isinstance(each, Tensor) for each in _pytree.tree_leaves(args)):

@@ -250,7 +250,7 @@ def test_an_exception_names_the_module_and_the_line_of_the_model(schedule, check
     assert "fussy in the model" in notes and "test_any_model_breaks.py" in notes and "x = fussy(x)  # this line" in notes
     error, _ = raised_by(pipe, lambda: pipe.step(x, loss=lambda output, _: 1e6 * squares(output)), KeyError)
     assert error.args == ("mine, backward",)
-    assert pipe.last_failure[0].startswith("B")
+    assert "backward" in pipe.last_failure[0]
     pipe.zero_grad()
     pipe.step(x, loss=squares)
 
@@ -263,6 +263,32 @@ def test_an_error_in_the_loss_arrives_as_it_is():
             pipe.step(batch, loss=lambda output, batch: output["logits"].sum() / 0 if 1 // 0 else None)
         assert raised.traceback[-1].path.name == "test_any_model_breaks.py"
         agree(pipe, model, batch)
+
+
+class Reverses(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+class Adversary(nn.Module):
+    """Its children in order compute its values, and other gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.last(Reverses.apply(self.first(x)))
+
+
+def test_a_chain_of_other_gradients_is_refused():
+    with pytest.raises(pipescope.UsageError, match="autograd.Function Reverses, whose backward a trace loses"):
+        pipescope.layers_of(Adversary(), torch.randn(6, 4))
 
 
 # ---- Copies and files ----
@@ -328,7 +354,6 @@ def test_files_of_the_plain_model_fit_and_the_other_way():
     pipe = pipe_of(model, batch)
     assert list(pipe.state_dict()) == list(other.state_dict())
     pipe.load_state_dict(other.state_dict())
-    agree(pipe, other, batch)if False else None
     total, _ = plain_step(other, batch, None, 3)
     assert abs(float(pipe.step(batch)) - total) < 1e-12
     other.load_state_dict(pipe.state_dict())
@@ -505,7 +530,6 @@ def test_modes_switch_from_the_model_and_from_the_pipeline():
     pipe = pipe_of(model, batch, schedule="gpipe", chunks=1)
     for switch in (model.eval, lambda: pipe.train(), pipe.eval, lambda: model.train()):
         switch()
-        assert pipe.training == model.training or switch.__self__ is model
         one, other = (pipe(**batch)["logits"] for _ in range(2))
         is_eval = torch.equal(one, model(**batch)["logits"])
         assert is_eval != model.training and pipe.training == model.training
@@ -640,12 +664,27 @@ def test_scaled_losses_and_clipped_gradients():
 # ---- What else runs layers ----
 
 
+def test_staggered_updates_of_a_parameter_of_several_lanes_are_refused():
+    batch = language_batch()
+    pipe = pipe_of(language(), batch, chunks=2)
+
+    def update(lane):
+        with torch.no_grad():
+            for each in pipe.lane_parameters(lane):
+                each.sub_(each.grad)
+                each.grad = None
+
+    with pytest.raises(pipescope.errors.LayerError, match="other tasks may still read it"):
+        pipe.train_staggered([batch] * 3, None, update)
+
+
 def test_staggered_updates_train_as_steps_do():
     batch = language_batch()
     parts = [{name: each[first:first + 4] for name, each in batch.items()} for first in range(4)]
     trained = []
     for staggered in (False, True):
         model = language()
+        model.head.weight = nn.Parameter(model.head.weight.detach().clone())  # not tied
         pipe = pipe_of(model, batch, chunks=2)
         optimizers = [torch.optim.AdamW(pipe.lane_parameters(lane), lr=1e-2) for lane in range(2)]
         assert sum(len(each.param_groups[0]["params"]) for each in optimizers) == len(list(model.parameters()))
@@ -686,8 +725,8 @@ def test_exports_of_a_pipeline_are_refused():
         torch.export.export(pipe, (x,), strict=False)
     with pytest.raises(Exception, match="called by torch.export or torch.jit.trace"):
         torch.jit.trace(pipe, (x,))
-    with pytest.raises(pipescope.UsageError, match="transform of torch.func"):
-        torch.func.grad(lambda x: pipe(x).sum())(x)
+    with pytest.raises(pipescope.UsageError, match="transform of torch.func"), torch.no_grad():
+        torch.func.vmap(lambda x: pipe(x))(torch.randn(2, 6, 4))
 
 
 def test_parameters_of_another_call():
@@ -702,10 +741,11 @@ def test_parameters_of_another_call():
 
 @pytest.mark.parametrize("normed", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm])
 def test_parametrized_weights(normed):
+    """A spectral norm changes its buffers in place, and assigns them to themselves."""
     torch.manual_seed(0)
     model, x = Activated().double(), torch.randn(6, 4).double()
-    normed(model.first)
-    normed(model.last)
+    for part in (model.first, model.last):
+        normed(part)
     plain = copy.deepcopy(model)
     pipe = pipe_of(model, x, split=["last"], schedule="1f1b")
     for _ in range(2):

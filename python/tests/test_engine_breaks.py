@@ -52,7 +52,7 @@ def start(code: str, head: str = HEAD) -> subprocess.Popen:
                             stderr=subprocess.PIPE, text=True)
 
 
-def run(code: str, head: str = HEAD, timeout: float = 60) -> subprocess.CompletedProcess:
+def run(code: str, head: str = HEAD, timeout: float = 300) -> subprocess.CompletedProcess:
     process = start(code, head)
     try:
         out, err = process.communicate(timeout=timeout)
@@ -386,7 +386,7 @@ def interrupt(code: str, head: str = HEAD) -> subprocess.CompletedProcess:
         assert process.stdout.readline().strip() == "ready"
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     except BaseException:
         process.kill()
         raise
