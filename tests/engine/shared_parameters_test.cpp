@@ -19,8 +19,8 @@ using testing_support::cpus;
 using testing_support::FunctionLayer;
 using testing_support::mean_square;
 
-constexpr std::int64_t kWidth = 5;
-constexpr int kLayers = 8;
+constexpr std::int64_t kTiedWidth = 5;
+constexpr int kTiedLayers = 8;
 
 /// Eight layers tanh(x W + b). Layers 0, 3 and 7 have one W, layers 2 and 5 another. The plain model has one tensor for
 /// each of these, and the pipeline's layers have one each.
@@ -28,9 +28,9 @@ class Tied {
 public:
     explicit Tied(std::uint64_t seed = 1) {
         torch::manual_seed(seed);
-        for (int k = 0; k < kLayers; ++k) {
-            weights_.push_back(torch::randn({kWidth, kWidth}, torch::kFloat64) / 2);
-            biases_.push_back(torch::randn({kWidth}, torch::kFloat64).requires_grad_());
+        for (int k = 0; k < kTiedLayers; ++k) {
+            weights_.push_back(torch::randn({kTiedWidth, kTiedWidth}, torch::kFloat64) / 2);
+            biases_.push_back(torch::randn({kTiedWidth}, torch::kFloat64).requires_grad_());
         }
         for (const auto& [k, first] : std::vector<std::pair<int, int>>{{3, 0}, {7, 0}, {5, 2}}) {
             weights_[std::size_t(k)] = weights_[std::size_t(first)];
@@ -41,7 +41,7 @@ public:
     }
 
     at::Tensor plain(at::Tensor x) const {
-        for (std::size_t k = 0; k < kLayers; ++k) {
+        for (std::size_t k = 0; k < kTiedLayers; ++k) {
             x = layer(x, weights_[k], biases_[k]);
         }
         return x;
@@ -49,7 +49,7 @@ public:
     /// Each once, in layer order.
     std::vector<at::Tensor> parameters() const {
         std::vector<at::Tensor> all;
-        for (std::size_t k = 0; k < kLayers; ++k) {
+        for (std::size_t k = 0; k < kTiedLayers; ++k) {
             if (k != 3 && k != 5 && k != 7) {
                 all.push_back(weights_[k]);
             }
@@ -60,7 +60,7 @@ public:
     /// With tensors of their own and equal values in `own`; else with the plain model's.
     std::vector<LayerSpec> layers(bool own = true) const {
         std::vector<LayerSpec> specs;
-        for (std::size_t k = 0; k < kLayers; ++k) {
+        for (std::size_t k = 0; k < kTiedLayers; ++k) {
             const auto copy = [&](const at::Tensor& tensor) {
                 return own ? tensor.detach().clone().requires_grad_() : tensor;
             };
@@ -104,8 +104,8 @@ GPipeOptions options_for(std::vector<std::int64_t> balance, std::size_t lanes, s
 
 /// So many partitions of eight layers, as equal as can be.
 std::vector<std::int64_t> balance_of(std::size_t partitions) {
-    std::vector<std::int64_t> balance(partitions, kLayers / static_cast<std::int64_t>(partitions));
-    for (std::size_t k = 0; k < kLayers % partitions; ++k) {
+    std::vector<std::int64_t> balance(partitions, kTiedLayers / static_cast<std::int64_t>(partitions));
+    for (std::size_t k = 0; k < kTiedLayers % partitions; ++k) {
         ++balance[k];
     }
     return balance;
@@ -133,7 +133,7 @@ void expect_equal_gradients(const GPipe& model, const Tied& tied, const std::str
 }
 
 at::Tensor rows(std::int64_t count) {
-    return torch::randn({count, kWidth}, torch::kFloat64);
+    return torch::randn({count, kTiedWidth}, torch::kFloat64);
 }
 
 TEST(SharedParameters, HaveThePlainModelsGradientsInEverySchedule) {
@@ -142,7 +142,7 @@ TEST(SharedParameters, HaveThePlainModelsGradientsInEverySchedule) {
         for (const std::size_t lanes : {std::size_t{2}, std::size_t{3}, std::size_t{4}}) {
             const auto chunks = static_cast<std::int64_t>(2 * lanes);
             const std::size_t partitions = usual_partitions(schedule, lanes);
-            if (!can_run(schedule, static_cast<int>(lanes), chunks) || partitions > kLayers) {
+            if (!can_run(schedule, static_cast<int>(lanes), chunks) || partitions > kTiedLayers) {
                 continue;
             }
             for (const Checkpoint checkpoint : kModes) {
@@ -263,7 +263,7 @@ TEST(SharedParameters, MayBeFrozenAndTrainAgain) {
 TEST(SharedParameters, FollowAParameterThatGetsOtherMemory) {
     const Tied tied;
     GPipe model(tied.layers(), options_for({4, 4}, 2, 2, Checkpoint::never));
-    const at::Tensor other = torch::randn({kWidth, kWidth}, torch::kFloat64);
+    const at::Tensor other = torch::randn({kTiedWidth, kTiedWidth}, torch::kFloat64);
     for (at::Tensor each : {model.parameters().front(), tied.parameters().front()}) {
         each.set_data(other.clone());
     }

@@ -1,6 +1,7 @@
 #include "schedule/shared_routes.h"
 
 #include "base/error.h"
+#include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
 #include "tests/thrown.h"
 
@@ -147,6 +148,19 @@ TEST(SharedGraph, EndsInEverySchedule) {
             }
         }
     }
+}
+
+TEST(SharedGraph, NeedsNoCellsInATable) {
+    const PipelineShape shape{.num_partitions = 2,
+                              .num_micro_batches = 3,
+                              .checkpoint = Checkpoint::always,
+                              .shared = {route(0, {1})}};
+    const TaskGraph graph = make_schedule(Schedule::one_f_one_b, shape);
+    const std::string csv = to_csv(schedule_table(graph));
+    EXPECT_THAT(csv, testing::Not(HasSubstr("S")));
+    const TaskGraph again = make_schedule(Schedule::from_csv("own.csv", csv), shape);
+    EXPECT_EQ(order_of(again, 0), order_of(graph, 0));
+    EXPECT_EQ(order_of(again, 0).back(), 'S');
 }
 
 TEST(SharedGraph, RefusesRoutesOfNoUse) {

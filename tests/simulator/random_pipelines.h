@@ -46,6 +46,17 @@ inline Profile random_profile(std::mt19937& random, std::size_t layers, bool wit
     return profile;
 }
 
+/// The same with a parameter that the first and the last layer share.
+inline Profile with_shared(Profile profile) {
+    LayerProfile& first = profile.layers.front();
+    LayerProfile& last = profile.layers.back();
+    if (profile.layers.size() > 1 && first.parameter_bytes > 0) {
+        first.shared["w"] = last.shared["w"] = {first.parameter_bytes, first.gradient_bytes};
+    }
+    profile.optimizer_ns = 300;
+    return profile;
+}
+
 inline Balance random_balance(std::mt19937& random, std::size_t layers, int n) {
     std::vector<std::size_t> cuts(layers - 1);
     for (std::size_t k = 0; k < cuts.size(); ++k) {

@@ -2,12 +2,15 @@
 #include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/profiles.h"
+#include "tests/simulator/random_pipelines.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
+#include <random>
 #include <string>
 
 namespace pipescope {
@@ -136,6 +139,25 @@ TEST(SharedSimulation, SearchFindsTheBestCutWithTheirCosts) {
         best = best ? std::min(*best, step) : step;
     }
     EXPECT_EQ(found.step_ns, best->count());
+}
+
+TEST(SharedSimulation, NoCutIsFasterThanTheSearchesBound) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 40; ++round) {
+        const std::size_t layers = 4 + random() % 4;
+        const int n = 2 + static_cast<int>(random() % 2);
+        const CheckedProfile profile(with_shared(random_profile(random, layers, round % 3 == 0)));
+        PipelineOptions options = random_options(random, random_balance(random, layers, n));
+        const FoundBalance found = find_balance(profile, options, n, BalanceAlgorithm::optimal);
+        std::int64_t best = std::numeric_limits<std::int64_t>::max();
+        for (const Balance& balance : all_balances(layers, n)) {
+            options.balance = balance;
+            best = std::min<std::int64_t>(best, simulate(profile, options, {.noise = false}).step_time.count());
+        }
+        EXPECT_LE(found.lower_bound_ns, best) << "round " << round;
+        EXPECT_TRUE(!found.optimal || found.step_ns == best) << "round " << round;
+        EXPECT_GE(found.step_ns, best) << "round " << round;
+    }
 }
 
 TEST(SharedSimulation, RefusesWhatKeepsSeveralVersions) {

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "schedule/schedules.h"
+#include "schedule/shared_routes.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
@@ -45,6 +46,11 @@ TEST(PipelineJson, GivesEveryScheduleBack) {
                                     .recompute_start = start,
                                     .replicas = mode == Checkpoint::never ? 2 : 1};
                 shape.placement = placement_of(schedule, 4, 2);
+                if (is_synchronous(schedule)) {
+                    const std::vector<LayerId> all = {LayerId{0}, LayerId{1}, LayerId{2}, LayerId{3}};
+                    shape.shared =
+                        shared_routes({{all, start == RecomputeStart::early}}, Balance({1, 1, 1, 1}), shape.placement);
+                }
                 const TaskGraph graph = make_schedule(schedule, shape);
                 SCOPED_TRACE(pipeline_json(graph));
                 expect_same(parse_pipeline_json(pipeline_json(graph)), graph);
