@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Compares what `pipescope compare` finds in synthetic GPU runs with the truth: gpu_runs_test.py BIN [--seeds 1 2] [--all].
+
+Without --all, a few runs that show each rule; with it, every schedule, root cause and way to record, and a table.
+"""
+
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import gpu_runs
+
+BUBBLE = 0.002  # gates: shares of a step
+SHARES = 0.005
+STEP = 0.03
+NAMED = 0.95
+
+# The causes that the reader has, by what the truth calls them.
+CAUSES = {
+    "partition": ("previous_partition", "next_partition", "slower_lane", "loss"),
+    "copy": ("copy",),
+    "launch": ("launch",),
+    "finished": ("finished",),
+    "other": ("contention", "computes_loss", "sums_gradients", "updates_parameters"),
+}
+
+
+def judge(variant, program, folder):
+    """The errors of one run, or the refusal."""
+    run = gpu_runs.simulate(variant)
+    path = gpu_runs.write(run, folder)
+    done = subprocess.run([program, "compare", path, "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        return {"refused": done.stderr.strip()}
+    found = json.loads(done.stdout)
+    truth = run.truth
+    if found["measured_bubble_mean"] is None:
+        return {"refused": "; ".join(found["warnings"])}
+    shares = {each["cause"]: each["share"] for each in found["bubbles"]["measured"]["causes"]}
+    errors = {name: sum(shares.get(cause, 0) for cause in causes) - truth["shares"][name] for name, causes in CAUSES.items()}
+    roots = found["bubbles"].get("roots") or {}
+    lanes = [each["measured_bubble_fraction"] for each in found["lanes"]]
+    return {
+        "bubble": found["measured_bubble_mean"] - truth["bubble"],
+        "lane": max(abs(a - b) for a, b in zip(lanes, truth["lanes"], strict=True)),
+        "cause": max(errors.values(), key=abs),
+        "causes": errors,
+        "step": found["simulated_step_ns"] / truth["step_ns"] - 1,
+        "root": roots.get("main"),
+        "named": roots.get("main") == truth["root"] and roots.get("lane") == truth["rank"],
+        "steps": found["steps"],
+        "roots": roots,
+        "truth": truth,
+    }
+
+
+def few():
+    """Runs that show each rule."""
+    V = gpu_runs.Variant
+    return [
+        V(),
+        V(schedule="gpipe", program="nsys"),
+        V(schedule="interleaved", annotations="none", root="launch_bound"),
+        V(schedule="zero_bubble", annotations="some", root="slow_rank"),
+        V(program="nsys", graphs=True, root="network"),
+        V(annotations="none", lost=True, root="imbalance"),
+        V(schedule="interleaved", skew=2_000_000, annotations="none", root="network"),
+    ]
+
+
+def table(results):
+    """Largest errors by way to record, schedule and root cause."""
+    for title, key in (("recorded", lambda v: f"{v.program} {v.annotations if v.program == 'kineto' else ''}"
+                        f"{' graphs' * v.graphs}{' lost' * v.lost}{f' skew {v.skew // 1000} us' * bool(v.skew)}"),
+                       ("schedule", lambda v: v.schedule), ("root", lambda v: v.root), ("all", lambda v: "all")):
+        groups = collections.defaultdict(list)
+        for variant, result in results:
+            groups[key(variant)].append(result)
+        print(f"| {title} | runs | refused | bubble, points | a lane's | causes | step | root named |")
+        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        for name, group in groups.items():
+            judged = [each for each in group if "refused" not in each]
+            def worst(what, unit=100):
+                return f"{max((abs(each[what]) * unit for each in judged), default=float('nan')):.2f}"
+            def within(what, limit):
+                return f"({sum(abs(each[what]) <= limit for each in judged)})"
+            named = sum(each["named"] for each in judged)
+            print(f"| {name} | {len(group)} | {len(group) - len(judged)} | {worst('bubble')} {within('bubble', BUBBLE)} | "
+                  f"{worst('lane')} | {worst('cause')} {within('cause', SHARES)} | {worst('step')} % {within('step', STEP)} | "
+                  f"{100 * named / max(1, len(judged)):.0f} % |")
+        print()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bin")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--show", action="store_true", help="print each run that misses a gate")
+    parser.add_argument("--sample", type=int, default=1, help="only each n-th run")
+    arguments = parser.parse_args()
+    program = os.path.join(arguments.bin, "pipescope")
+    results = []
+    missed = []
+    for variant in list(gpu_runs.variants(arguments.seeds) if arguments.all else few())[::arguments.sample]:
+        with tempfile.TemporaryDirectory() as folder:
+            result = judge(variant, program, folder)
+        results.append((variant, result))
+        fits = "refused" not in result and abs(result["bubble"]) <= BUBBLE and result["lane"] <= 2 * BUBBLE \
+            and abs(result["cause"]) <= SHARES and abs(result["step"]) <= STEP and result["named"]
+        if not fits:
+            missed.append(variant)
+            if arguments.show or not arguments.all:
+                print(variant.name(), {k: v for k, v in result.items() if k != "truth"}, result.get("truth"))
+    if arguments.all:
+        table(results)
+        named = sum(each.get("named", False) for _, each in results) / len(results)
+        return 0 if named >= NAMED and not any("refused" in each for _, each in results) else 1
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
