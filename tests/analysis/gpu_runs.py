@@ -35,11 +35,13 @@ class Variant:
     lost: bool = False  # the profiler lost kernels of the first step
     skew: int = 0  # largest error of a rank's wall clock, ns
     autograd: bool = True  # a thread of its own launches the backwards
+    inside: bool = False  # messages in the ranges of tasks, which have ScheduleGPipe's names
     steps: int = 4
 
     def name(self):
         extra = [self.program, f"annotations {self.annotations}" if self.program == "kineto" else ""]
-        extra += ["graphs" * self.graphs, "lost" * self.lost, "skew" * bool(self.skew)]
+        extra += ["graphs" * self.graphs, "lost" * self.lost, "skew" * bool(self.skew),
+                  "inside" * self.inside]
         return f"{self.schedule} p{self.ranks} m{self.micro_batches} {self.root} s{self.seed} " + " ".join(filter(None, extra))
 
 
@@ -106,7 +108,7 @@ class Range:
     end: int
     kernels: list
     task: tuple = ()  # kind, stage, micro-batch, step
-    message: str = ""  # the range of torch.distributed inside, such as "nccl:send 0->1"
+    messages: list = dataclasses.field(default_factory=list)  # ranges of torch.distributed inside: name, start, end
 
 
 @dataclasses.dataclass
@@ -131,7 +133,7 @@ class Costs:
         self.noise = random_
         self.factor = random_.uniform(1.3, 1.7)
         self.launch = random_.randrange(3, 7) * US
-        self.transfer = random_.randrange(20, 50) * US
+        self.transfer = random_.randrange(4, 12) * US
         self.bytes = random_.choice([1, 2, 4, 8]) * 2**20
         if variant.root == "network":
             self.transfer = int(self.base * random_.uniform(0.6, 1.2))
@@ -200,7 +202,7 @@ def simulate(variant):
                 clock += 4 * US
                 verb, arrow = ("SEND", "->") if sends else ("RECV", "<-")
                 each = Range(f"PP:{stage}{verb}_{direction}{micro_batch}", begin, clock, parts,
-                             message=f"nccl:{verb.lower()} {r}{arrow}{peer}")
+                             messages=[(f"nccl:{verb.lower()} {r}{arrow}{peer}", begin + 2 * US, clock - US)])
                 clock += 2 * US
                 receiver = other if sends else stage
                 pending[r].append(("message", each, (step, direction, receiver, micro_batch), sends))
@@ -369,6 +371,38 @@ def truth_of(run, tasks, transfers, stages, costs):
     }
 
 
+def first_of_graph(each):
+    return next(kernel for kernel in each.kernels if not kernel.message) if each.task else each.kernels[0]
+
+
+def recorded(run, rank):
+    """The rank's ranges on the host, as the program names them."""
+    if not run.variant.inside:
+        return run.ranks[rank]
+    ranges = []
+    received = None
+    for each in run.ranks[rank]:
+        if each.task:
+            kind, _, micro_batch, _ = each.task
+            joined = Range(f"{'Forward' if kind == 'F' else 'Backward'} {micro_batch}", each.start, each.end,
+                           list(each.kernels), each.task)
+            if received is not None:
+                joined.start = received.start
+                joined.kernels[:0] = received.kernels
+                joined.messages += received.messages
+                received = None
+            ranges.append(joined)
+        elif "RECV" in each.name:
+            received = each
+        elif "SEND" in each.name:
+            ranges[-1].end = each.end
+            ranges[-1].kernels += each.kernels
+            ranges[-1].messages += each.messages
+        else:
+            ranges.append(each)
+    return ranges
+
+
 def is_lost(run, each, kernel):
     """The profiler loses the first kernels of a session."""
     return run.variant.lost and each.task and each.task[3] == 0 and each.task[2] < 2 and kernel is not None
@@ -383,7 +417,8 @@ def annotated(run, rank, position, each):
 def write_kineto(run, folder, compress=False, named_by_file=False):
     """One file for each rank, as torch.profiler's export_chrome_trace()."""
     os.makedirs(folder, exist_ok=True)
-    for r, ranges in enumerate(run.ranks):
+    for r in range(run.variant.ranks):
+        ranges = recorded(run, r)
         pid = 4000 + r
         events = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": "python3"}},
                   {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "ts": 0, "args": {"labels": "CPU"}},
@@ -400,25 +435,25 @@ def write_kineto(run, folder, compress=False, named_by_file=False):
             add("cuda_runtime", "cudaStreamSynchronize", pid, pid, start, end, correlation=9_000_000 + start // US)
         for position, each in enumerate(ranges):
             add("user_annotation", each.name, pid, pid, each.start, each.end)
-            if each.message:
-                add("user_annotation", each.message, pid, pid, each.start + 2 * US, each.end - 1 * US)
-            graph = run.variant.graphs and each.task
+            for name, start, end in each.messages:
+                add("user_annotation", name, pid, pid, start, end)
             for kernel in each.kernels:
-                if not graph or kernel is each.kernels[0]:
+                graph = run.variant.graphs and each.task and not kernel.message
+                if not graph or kernel is first_of_graph(each):
                     add("cuda_runtime", "cudaGraphLaunch" if graph else "cudaLaunchKernel", pid, pid + kernel.thread,
                         kernel.call, kernel.call + (10 * US if graph else 2 * US), correlation=kernel.correlation)
                 if not is_lost(run, each, kernel):
                     facts = {"device": 0, "context": 1, "stream": kernel.stream, "correlation": kernel.correlation,
                              "grid": [128, 1, 1], "block": [256, 1, 1]}
                     if kernel.message:
-                        facts |= {"Collective name": "send" if "SEND" in each.name else "recv", "dtype": "BFloat16",
+                        facts |= {"Collective name": "send" if kernel.stream % 2 else "recv", "dtype": "BFloat16",
                                   "In msg nelems": kernel.message // 2, "Out msg nelems": kernel.message // 2, "Group size": 2}
                     add("kernel", kernel.name, 0, kernel.stream, kernel.start, kernel.end, **facts)
                     events.append({"ph": "s", "id": kernel.correlation, "pid": pid, "tid": pid + kernel.thread,
                                    "ts": round((kernel.call + run.clocks[r]) / 1000, 3), "cat": "ac2g", "name": "ac2g"})
                     events.append({"ph": "f", "id": kernel.correlation, "pid": 0, "tid": kernel.stream, "bp": "e",
                                    "ts": round((kernel.start + run.clocks[r]) / 1000, 3), "cat": "ac2g", "name": "ac2g"})
-            if annotated(run, r, position, each):
+            if not run.variant.inside and annotated(run, r, position, each):
                 add("gpu_user_annotation", each.name, 0, each.kernels[0].stream, each.kernels[0].start,
                     each.kernels[-1].end)
         file = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]}
@@ -466,7 +501,8 @@ def write_nsys(run, path):
 
     database.executemany("insert into META_DATA_EXPORT values (?, ?)",
                          [("EXPORT_SCHEMA_VERSION", "3.24.14"), ("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems")])
-    for r, ranges in enumerate(run.ranks):
+    for r in range(run.variant.ranks):
+        ranges = recorded(run, r)
         process = 4000 + r
         of_process = (1 << 56) | (process << 24)
         database.execute("insert into PROCESSES values (?, ?, 'python3')", (of_process, process))
@@ -488,11 +524,11 @@ def write_nsys(run, path):
             call(start, end, "cudaStreamSynchronize_v3020", 0, 9_000_000 + number)
         for each in ranges:
             nvtx(each.start, each.end, each.name)
-            if each.message:
-                nvtx(each.start + 2 * US, each.end - US, each.message)
-            graph = run.variant.graphs and each.task
+            for name, start, end in each.messages:
+                nvtx(start, end, name)
             for kernel in each.kernels:
-                if not graph or kernel is each.kernels[0]:
+                graph = run.variant.graphs and each.task and not kernel.message
+                if not graph or kernel is first_of_graph(each):
                     call(kernel.call, kernel.call + (10 * US if graph else 2 * US),
                          "cudaGraphLaunch_v10000" if graph else "cudaLaunchKernel_v7000", kernel.thread, kernel.correlation)
                 if not is_lost(run, each, kernel) and not graph:
@@ -503,10 +539,11 @@ def write_nsys(run, path):
                         "blockZ, staticSharedMemory, dynamicSharedMemory, localMemoryPerThread, localMemoryTotal, gridId) "
                         "values (?, ?, ?, 1, ?, ?, ?, ?, ?, 64, 128, 1, 1, 256, 1, 1, 0, 0, 0, 0, 1)",
                         (kernel.start, kernel.end, r, kernel.stream, kernel.correlation, of_process, name, name))
-            if graph and not is_lost(run, each, each.kernels[0]):
+            first = first_of_graph(each)
+            if run.variant.graphs and each.task and not is_lost(run, each, first):
+                last = max(kernel.end for kernel in each.kernels if not kernel.message)
                 database.execute("insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values (?, ?, ?, 1, null, ?, ?, ?, 1, 1)",
-                                 (each.kernels[0].start, each.kernels[-1].end, r, each.kernels[0].stream,
-                                  each.kernels[0].correlation, of_process))
+                                 (first.start, last, r, first.stream, first.correlation, of_process))
     database.executemany("insert into StringIds values (?, ?)", [(number, value) for value, number in texts.items()])
     database.commit()
     database.close()
@@ -529,7 +566,8 @@ def variants(seeds):
             dict(program="kineto", annotations="some"), dict(program="nsys"),
             dict(program="kineto", annotations="none", graphs=True), dict(program="nsys", graphs=True),
             dict(program="kineto", annotations="all", lost=True), dict(program="nsys", lost=True),
-            dict(program="kineto", annotations="none", skew=2_000 * US), dict(program="kineto", annotations="all", skew=300 * US)]
+            dict(program="kineto", annotations="none", skew=2_000 * US), dict(program="kineto", annotations="all", skew=300 * US),
+            dict(program="kineto", annotations="none", inside=True), dict(program="nsys", inside=True)]
     sizes = [(2, 4), (4, 8), (4, 16), (8, 16), (16, 16)]
     for seed in seeds:
         for s, schedule in enumerate(SCHEDULES):
@@ -537,5 +575,7 @@ def variants(seeds):
                 for w, way in enumerate(ways):
                     if way.get("graphs") and root == "launch_bound":
                         continue  # a graph is one call
+                    if way.get("inside") and schedule != "gpipe":
+                        continue  # the other schedules have ranges for messages
                     ranks, micro_batches = sizes[(seed + s + k + w) % len(sizes)]
                     yield Variant(schedule=schedule, ranks=ranks, micro_batches=micro_batches, root=root, seed=seed, **way)

@@ -51,12 +51,17 @@ public:
     }
 
     /// Work on a stream of GPU 0, and the call of the rank's thread that launched it.
-    RankFile& launched(double call, double start, double end, const std::string& kernel = "gemm", int stream = 7) {
+    RankFile& launched(double start_of_call, double start, double end, const std::string& kernel = "gemm",
+                       int stream = 7) {
         work_without_call(start, end, kernel, stream);
+        return call(start_of_call, correlation_);
+    }
+    /// A call that launches a kernel, which the profiler lost unless its correlation is given.
+    RankFile& call(double start, int correlation = 9'999) {
         events_ += fmt::format(
             ",\n{{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": {}, \"tid\": {}, "
             "\"ts\": {:.3f}, \"dur\": 0.5, \"args\": {{\"correlation\": {}}}}}",
-            process_, process_, call, correlation_);
+            process_, process_, start, correlation);
         return *this;
     }
     /// Work whose call the profiler did not record.

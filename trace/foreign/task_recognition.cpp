@@ -10,6 +10,7 @@
 #include "trace/store/device_launches.h"
 #include "trace/store/launch_attribution.h"
 #include "trace/store/process_json.h"
+#include "trace/store/range_tracks.h"
 #include "trace/store/slice_row.h"
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@
 #include <limits>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 namespace pipescope {
@@ -73,6 +75,13 @@ struct LaunchedRange {
     Nanoseconds launch{0};
     bool is_message = false;
     bool is_kernel = false;
+    std::uint32_t place = 0;  // within the track
+};
+
+/// A call that launches a kernel which the file lacks.
+struct LostLaunch {
+    std::size_t thread = 0;
+    Nanoseconds launch{0};
 };
 
 /// What one rank ran on its devices.
@@ -80,6 +89,7 @@ struct DeviceWork {
     bool any = false;                     ///< there is work on a stream
     bool is_called = false;               ///< a call launches a kernel
     std::vector<LaunchedRange> launched;  ///< the work whose launch is known
+    std::vector<LostLaunch> lost;
 };
 
 /// The times of ranges on the device, by the range on the host.
@@ -87,9 +97,11 @@ struct DeviceTimes {
     struct Span {
         Nanoseconds start{0};
         Nanoseconds end{0};
+        std::optional<TaskWorkSum> work = {};  ///< empty if only an annotation shows the span
     };
     std::map<const TraceRange*, Span> spans;
-    std::set<std::int32_t> whole;  ///< steps whose tasks all have times
+    std::set<const TraceRange*> lacking;  ///< some of their kernels are lost
+    std::set<std::int32_t> whole;         ///< steps whose tasks all have times
 };
 
 /// The copy that brings a task its input.
@@ -327,7 +339,7 @@ private:
     /// Takes times from the kernels that a range launched: first start to last end. A message inside a task does not
     /// count, since its kernel waits for the other rank. Copies count only if there is no kernel, since copies on other
     /// streams may run far ahead.
-    DeviceTimes times_of_kernels() const {
+    DeviceTimes times_of_kernels() {
         std::vector<const Numbered*> launching;
         std::vector<LaunchingTask> tasks;
         for (const Numbered& each : numbered_) {
@@ -340,34 +352,73 @@ private:
                              each.named->range->start.count(), each.named->range->end.count()});
         }
         std::vector<LaunchedWork> work;
+        std::map<std::size_t, std::size_t> streams;  // the last one of each thread
         for (const LaunchedRange& each : work_.launched) {
             work.push_back({each.thread, each.launch.count(), each.stream});
+            streams[each.thread] = each.stream;
+        }
+        for (const LostLaunch& each : work_.lost) {
+            const auto stream = streams.find(each.thread);
+            work.push_back({each.thread, each.launch.count(), stream == streams.end() ? 0 : stream->second});
         }
         const std::vector<Attribution> found = attribute_launches(tasks, work);
-        DeviceTimes times;
-        std::set<const TraceRange*> with_kernels;
-        for (const bool kernels : {true, false}) {
-            for (std::size_t k = 0; k < found.size(); ++k) {
-                const LaunchedRange& each = work_.launched[k];
-                const Numbered* task = found[k].task ? launching[*found[k].task] : nullptr;
-                const bool is_task = task != nullptr && task->named->meaning.role == RangeRole::task;
-                if (task == nullptr || each.is_kernel != kernels || (is_task && each.is_message)) {
-                    continue;
-                }
-                const TraceRange* host = task->named->range;
-                if (!kernels && with_kernels.contains(host)) {
-                    continue;
-                }
-                const auto [span, fresh] =
-                    times.spans.try_emplace(host, DeviceTimes::Span{each.range->start, each.range->end});
-                span->second.start = std::min(span->second.start, each.range->start);
-                span->second.end = std::max(span->second.end, each.range->end);
-                if (kernels) {
-                    with_kernels.insert(host);
-                }
+        std::map<const TraceRange*, std::vector<const LaunchedRange*>> by_range;
+        for (std::size_t k = 0; k < work_.launched.size(); ++k) {
+            const LaunchedRange& each = work_.launched[k];
+            const Numbered* task = found[k].task ? launching[*found[k].task] : nullptr;
+            const bool is_task = task != nullptr && task->named->meaning.role == RangeRole::task;
+            if (task != nullptr && !(is_task && each.is_message)) {
+                by_range[task->named->range].push_back(&each);
+            }
+            if (is_task) {
+                found_.work.push_back({{static_cast<std::uint32_t>(each.stream), each.place},
+                                       task->key,
+                                       each.launch,
+                                       found[k].by_stream});
             }
         }
+        DeviceTimes times;
+        for (auto& [host, launched] : by_range) {
+            if (std::ranges::any_of(launched, &LaunchedRange::is_kernel)) {
+                std::erase_if(launched, [](const LaunchedRange* each) { return !each->is_kernel; });
+            }
+            std::ranges::stable_sort(launched, {}, [](const LaunchedRange* each) { return each->range->start; });
+            TaskWorkSum sum;
+            for (const LaunchedRange* each : launched) {
+                sum.add(each->is_kernel, each->range->start.count(), each->range->end.count(), each->launch.count());
+            }
+            times.spans.emplace(host, DeviceTimes::Span{Nanoseconds{sum.start}, Nanoseconds{sum.end}, sum});
+        }
+        std::vector<const Numbered*> lacking;
+        for (std::size_t k = work_.launched.size(); k < found.size(); ++k) {
+            if (found[k].task) {
+                lacking.push_back(launching[*found[k].task]);
+            }
+        }
+        leave_out_lacking(lacking, times);
         return times;
+    }
+
+    /// Tasks that lack kernels have no time. If all tasks of a name lack some, their calls launch nothing that the
+    /// profiler shows.
+    void leave_out_lacking(const std::vector<const Numbered*>& lacking, DeviceTimes& times) const {
+        const auto name_of = [](const Numbered& each) { return std::pair(each.key.kind, each.key.partition); };
+        std::set<const TraceRange*> ranges;
+        for (const Numbered* each : lacking) {
+            ranges.insert(each->named->range);
+        }
+        std::set<std::pair<TaskKind, std::int32_t>> whole;
+        for (const Numbered& each : numbered_) {
+            if (is_computing(each) && times.spans.contains(each.named->range) && !ranges.contains(each.named->range)) {
+                whole.insert(name_of(each));
+            }
+        }
+        for (const Numbered* each : lacking) {
+            if (is_computing(*each) && whole.contains(name_of(*each))) {
+                times.lacking.insert(each->named->range);
+                times.spans.erase(each->named->range);
+            }
+        }
     }
 
     /// Finds the steps in which every task has a time. One half of a split backward may have no work on a partition, as
@@ -430,6 +481,7 @@ private:
         }
         const bool by_kernels = kernels.whole.size() >= annotations.whole.size();
         DeviceTimes& best = by_kernels ? kernels : annotations;
+        fill(best, by_kernels ? annotations : kernels, kernels.lacking);
         if (best.whole.empty()) {
             found_.only_launches = true;
             return;
@@ -443,6 +495,19 @@ private:
         found_.has_device_times = true;
     }
 
+    /// Fills in what one source lacks from the other. `lacking`: ranges whose annotation also lacks kernels.
+    void fill(DeviceTimes& times, const DeviceTimes& other, const std::set<const TraceRange*>& lacking) const {
+        for (const auto& [range, span] : other.spans) {
+            DeviceTimes::Span& own = times.spans.try_emplace(range, span).first->second;
+            own.work = own.work ? own.work : span.work;
+        }
+        for (const TraceRange* range : lacking) {
+            times.spans.erase(range);
+        }
+        times.whole.clear();
+        find_whole_steps(times);
+    }
+
     /// The range's times on the device. Null if the host's times count, or if the device has none.
     const DeviceTimes::Span* device_times_of(const NamedRange& named) const {
         if (!on_device_) {
@@ -450,6 +515,10 @@ private:
         }
         const auto found = on_device_->spans.find(named.range);
         return found != on_device_->spans.end() ? &found->second : nullptr;
+    }
+
+    static std::optional<Nanoseconds> launch_of(const DeviceTimes::Span& span) {
+        return span.work ? std::optional(Nanoseconds{span.work->start - span.work->launch_delay}) : std::nullopt;
     }
 
     /// True if the host's range of a message shows when it was sent or arrived. With NCCL it only shows the launch.
@@ -475,8 +544,42 @@ private:
         add_tensor(end, range);
     }
 
+    /// The kernel that sends or receives: the first one of a message that the thread launches from the range's start
+    /// on, since messages of a batch are launched together after their ranges. Null if there is none before `until`.
+    const LaunchedRange* kernel_of_message(const NamedRange& message, Nanoseconds until) const {
+        const std::pair from(threads_.at(message.track), message.range->start);
+        const auto found = message_kernels_.lower_bound(from);
+        const bool fits =
+            found != message_kernels_.end() && found->first.first == from.first && found->first.second <= until;
+        return fits ? found->second : nullptr;
+    }
+    void find_message_kernels() {
+        for (const LaunchedRange& each : work_.launched) {
+            if (each.is_message) {
+                message_kernels_.emplace(std::pair(each.thread, each.launch), &each);
+            }
+        }
+    }
+    /// Adds the tensor of a message whose times come from the device.
+    void add_size(const TaskKey& key, RangeRole role, const NamedRange& message) {
+        if (const auto copy = copy_in(key, role, message.meaning.role)) {
+            auto& ends = message.meaning.role == RangeRole::send ? found_.sent : found_.arrived;
+            add_tensor(ends[*copy], *message.range);
+        }
+    }
+    /// Adds a message by its kernel, and the tensor that the range sends or receives.
+    void add_kernel(const TaskKey& copy, RangeRole role, const TraceRange& range, const LaunchedRange& kernel) {
+        const bool sends = role == RangeRole::send;
+        MessageEnd& end = (sends ? found_.sent : found_.arrived)[copy];
+        end.time = sends ? kernel.range->start : std::max(end.time, kernel.range->end);
+        end.began = kernel.range->start;
+        end.launched = kernel.launch;
+        add_tensor(end, range);
+    }
+
     /// Messages start in a task's range, or in a separate range of the message.
     void read_messages() {
+        find_message_kernels();
         std::vector<const NamedRange*> transports;
         for (const NamedRange& each : ranges_) {
             if (is_transport(each.meaning.role) && !each.on_device) {
@@ -488,25 +591,40 @@ private:
             const TraceRange& range = *each.named->range;
             const auto first = std::ranges::lower_bound(transports, range.start, {},
                                                         [](const NamedRange* named) { return named->range->start; });
+            const DeviceTimes::Span* const device = device_times_of(*each.named);
             bool any = false;
             for (auto at = first; at != transports.end() && (*at)->range->start <= range.end; ++at) {
-                const bool belongs = (*at)->track == each.named->track && shows_message(*(*at)->range);
+                const bool is_shown = shows_message(*(*at)->range);
+                const LaunchedRange* const kernel =
+                    is_shown || role != RangeRole::task ? nullptr : kernel_of_message(**at, range.end);
+                const bool belongs = (*at)->track == each.named->track && (is_shown || kernel != nullptr);
                 const auto copy = belongs ? copy_in(each.key, role, (*at)->meaning.role) : std::nullopt;
-                if (copy && (*at)->meaning.role == RangeRole::send) {
+                if (copy && kernel != nullptr) {
+                    add_kernel(*copy, (*at)->meaning.role, *(*at)->range, *kernel);
+                } else if (copy && (*at)->meaning.role == RangeRole::send) {
                     add_sent(*copy, *(*at)->range);
                 } else if (copy) {
                     add_arrived(*copy, *(*at)->range);
                 }
                 any = any || copy;
+                const bool is_own_message =
+                    role != RangeRole::task && sends(role) == ((*at)->meaning.role == RangeRole::send);
+                if (device != nullptr && is_own_message && !is_shown && (*at)->track == each.named->track) {
+                    add_size(each.key, role, **at);
+                }
             }
-            const DeviceTimes::Span* const device = device_times_of(*each.named);
             if (role == RangeRole::task || (device == nullptr && (any || on_device_))) {
                 continue;
             }
             if (const auto copy = copy_in(each.key, role, sends(role) ? RangeRole::send : RangeRole::receive)) {
                 auto& ends = sends(role) ? found_.sent : found_.arrived;
                 const DeviceTimes::Span times = device != nullptr ? *device : DeviceTimes::Span{range.start, range.end};
-                ends[*copy].time = sends(role) ? times.start : times.end;
+                MessageEnd& end = ends[*copy];
+                end.time = sends(role) ? times.start : times.end;
+                if (device != nullptr) {
+                    end.began = times.start;
+                    end.launched = launch_of(times);
+                }
             }
         }
     }
@@ -589,6 +707,10 @@ private:
                 slice.start = device->start;
                 slice.end = device->end;
                 device_end = std::max(device_end, slice.end);
+                if (const auto& work = device->work) {
+                    found_.on_device.push_back({each.key, work->kernels, work->copies, slice.start, slice.end,
+                                                Nanoseconds{work->busy}, *launch_of(*device)});
+                }
             } else if (on_device_) {  // the device had nothing to compute
                 slice.start = std::max(host.start, device_end);
                 slice.end = is_compute(each.key.kind) ? slice.start : std::max(slice.start, slice.end);
@@ -638,8 +760,12 @@ private:
         };
         std::ranges::for_each(found_.tasks, [&](Slice& slice) { give(slice.key); });
         std::ranges::for_each(found_.ranges, [&](RecognisedRange& range) { give(range.task); });
+        std::ranges::for_each(found_.on_device, [&](TaskOnDevice& task) { give(task.task); });
+        std::ranges::for_each(found_.work, [&](WorkOfTask& work) { give(work.task); });
         if (!first) {
             found_.tasks.clear();  // training without a pipeline has an optimizer too
+            found_.on_device.clear();
+            found_.work.clear();
         }
     }
 
@@ -652,9 +778,10 @@ private:
     std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
     std::map<Nanoseconds, std::int32_t> steps_;                          // by start
     std::vector<Numbered> numbered_;
-    std::map<const TraceRange*, Sending> sendings_;  // of tasks
-    std::optional<DeviceTimes> on_device_;           // set if all times of tasks come from the device
-    std::vector<const NamedRange*> second_steps_;    // their numbers are taken; by start
+    std::map<const TraceRange*, Sending> sendings_;                                        // of tasks
+    std::map<std::pair<std::size_t, Nanoseconds>, const LaunchedRange*> message_kernels_;  // by thread and launch
+    std::optional<DeviceTimes> on_device_;         // set if all times of tasks come from the device
+    std::vector<const NamedRange*> second_steps_;  // their numbers are taken; by start
     std::size_t outside_ = 0;
     std::size_t in_second_steps_ = 0;
     std::size_t repeated_ = 0;
@@ -687,7 +814,8 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
     }
     std::vector<bool> launches(trace.names.size());
     for (std::size_t name = 0; name < launches.size(); ++name) {
-        launches[name] = trace.names[name].find("LaunchKernel") != std::string::npos;  // of CUDA and HIP
+        launches[name] = trace.names[name].find("LaunchKernel") != std::string::npos ||  // of CUDA and HIP
+                         trace.names[name].find("GraphLaunch") != std::string::npos;
     }
     for (const RangeTrack& track : trace.tracks) {
         const auto own = is_of_device(track.kind) ? work.end() : work.find(group_of(track));
@@ -696,8 +824,10 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
                 std::ranges::any_of(track.ranges, [&](const TraceRange& range) { return launches.at(range.name); });
         }
     }
+    std::map<std::string, std::unordered_set<std::uint32_t>> known;  // by group: two calls may share a correlation
     for (const DeviceLaunch& launch : device_launches(trace)) {
         const RangeTrack& calls = trace.tracks[launch.call.track];
+        known[calls.group].insert(calls.ranges[launch.call.range].correlation);
         const RangeTrack& stream = trace.tracks[launch.work.track];
         const auto own = work.find(group_of(calls));
         if (own == work.end()) {
@@ -707,7 +837,20 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
         const bool is_copy = trace.names.at(range.category).find("mem") != std::string::npos;  // gpu_memcpy, memset
         own->second.launched.push_back({&range, launch.work.track, threads[launch.call.track],
                                         calls.ranges[launch.call.range].start,
-                                        trace.names.at(range.name).starts_with("nccl"), !is_copy});
+                                        trace.names.at(range.name).starts_with("nccl"), !is_copy, launch.work.range});
+    }
+    for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
+        const RangeTrack& track = trace.tracks[k];
+        const auto own = is_of_device(track.kind) ? work.end() : work.find(group_of(track));
+        if (own == work.end()) {
+            continue;
+        }
+        const std::unordered_set<std::uint32_t>& linked = known[track.group];
+        for (const TraceRange& range : track.ranges) {
+            if (range.correlation != 0 && launches.at(range.name) && !linked.contains(range.correlation)) {
+                own->second.lost.push_back({threads[k], range.start});
+            }
+        }
     }
     return work;
 }
@@ -796,6 +939,9 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
     std::vector<std::optional<RangeMeaning>> meanings;
     for (const std::string& name : trace.names) {
         meanings.push_back(rules.meaning_of(name));
+        if (const std::string_view plain = without_call(name); !meanings.back() && plain != name) {
+            meanings.back() = rules.meaning_of(plain);
+        }
     }
     std::map<std::size_t, std::pair<std::size_t, std::uint32_t>> faulty;  // by rule: ranges, and the first one's name
     std::vector<std::string> groups;                                      // of the processes with tasks
@@ -1034,6 +1180,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
             owners.emplace(slice.key, rank.rank);
         }
         trace.task_ranges.insert(trace.task_ranges.end(), rank.ranges.begin(), rank.ranges.end());
+        trace.on_device.insert(trace.on_device.end(), rank.on_device.begin(), rank.on_device.end());
         arrived.insert(rank.arrived.begin(), rank.arrived.end());
         kept.push_back(&rank);
     }
@@ -1055,12 +1202,20 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
         }
         for (const auto& [copy, sent] : rank->sent) {
             if (const auto end = arrived.find(copy); end != arrived.end()) {
-                timeline.slices.push_back({copy, LaneId{first + lanes.of_sender(copy)}, sent.time,
-                                           std::max(sent.time, end->second.time),
-                                           std::max(sent.bytes, end->second.bytes)});
+                const MessageEnd& received = end->second;
+                const Nanoseconds until = std::max(sent.time, received.time);
+                // A kernel of NCCL waits until the other rank's runs too. Only then the message moves.
+                const Nanoseconds start =
+                    sent.began && received.began ? std::min(until, std::max(*sent.began, *received.began)) : sent.time;
+                timeline.slices.push_back(
+                    {copy, LaneId{first + lanes.of_sender(copy)}, start, until, std::max(sent.bytes, received.bytes)});
+                if (sent.launched && received.launched) {
+                    trace.on_device.push_back(
+                        {copy, 2, 0, start, until, until - start, std::max(*sent.launched, *received.launched)});
+                }
                 if (copy.kind == TaskKind::copy_forward) {
                     std::int64_t& of_step = samples[copy.step];
-                    of_step = joined_samples(joined_samples(of_step, sent.samples), end->second.samples);
+                    of_step = joined_samples(joined_samples(of_step, sent.samples), received.samples);
                 }
             }
         }
@@ -1073,6 +1228,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     }
     std::erase_if(timeline.slices, [&](const Slice& slice) { return lost.contains(slice.key.step); });
     std::erase_if(trace.task_ranges, [&](const RecognisedRange& range) { return lost.contains(range.task.step); });
+    std::erase_if(trace.on_device, [&](const TaskOnDevice& task) { return lost.contains(task.task.step); });
     sort_slices(timeline);
     note_launches(kept, trace);
     std::vector<RecordingRank> shown = given;

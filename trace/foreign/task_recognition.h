@@ -16,6 +16,18 @@ struct MessageEnd {
     Nanoseconds time{0};       ///< when the sender hands it over, or when the receiver has it
     Bytes bytes = 0;           ///< 0 if unknown
     std::int64_t samples = 0;  ///< MessageSize::samples
+    /// If a device handles the message: when its kernel started, which then waits for the other rank, and when the
+    /// kernel was launched.
+    std::optional<Nanoseconds> began = {};
+    std::optional<Nanoseconds> launched = {};
+};
+
+/// A kernel, copy or fill that a task launched.
+struct WorkOfTask {
+    RangeArrow::End work;
+    TaskKey task;
+    Nanoseconds launch{0};   ///< start of the launching call
+    bool by_stream = false;  ///< Attribution::by_stream
 };
 
 /// The recording of one rank of another program's pipeline, in its own time.
@@ -24,6 +36,8 @@ struct RankTasks {
     std::string device;                                                 ///< the name of its GPU, if it used one
     std::vector<Slice> tasks;                                           ///< by start; without lanes and copies
     std::vector<RecognisedRange> ranges;                                ///< of the tasks, on the host
+    std::vector<TaskOnDevice> on_device;                                ///< of tasks with a device's times
+    std::vector<WorkOfTask> work;                                       ///< of the tasks, by start
     std::map<TaskKey, MessageEnd> sent;                                 ///< by the copy that the message belongs to
     std::map<TaskKey, MessageEnd> arrived;                              ///< by the copy that the message belongs to
     std::map<std::int32_t, std::pair<Nanoseconds, Nanoseconds>> steps;  ///< as the program's training loop sees them

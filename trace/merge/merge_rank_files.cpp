@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <re2/re2.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -63,8 +64,7 @@ std::string why_no_trace(const fs::path& path) {
 }
 
 /// Reads a rank's file. Returns nothing, and adds a warning, if it is one of several files and holds nothing to show.
-std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const TaskRules& rules,
-                                       std::vector<std::string>& warnings) {
+std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, std::vector<std::string>& warnings) {
     const auto leave_out = [&](const std::string& why) {
         warnings.push_back(fmt::format("{} {}; it is left out; if it is the file of a rank, record that rank again",
                                        quoted(path), why));
@@ -99,17 +99,96 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const T
     } else if (!missing.empty()) {
         return leave_out("cannot be shown: " + missing);
     }
-    if (!alone && !part.trace.rank) {
+    return part;
+}
+
+/// The number after the last word "rank" of a file's name, as in rank3.json or trace_rank-3.sqlite. Without `by_word`,
+/// the last number before the name's ending, as in job-3.sqlite.
+std::optional<int> rank_in_name(const fs::path& path, bool by_word) {
+    static const re2::RE2 kWord("(?i).*rank[-_. ]?(\\d{1,6}).*");
+    static const re2::RE2 kNumber("(?:.*\\D)?(\\d{1,6})\\D*");
+    const std::string name = path.filename().string();
+    int rank = 0;
+    const bool found = by_word ? re2::RE2::FullMatch(name, kWord, &rank)
+                               : re2::RE2::FullMatch(name.substr(0, name.find('.', 1)), kNumber, &rank);
+    return found ? std::optional(rank) : std::nullopt;
+}
+
+/// The ranks in the files' names, if each names another one. Numbers without the word "rank" may be those of processes
+/// or hosts, so they only count if they are 0, 1, .. up to the number of files.
+std::optional<std::vector<int>> ranks_in_names(const std::vector<fs::path>& files, bool by_word) {
+    std::vector<int> ranks;
+    for (const fs::path& file : files) {
+        const std::optional<int> rank = rank_in_name(file, by_word);
+        const bool counts = by_word || rank.value_or(0) < static_cast<int>(files.size());
+        if (!rank || !counts || std::ranges::find(ranks, *rank) != ranks.end()) {
+            return std::nullopt;
+        }
+        ranks.push_back(*rank);
+    }
+    return ranks;
+}
+
+/// The ranks by the partitions in the names of the files' tasks, if each partition is in one file: the file with the
+/// lowest partition is of rank 0.
+std::optional<std::vector<int>> ranks_by_partition(const std::vector<RankPart>& parts, const TaskRules& rules) {
+    std::map<std::int32_t, std::size_t> owners;  // of each partition
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        for (const std::string& name : parts[k].trace.names) {
+            const std::optional<RangeMeaning> meaning = rules.meaning_of(name);
+            const bool is_task = meaning && meaning->role == RangeRole::task && is_compute(meaning->task);
+            if (is_task && meaning->partition && owners.try_emplace(*meaning->partition, k).first->second != k) {
+                return std::nullopt;
+            }
+        }
+    }
+    std::vector<int> ranks(parts.size(), -1);
+    int next = 0;
+    for (const auto& [partition, owner] : owners) {
+        ranks[owner] = ranks[owner] < 0 ? next++ : ranks[owner];
+    }
+    return std::ranges::find(ranks, -1) == ranks.end() ? std::optional(ranks) : std::nullopt;
+}
+
+/// If no file says its rank, takes the ranks from the files' names, or else from their partitions.
+void name_ranks(std::vector<RankPart>& parts, const TaskRules& rules, std::vector<std::string>& warnings) {
+    if (parts.size() < 2 ||
+        std::ranges::any_of(parts, [](const RankPart& part) { return part.trace.rank.has_value(); })) {
+        return;
+    }
+    std::vector<fs::path> files;
+    std::ranges::transform(parts, std::back_inserter(files), &RankPart::path);
+    std::optional<std::vector<int>> ranks = ranks_in_names(files, true);
+    ranks = ranks ? ranks : ranks_in_names(files, false);
+    const char* by = ranks ? "their names" : "the partitions of their tasks";
+    ranks = ranks ? ranks : ranks_by_partition(parts, rules);
+    if (!ranks) {
+        return;
+    }
+    const int size = *std::ranges::max_element(*ranks) + 1;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        parts[k].trace.rank = RecordingRank{(*ranks)[k], size, (*ranks)[k]};
+    }
+    warnings.push_back(fmt::format(
+        "the files do not say which ranks recorded them, so {} decide: {} is of rank {}; if that is wrong, name the "
+        "files rank0, rank1, ..",
+        by, quoted(files.front()), ranks->front()));
+}
+
+void require_ranks(const std::vector<RankPart>& parts) {
+    for (const RankPart& part : parts) {
+        if (parts.size() < 2 || part.trace.rank) {
+            continue;
+        }
         const auto fault = std::ranges::find_if(part.trace.diagnostics, [](const DiagnosticRecord& each) {
             return each.source == "import" && each.text.starts_with(kRankUnknown);
         });
-        refuse(fmt::format(
-            "does not say which rank recorded it{}; files of several ranks are joined by \"distributedInfo\", which "
-            "PyTorch's profiler writes after init_process_group; give it alone",
-            fault == part.trace.diagnostics.end() ? "" : ": " + fault->text));
+        throw TraceFormatError(fmt::format(
+            "{} does not say which rank recorded it{}; files of several ranks are joined by \"distributedInfo\", which "
+            "PyTorch's profiler writes after init_process_group, or by names such as rank0 if no file has it; name all "
+            "files so, or give it alone",
+            quoted(part.path), fault == part.trace.diagnostics.end() ? "" : ": " + fault->text));
     }
-    part.found = recognize_tasks(part.trace, rules);
-    return part;
 }
 
 /// PyTorch's profiler writes baseTimeNanoseconds last, so a file that was cut off lacks it. It is equal in all ranks.
@@ -259,6 +338,16 @@ RankTasks on_clock(RankTasks rank, const RankClock& clock) {
     for (auto* ends : {&rank.sent, &rank.arrived}) {
         for (auto& [copy, end] : *ends) {
             move(end.time);
+            for (std::optional<Nanoseconds>* time : {&end.began, &end.launched}) {
+                if (*time) {
+                    move(**time);
+                }
+            }
+        }
+    }
+    for (TaskOnDevice& task : rank.on_device) {
+        for (Nanoseconds* time : {&task.start, &task.end, &task.launch}) {
+            move(*time);
         }
     }
     for (auto& [step, times] : rank.steps) {
@@ -312,8 +401,17 @@ public:
         });
     }
 
-    void write(const RankPart& part, bool alone) {
+    /// `tasks`: the ids of the rows of tasks.
+    void write(const RankPart& part, const std::map<TaskKey, std::int64_t>& tasks, bool alone) {
         part_ = &part;
+        work_.clear();
+        for (const RankTasks& rank : part.found.ranks) {
+            for (const WorkOfTask& each : rank.work) {
+                if (const auto task = tasks.find(each.task); task != tasks.end()) {
+                    work_.emplace(each.work, TaskRow{task->second, each.launch, each.by_stream});
+                }
+            }
+        }
         ++file_;
         writer_.change([&](SQLite::Database&) {
             statements_->insert("PIPESCOPE_EVENT_FILE (file, path)", file_, fs::absolute(part.path).string());
@@ -321,7 +419,7 @@ public:
         suffix_ = alone ? "" : fmt::format("rank {}", part.rank());
         pids_.clear();
         correlation_base_ = next_correlation_;
-        for (const RangeTrack& track : part.trace.tracks) {
+        for (std::uint32_t track = 0; track < part.trace.tracks.size(); ++track) {
             write_track(track);
         }
         write_counters();
@@ -394,15 +492,31 @@ private:
         return number;
     }
 
-    void write_track(const RangeTrack& track) {
+    /// Notes the event and the task of the last row that was added.
+    void write_rows(const char* activity, const char* table, const RangeArrow::End& place, const TraceRange& range) {
+        const auto task = work_.find(place);
+        std::int64_t row = 0;
+        writer_.change([&](SQLite::Database& db) { row = db.getLastInsertRowid(); });
+        write_event(table, range);
+        if (task != work_.end()) {
+            writer_.change([&](SQLite::Database&) {
+                statements_->insert("PIPESCOPE_DEVICE_WORK", task->second.id, activity, row, time(task->second.launch),
+                                    task->second.by_stream ? "stream" : "thread");
+            });
+        }
+    }
+
+    void write_track(std::uint32_t number) {
+        const RangeTrack& track = part_->trace.tracks[number];
         const bool on_device = track.kind == RangeTrack::Kind::stream;
         const std::int64_t pid = pid_of(track.group);
         std::optional<std::int64_t> thread;
         CuptiRows device(writer_, pid);
-        for (const TraceRange& range : track.ranges) {
+        for (std::uint32_t at = 0; at < track.ranges.size(); ++at) {
+            const TraceRange& range = track.ranges[at];
             const std::string& category = part_->trace.names.at(range.category);
             if (on_device) {
-                write_work(track, range, category, device);
+                write_work({number, at}, category, device);
                 continue;
             }
             if (!thread) {
@@ -431,7 +545,9 @@ private:
         device.finish();
     }
 
-    void write_work(const RangeTrack& track, const TraceRange& range, const std::string& category, CuptiRows& device) {
+    void write_work(const RangeArrow::End& place, const std::string& category, CuptiRows& device) {
+        const RangeTrack& track = part_->trace.tracks[place.track];
+        const TraceRange& range = track.ranges[place.range];
         const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
         if (fresh) {
             found->second = static_cast<std::uint32_t>(gpus_.take(number_after("GPU ", track.group)));
@@ -443,14 +559,14 @@ private:
         const DeviceSpan span{time(range.start), time(range.end), found->second, 0, stream, correlation_of(range)};
         if (category.ends_with("memcpy")) {
             device.add(MemcpyRecord{span});
-            write_event("CUPTI_ACTIVITY_KIND_MEMCPY", range);
+            write_rows("memcpy", "CUPTI_ACTIVITY_KIND_MEMCPY", place, range);
         } else if (category.ends_with("memset")) {
             device.add(MemsetRecord{span});
-            write_event("CUPTI_ACTIVITY_KIND_MEMSET", range);
+            write_rows("memset", "CUPTI_ACTIVITY_KIND_MEMSET", place, range);
         } else {
             const std::string_view name = part_->trace.names.at(range.name);
             device.add(KernelRecord{span, name, name, name});
-            write_event("CUPTI_ACTIVITY_KIND_KERNEL", range);
+            write_rows("kernel", "CUPTI_ACTIVITY_KIND_KERNEL", place, range);
         }
     }
 
@@ -471,9 +587,16 @@ private:
         }
     }
 
+    struct TaskRow {
+        std::int64_t id = 0;
+        Nanoseconds launch{0};  // on the rank's clock
+        bool by_stream = false;
+    };
+
     TraceWriter& writer_;
     std::optional<PreparedStatements> statements_;
     const RankPart* part_ = nullptr;
+    std::map<RangeArrow::End, TaskRow> work_;  // of this part
     std::int64_t file_ = -1;
     std::string suffix_;
     std::map<std::string, std::int64_t> pids_;  // of this part, by group
@@ -489,6 +612,19 @@ private:
 /// "7 events were omitted: .. (rank 2)"
 std::string named_by_rank(const std::string& text, const RankPart& part, bool alone) {
     return alone ? text : fmt::format("{} (rank {})", text, part.rank());
+}
+
+void write_tasks_on_device(const std::vector<TaskOnDevice>& tasks, const std::map<TaskKey, std::int64_t>& rows,
+                           TraceWriter& writer) {
+    writer.change([&](SQLite::Database& db) {
+        PreparedStatements statements(db);
+        for (const TaskOnDevice& each : tasks) {
+            if (const auto row = rows.find(each.task); row != rows.end()) {
+                statements.insert("PIPESCOPE_TASK_DEVICE", row->second, each.kernels, each.copies, each.start, each.end,
+                                  each.busy, each.end - each.start - each.busy, each.start - each.launch);
+            }
+        }
+    });
 }
 
 /// Rank and lanes of a process, from its PyTorch profile.
@@ -522,13 +658,18 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     MergedTrace merged;
     std::vector<RankPart> parts;
     for (const fs::path& input : inputs) {
-        if (auto part = open_rank_file(input, alone, rules, merged.warnings)) {
+        if (auto part = open_rank_file(input, alone, merged.warnings)) {
             parts.push_back(std::move(*part));
         }
     }
     if (parts.empty()) {
         throw TraceFormatError(fmt::format("none of {} holds anything to show: {}",
                                            counted(inputs.size(), "file", "files"), merged.warnings.front()));
+    }
+    name_ranks(parts, rules, merged.warnings);
+    require_ranks(parts);
+    for (RankPart& part : parts) {
+        part.found = recognize_tasks(part.trace, rules);
     }
     std::ranges::stable_sort(parts, {}, &RankPart::rank);
     require_different_ranks(parts);
@@ -575,16 +716,20 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         writer.set_start(*epoch);
     }
     writer.set_lanes(joined.measured.lanes);
-    writer.add_timeline(joined.measured);
+    std::map<TaskKey, std::int64_t> rows;
+    for (const Slice& slice : joined.measured.slices) {
+        rows.emplace(slice.key, writer.add_task(slice, Source::measured));
+    }
     std::ranges::for_each(joined.steps, [&](const StepRecord& step) { writer.add_step(step); });
     RangeWriter ranges(writer);
     for (const RankPart& part : parts) {
-        ranges.write(part, alone);
+        ranges.write(part, rows, alone);
         writer.commit();
         for (const DiagnosticRecord& each : part.trace.diagnostics) {
             writer.add_diagnostic({each.severity, each.source, named_by_rank(each.text, part, alone)});
         }
     }
+    write_tasks_on_device(joined.on_device, rows, writer);
     for (const std::string& warning : merged.warnings) {
         writer.add_diagnostic({"warning", "merge", warning});
     }
@@ -614,13 +759,18 @@ bool are_rank_files(const std::vector<fs::path>& files) {
     }
     std::set<int> ranks;
     std::set<int> sizes;
+    std::vector<fs::path> unnamed;
     try {
         for (const fs::path& file : files) {
             const RankOfFile found = looks_like_json(file) ? rank_of_file(file) : RankOfFile{false, {}, false};
             if (!found.is_trace || !found.holds_anything) {
                 continue;  // beside the ranks
             }
-            if (!found.rank || !ranks.insert(found.rank->rank).second) {
+            if (!found.rank) {
+                unnamed.push_back(file);
+                continue;
+            }
+            if (!ranks.insert(found.rank->rank).second) {
                 return false;
             }
             sizes.insert(found.rank->size);
@@ -628,6 +778,9 @@ bool are_rank_files(const std::vector<fs::path>& files) {
     } catch (const Error&) {
         return false;  // whoever opens it says why it cannot be read
     }
-    return ranks.size() > 1 && sizes.size() == 1;
+    if (ranks.empty()) {
+        return unnamed.size() > 1 && ranks_in_names(unnamed, true).has_value();
+    }
+    return unnamed.empty() && ranks.size() > 1 && sizes.size() == 1;
 }
 }  // namespace pipescope

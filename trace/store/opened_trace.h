@@ -166,6 +166,7 @@ struct OpenedTrace {
     std::vector<CounterTrack> counters;
     std::vector<RangeArrow> arrows;            ///< those listed in a file, besides equal correlations
     std::vector<RecognisedRange> task_ranges;  ///< of tasks that were recognised
+    std::vector<TaskOnDevice> on_device;       ///< of another program's tasks, if their times are a device's
     std::vector<std::string> event_files;      ///< of a joined trace: the Chrome traces with its ranges' events
     std::vector<std::string> names;            ///< texts of the ranges; [0] is empty
     std::optional<RecordingRank> rank;         ///< of another program

@@ -183,7 +183,40 @@ OpenedTrace TraceReader::head() const {
     trace.clocks = clocks();
     trace.overheads = overheads();
     trace.utc_epoch_ns = utc_epoch_ns();
+    if (trace.run.contains("source")) {
+        trace.on_device = tasks_on_device();
+    }
     return trace;
+}
+
+std::vector<TaskOnDevice> TraceReader::tasks_on_device() const {
+    std::vector<TaskOnDevice> tasks;
+    bool is_there = false;
+    impl_->for_each("SELECT 1 FROM sqlite_master WHERE name = 'PIPESCOPE_TASK_DEVICE'",
+                    [&](const Rows&) { is_there = true; });
+    if (!is_there) {
+        return tasks;
+    }
+    impl_->for_each(
+        "SELECT t.step, t.kind, t.partition, t.microBatch, t.skip, t.lane, d.start, d.end, t.bytes, t.id, d.kernels, "
+        "d.copies, d.busy, d.launchDelay FROM PIPESCOPE_TASK_DEVICE AS d JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId "
+        "WHERE +t.source = 'measured' ORDER BY d.taskId",
+        [&](const Rows& row) {
+            const Slice slice = slice_of(row);
+            const TaskOnDevice task{slice.key,
+                                    row.amount(10),
+                                    row.amount(11),
+                                    slice.start,
+                                    slice.end,
+                                    row.time(12),
+                                    slice.start - row.time(13)};
+            if (task.busy > slice.duration() || task.busy.count() < 0) {
+                impl_->damaged(fmt::format("the device worked {} ns for task {}, in a span of {} ns", task.busy.count(),
+                                           row.number(9), slice.duration().count()));
+            }
+            tasks.push_back(task);
+        });
+    return tasks;
 }
 
 void TraceReader::read_tracks(OpenedTrace& trace) const {

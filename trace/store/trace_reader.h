@@ -36,6 +36,8 @@ public:
     void keep_snapshot();
     /// The trace without its tasks, samples and tracks.
     OpenedTrace head() const;
+    /// PIPESCOPE_TASK_DEVICE of an imported trace, whose tasks have the times of a device. Part of head().
+    std::vector<TaskOnDevice> tasks_on_device() const;
     /// Adds its threads, streams and counters. About 0.5 us per range.
     void read_tracks(OpenedTrace& trace) const;
     /// PIPESCOPE_RUN, values as JSON text.

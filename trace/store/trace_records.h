@@ -35,6 +35,19 @@ struct StepRecord {
     friend bool operator==(const StepRecord&, const StepRecord&) = default;
 };
 
+/// What a device did for a task of another program, whose times are then the device's. A row of PIPESCOPE_TASK_DEVICE.
+struct TaskOnDevice {
+    TaskKey task;
+    std::int64_t kernels = 0;
+    std::int64_t copies = 0;  ///< includes fills
+    Nanoseconds start{0};     ///< of its first work; of a copy: since then, both ranks run its kernel
+    Nanoseconds end{0};       ///< of its last work
+    Nanoseconds busy{0};      ///< between them, while some of its work ran
+    Nanoseconds launch{0};    ///< start of the call that launched its first work; of a copy: of the later of its two
+
+    friend bool operator==(const TaskOnDevice&, const TaskOnDevice&) = default;
+};
+
 struct DropRecord {
     std::string source;  ///< "nvtx"
     std::int64_t thread = 0;

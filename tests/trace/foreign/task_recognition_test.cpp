@@ -18,6 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
 using testing::StartsWith;
 
 /// "F(1, 0) 12..20" for micro-batch 1 on partition 0, times in us since the first event.
@@ -214,6 +215,49 @@ TEST_F(TaskRecognition, LeavesOutStepsWhoseKernelsAreLost) {
     ASSERT_EQ(trace.diagnostics.size(), 1U);
     EXPECT_THAT(trace.diagnostics[0].text, StartsWith("step 3 is left out: on rank 0 the ranges only launch work on a "
                                                       "device, and the kernels of some tasks are missing"));
+}
+
+// A call without its kernel shows that the profiler lost the kernel, although the task has others.
+TEST_F(TaskRecognition, LeavesOutStepsThatLackSomeKernels) {
+    RankFile file(0, 1);
+    for (const int step : {0, 1}) {
+        const double t = 100 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+        file.range("PP:0F0", t + 1, t + 3).launched(t + 2, t + 10, t + 30);
+        file.range("PP:0B0", t + 4, t + 6).launched(t + 5, t + 30, t + 70);
+    }
+    file.call(5.5);
+    const OpenedTrace trace = opened(file);
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 1 forward (0, 0) 110..130 on rank 0", "step 1 backward (0, 0) 130..170 on rank 0"));
+    EXPECT_THAT(trace.on_device, SizeIs(2));
+}
+
+// NCCL's kernels wait for each other: the message moves while both run.
+TEST_F(TaskRecognition, StartsACopyWhenBothRanksRunItsKernel) {
+    RankTasks sender;
+    sender.tasks.push_back({{0, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds{0}, Nanoseconds{10}, 0});
+    RankTasks receiver;
+    receiver.rank = 1;
+    receiver.tasks.push_back({{0, TaskKind::forward, 1, 0, -1}, LaneId{0}, Nanoseconds{60}, Nanoseconds{80}, 0});
+    const TaskKey copy{0, TaskKind::copy_forward, 0, 0, -1};
+    sender.sent[copy] = {Nanoseconds{10}, 0, 0, Nanoseconds{10}, Nanoseconds{4}};
+    receiver.arrived[copy] = {Nanoseconds{60}, 0, 0, Nanoseconds{45}, Nanoseconds{44}};
+    OpenedTrace trace;
+    set_timeline({sender, receiver}, {}, trace);
+    ASSERT_EQ(trace.measured.slices.size(), 3U);
+    EXPECT_EQ(trace.measured.slices[1].key, copy);
+    EXPECT_EQ(trace.measured.slices[1].start, Nanoseconds{45});
+    EXPECT_EQ(trace.measured.slices[1].end, Nanoseconds{60});
+    ASSERT_EQ(trace.on_device.size(), 1U);
+    EXPECT_EQ(trace.on_device[0].launch, Nanoseconds{44});
+}
+
+TEST_F(TaskRecognition, TakesTheNamesThatEmitNvtxWrites) {
+    const OpenedTrace trace =
+        opened(RankFile(0, 1).range("PP:0F0, op_id = 7", 0, 10).range("PP:0B0, seq = 3, op_id = 8", 10, 30));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 0..10 on rank 0", "step 0 backward (0, 0) 10..30 on rank 0"));
 }
 
 TEST_F(TaskRecognition, SaysThatTimesAreUnknownIfNoStepHasItsKernels) {

@@ -251,6 +251,40 @@ TEST_F(MergeRankFiles, LeavesOutAReplica) {
     EXPECT_EQ(merged().measured.slices.size(), 1u);
 }
 
+/// The file without the entry that names its rank.
+fs::path without_rank(const RankFile& file, const fs::path& path) {
+    std::string text = file.text(kBase);
+    const std::size_t entry = text.find("\"distributedInfo\"");
+    text.erase(entry, text.find("\"displayTimeUnit\"") - entry);
+    std::ofstream(path) << text;
+    return path;
+}
+
+TEST_F(MergeRankFiles, TakesRanksFromTheFilesNames) {
+    const auto range = [](int rank) { return RankFile(rank, 2).range(fmt::format("PP:{}F0", rank), 1, 2); };
+    const std::vector<fs::path> words{without_rank(range(1), folder_ / "a_rank-1.json"),
+                                      without_rank(range(0), folder_ / "a_rank-0.json")};
+    EXPECT_TRUE(are_rank_files(words));
+    const MergedTrace merged_words = merge(words);
+    ASSERT_EQ(merged_words.processes.size(), 2U);
+    EXPECT_EQ(merged_words.processes[1].rank, 1);
+    EXPECT_THAT(merged_words.warnings, Contains(AllOf(HasSubstr("so their names decide"), HasSubstr("is of rank 1"))));
+    EXPECT_EQ(merge({without_rank(range(0), folder_ / "job-0.json"), without_rank(range(1), folder_ / "job-1.json")})
+                  .processes.size(),
+              2U);
+}
+
+// Numbers of processes are no ranks.
+TEST_F(MergeRankFiles, TakesRanksFromThePartitionsIfNamesDoNotTell) {
+    const auto range = [](int rank) { return RankFile(rank, 2).range(fmt::format("PP:{}F0", rank), 1, 2); };
+    const std::vector<fs::path> files{without_rank(range(1), folder_ / "node_812.json"),
+                                      without_rank(range(0), folder_ / "node_977.json")};
+    const MergedTrace result = merge(files);
+    EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("the partitions of their tasks decide"),
+                                                HasSubstr("node_812.json' is of rank 1"))));
+    EXPECT_EQ(merged().measured.lanes.at(1).name, "rank 1");
+}
+
 TEST_F(MergeRankFiles, RefusesFilesThatAreNoRun) {
     const auto refused = [&](const std::vector<fs::path>& inputs, const std::string& why) {
         EXPECT_THAT(thrown<TraceFormatError>([&] { merge(inputs); }), HasSubstr(why));
