@@ -91,8 +91,8 @@ StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex
 }
 
 /// `waiting`: the task after the gap, which may not be recorded. Its dependencies end `later` ns later than recorded.
-void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, StepTaskIndex before,
-             std::vector<Bubble>& bubbles, std::int64_t later = 0) {
+void add_gap(const StepGraph& tasks, const TaskLaunches& launches, const Bubble& gap, const TaskKey& waiting,
+             StepTaskIndex before, std::vector<Bubble>& bubbles, std::int64_t later = 0) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
         until = std::min(until, gap.end);
@@ -107,15 +107,22 @@ void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, 
             add(tasks.task(producer).end + later, cause_of_wait(tasks, before, producer), producer);
         }
         if (is_copy(tasks.task(dependency).key.kind)) {
-            add(tasks.task(dependency).end + later, BubbleCause::copy, dependency);
+            const StepTask& copy = tasks.task(dependency);
+            if (const auto launched = launches.could_start(copy.key)) {
+                add(std::min(*launched, copy.start) + later, BubbleCause::launch, dependency);
+            }
+            add(copy.end + later, BubbleCause::copy, dependency);
         }
+    }
+    if (const auto launched = launches.could_start(waiting); launched && later == 0) {
+        add(*launched, BubbleCause::launch, gap.next);
     }
     add(gap.end, BubbleCause::contention, kNoTask);
 }
 
 /// For the last of the steps with staggered updates. As in every other step, the lane waits until the input of the next
 /// step's first task would be there. After that it has no more work.
-void add_end_of_last_step(const StepGraph& tasks, const Bubble& end, StepTaskIndex before,
+void add_end_of_last_step(const StepGraph& tasks, const TaskLaunches& launches, const Bubble& end, StepTaskIndex before,
                           std::vector<Bubble>& bubbles) {
     const std::span<const StepTaskIndex> order = tasks.lane_order(end.lane);
     const auto first =
@@ -125,8 +132,8 @@ void add_end_of_last_step(const StepGraph& tasks, const Bubble& end, StepTaskInd
     const std::int64_t period = tasks.range().length();
     const std::int64_t arrival = input == kNoTask ? end.start : std::min(tasks.task(input).end + period, end.end);
     if (arrival > end.start) {
-        add_gap(tasks, {end.lane, end.start, arrival, {}, kNoTask, kNoTask}, tasks.task(*first).key, before, bubbles,
-                period);
+        add_gap(tasks, launches, {end.lane, end.start, arrival, {}, kNoTask, kNoTask}, tasks.task(*first).key, before,
+                bubbles, period);
     }
     if (end.end > std::max(arrival, end.start)) {
         bubbles.push_back({end.lane, std::max(arrival, end.start), end.end, BubbleCause::finished, kNoTask, kNoTask});
@@ -134,7 +141,7 @@ void add_end_of_last_step(const StepGraph& tasks, const Bubble& end, StepTaskInd
 }
 
 /// Time in which the lane idled, split by cause.
-void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles) {
+void add_gaps(const StepGraph& tasks, const TaskLaunches& launches, LaneId lane, std::vector<Bubble>& bubbles) {
     const TimeRange step = tasks.range();
     std::int64_t free = step.start;  // end of the time covered so far
     StepTaskIndex before = kNoTask;
@@ -144,7 +151,7 @@ void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles)
         const std::int64_t start = std::min(task.start, step.end);
         if (start > free) {
             const StepTaskIndex next = waiting_task(tasks, order.subspan(k));
-            add_gap(tasks, {lane, free, start, {}, next, kNoTask}, tasks.task(next).key, before, bubbles);
+            add_gap(tasks, launches, {lane, free, start, {}, next, kNoTask}, tasks.task(next).key, before, bubbles);
         }
         free = std::max(free, task.end);
         before = order[k];
@@ -155,12 +162,12 @@ void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles)
         TaskKey next = first;
         ++next.step;
         if (latest_dependency(tasks, next, lane) != kNoTask) {
-            add_gap(tasks, rest, next, before, bubbles);
+            add_gap(tasks, launches, rest, next, before, bubbles);
         } else {  // its dependencies also run again one period later
-            add_gap(tasks, rest, first, before, bubbles, step.length());
+            add_gap(tasks, launches, rest, first, before, bubbles, step.length());
         }
     } else if (free < step.end && tasks.has_updates()) {
-        add_end_of_last_step(tasks, rest, before, bubbles);
+        add_end_of_last_step(tasks, launches, rest, before, bubbles);
     } else if (free < step.end) {
         bubbles.push_back(rest);
     }
@@ -277,6 +284,7 @@ std::string_view to_string(BubbleCause cause) {
         case BubbleCause::computes_loss: return "computes_loss";
         case BubbleCause::sums_gradients: return "sums_gradients";
         case BubbleCause::updates_parameters: return "updates_parameters";
+        case BubbleCause::launch: return "launch";
     }
     return "unknown";
 }
@@ -293,6 +301,7 @@ std::string_view describe(BubbleCause cause) {
         case BubbleCause::computes_loss: return "computes the loss";
         case BubbleCause::sums_gradients: return "sums gradients over replicas";
         case BubbleCause::updates_parameters: return "updates its parameters";
+        case BubbleCause::launch: return "waits for the host's launch";
     }
     return "unknown";
 }
@@ -333,12 +342,37 @@ std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, 
     return held;
 }
 
-std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends) {
+TaskLaunches::TaskLaunches(std::span<const TaskOnDevice> tasks) {
+    std::map<TaskKey, TaskOnDevice> by_key;
+    for (const TaskOnDevice& task : tasks) {
+        by_key.emplace(task.task, task);
+    }
+    tasks_ = std::make_shared<const std::map<TaskKey, TaskOnDevice>>(std::move(by_key));
+}
+
+const TaskOnDevice* TaskLaunches::find(const TaskKey& task) const {
+    if (tasks_ == nullptr) {
+        return nullptr;
+    }
+    const auto found = tasks_->find(task);
+    return found == tasks_->end() ? nullptr : &found->second;
+}
+
+std::optional<std::int64_t> TaskLaunches::could_start(const TaskKey& key) const {
+    constexpr std::int64_t kLatency = 10'000;  // from a call until its kernel starts on an idle device, at most
+    const TaskOnDevice* task = find(key);
+    if (task == nullptr) {
+        return std::nullopt;
+    }
+    return task->start <= task->launch + Nanoseconds{kLatency} ? task->start.count() : task->launch.count();
+}
+
+std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends, const TaskLaunches& launches) {
     std::vector<Bubble> pieces;
     for (std::size_t number = 0; number < tasks.num_lanes(); ++number) {
         const LaneId lane{static_cast<std::int64_t>(number)};
         const auto first = static_cast<std::ptrdiff_t>(pieces.size());
-        add_gaps(tasks, lane, pieces);
+        add_gaps(tasks, launches, lane, pieces);
         add_other_work(tasks, lane, pieces);
         std::sort(pieces.begin() + first, pieces.end(),
                   [](const Bubble& a, const Bubble& b) { return a.start < b.start; });

@@ -2,9 +2,12 @@
 
 #include "analysis/step_graph.h"
 #include "hardware/hardware.h"
+#include "trace/store/trace_records.h"
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -23,8 +26,9 @@ enum class BubbleCause {
     computes_loss,   ///< it computed a loss, which a bubble fraction does not count as busy
     sums_gradients,  ///< it ran a sum over replicas, which does not count as busy either
     updates_parameters,  ///< it ran a staggered update, which does not count as busy either
+    launch,              ///< its device was free and the inputs were there, but the host launched the task too late
 };
-inline constexpr int kNumBubbleCauses = 10;
+inline constexpr int kNumBubbleCauses = 11;
 /// The key in JSON and SQL: previous_partition.
 std::string_view to_string(BubbleCause cause);
 /// For people: "waits for the previous partition".
@@ -58,17 +62,34 @@ struct MessageRange {
 /// overlapped.
 std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, Sends sends);
 
+/// When the host launched the tasks of a run on devices. Empty for other runs. A value; copies share the tasks.
+class TaskLaunches {
+public:
+    TaskLaunches() = default;
+    explicit TaskLaunches(std::span<const TaskOnDevice> tasks);
+
+    /// Null if unknown.
+    const TaskOnDevice* find(const TaskKey& task) const;
+    /// When the device could have started the task, since the host had launched it, in ns. Empty if unknown.
+    std::optional<std::int64_t> could_start(const TaskKey& task) const;
+
+private:
+    std::shared_ptr<const std::map<TaskKey, TaskOnDevice>> tasks_;  // null: none
+};
+
 /// The bubbles of all lanes, sorted by lane and time. They never overlap, and together are exactly what a bubble
 /// fraction counts: every ns of the step in which a lane ran no forward, recompute or backward. Bubbles that touch
 /// differ in cause or culprit.
 ///
 /// The latest dependency of the task after a gap splits the gap. The producer of its input is the cause until the
 /// producer ends, then the copy that brings the input, then a message that holds the lane, then contention.
+/// With `launches`, the launch is the cause while a copy or the task could run but was not launched.
 ///
 /// In the window of a schedule that never drains, no lane is done: its last gap is before its first task, which runs
 /// again a period later. The last step with staggered updates is treated the same, until that task's input would be
 /// there.
-std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends = Sends::overlapped);
+std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends = Sends::overlapped,
+                               const TaskLaunches& launches = {});
 
 /// Bubbles by cause, in ns and as share of the step: ns / (step time x lanes). The shares of all bubbles sum to the
 /// step's bubble fraction. For one lane, replace lanes by 1; its shares sum to the lane's bubble fraction.

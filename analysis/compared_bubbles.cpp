@@ -81,7 +81,8 @@ double BubbleReport::total() const {
     return sum;
 }
 
-BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph, Sends sends) {
+BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph, Sends sends,
+                           const TaskLaunches& launches) {
     BubbleReport report;
     const std::map<std::int32_t, Timeline> steps = tasks_within(measured);
     const std::map<std::int32_t, StepStatistics> statistics = statistics_of(measured);
@@ -96,7 +97,7 @@ BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const
     for (const auto& [step, timeline] : steps) {
         const StepGraph tasks =
             graph_of(timeline, statistics.at(step), graph, is_staggered ? std::optional(step) : std::nullopt);
-        std::vector<Bubble> bubbles = bubbles_of(tasks, sends);
+        std::vector<Bubble> bubbles = bubbles_of(tasks, sends, launches);
         add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, report);
         if (step == report.step) {
             list_largest(tasks, std::move(bubbles), report);
@@ -107,8 +108,8 @@ BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const
 
 ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simulation,
                                 std::shared_ptr<const TaskGraph> graph,
-                                std::shared_ptr<const TaskGraph> simulated_graph) {
-    ComparedBubbles compared{bubble_report(measured, graph), {}};
+                                std::shared_ptr<const TaskGraph> simulated_graph, const TaskLaunches& launches) {
+    ComparedBubbles compared{bubble_report(measured, graph, Sends::overlapped, launches), {}};
     std::array<double, kNumBubbleCauses> ns{};
     const bool is_staggered = simulation.options.update == Update::staggered;
     const StepGraph tasks = graph_of(simulation.timeline, one_step_statistics(simulation), simulated_graph,

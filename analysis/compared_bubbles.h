@@ -2,6 +2,7 @@
 
 #include "analysis/bubble_causes.h"
 #include "analysis/comparison.h"
+#include "analysis/root_causes.h"
 
 #include <array>
 #include <cstdint>
@@ -32,6 +33,7 @@ struct BubbleReport {
     std::array<BubblesOfCause, kNumBubbleCauses> causes;
     std::int32_t step = 0;              ///< the step of median length; `largest` are its bubbles
     std::vector<ListedBubble> largest;  ///< the ten largest, largest first
+    std::optional<RootCauses> roots;    ///< set by compare_trace() and compare_two_runs(), if root_causes() finds some
 
     /// Equals Comparison::measured_bubble_mean, or the bubble fraction of the simulated step without noise.
     double total() const;
@@ -43,13 +45,14 @@ struct ComparedBubbles {
 };
 
 /// The bubbles of a run's compared steps. `graph`: as for StepGraph. `sends`: as for bubbles_of(), if the run is a
-/// simulation. compare() must accept `measured`. Cost: O(tasks log tasks).
+/// simulation. `launches`: RecordedRun::launches. compare() must accept `measured`. Cost: O(tasks log tasks).
 BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph = nullptr,
-                           Sends sends = Sends::overlapped);
+                           Sends sends = Sends::overlapped, const TaskLaunches& launches = {});
 
-/// The tasks of each compared step, split into bubbles. `graph` and `simulated_graph`: as for StepGraph. compare() must
-/// accept the arguments. Cost: O(tasks log tasks).
+/// The tasks of each compared step, split into bubbles. `graph` and `simulated_graph`: as for StepGraph. `launches`:
+/// RecordedRun::launches. compare() must accept the arguments. Cost: O(tasks log tasks).
 ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simulation,
                                 std::shared_ptr<const TaskGraph> graph = nullptr,
-                                std::shared_ptr<const TaskGraph> simulated_graph = nullptr);
+                                std::shared_ptr<const TaskGraph> simulated_graph = nullptr,
+                                const TaskLaunches& launches = {});
 }  // namespace pipescope

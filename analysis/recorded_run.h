@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/bubble_causes.h"
 #include "analysis/step_on_cluster.h"
 #include "analysis/trace_warnings.h"
 #include "profiler/profile/profile.h"
@@ -43,6 +44,7 @@ struct RecordedRun {
     std::map<std::int32_t, std::int64_t> other_samples;  ///< of the steps with another number; 0: it varies within
     std::optional<MissingRanks> missing;                 ///< missing_ranks()
     std::vector<MergedProcess> processes;                ///< of a merged trace, by rank; otherwise empty
+    TaskLaunches launches;                               ///< of tasks on devices
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()
     std::vector<TraceWarning> warnings;  ///< trace_warnings()

@@ -17,32 +17,6 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kNotSeen = std::numeric_limits<std::int64_t>::min();
 
-/// First start to last end of the tasks that count as the step.
-std::int64_t makespan(const TaskGraph& graph, std::span<const std::int64_t> starts,
-                      std::span<const std::int64_t> ends) {
-    std::int64_t first = std::numeric_limits<std::int64_t>::max();
-    std::int64_t last = std::numeric_limits<std::int64_t>::min();
-    for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
-        if (is_of_step(graph.tasks()[task].key.kind)) {
-            first = std::min(first, starts[task]);
-            last = std::max(last, ends[task]);
-        }
-    }
-    return last - first;
-}
-
-/// Length of the step with these durations. The gap before a task counts as part of it.
-std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::span<const std::int64_t> durations,
-                         std::span<const std::int64_t> gaps) {
-    std::vector<std::int64_t> lengths(durations.begin(), durations.end());
-    std::transform(lengths.begin(), lengths.end(), gaps.begin(), lengths.begin(), std::plus<>());
-    std::vector<std::int64_t> ends(durations.size());
-    clock.run(std::span<const std::int64_t>(lengths), ends);
-    std::vector<std::int64_t> starts(durations.size());
-    std::transform(ends.begin(), ends.end(), durations.begin(), starts.begin(), std::minus<>());
-    return makespan(graph, starts, ends);
-}
-
 /// The recorded order of starts, changed only so that no task precedes its dependencies.
 std::vector<TaskIndex> recorded_order(const TaskClock& clock, std::span<const std::int64_t> starts) {
     std::vector<std::int64_t> earliest(starts.begin(), starts.end());
@@ -125,6 +99,30 @@ std::vector<Bytes> replayed_peaks(const Profile& profile, const PipelineOptions&
     return peaks;
 }
 }  // namespace
+
+std::int64_t makespan(const TaskGraph& graph, std::span<const std::int64_t> starts,
+                      std::span<const std::int64_t> ends) {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    std::int64_t last = std::numeric_limits<std::int64_t>::min();
+    for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
+        if (is_of_step(graph.tasks()[task].key.kind)) {
+            first = std::min(first, starts[task]);
+            last = std::max(last, ends[task]);
+        }
+    }
+    return last - first;
+}
+
+std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::span<const std::int64_t> durations,
+                         std::span<const std::int64_t> gaps) {
+    std::vector<std::int64_t> lengths(durations.begin(), durations.end());
+    std::transform(lengths.begin(), lengths.end(), gaps.begin(), lengths.begin(), std::plus<>());
+    std::vector<std::int64_t> ends(durations.size());
+    clock.run(std::span<const std::int64_t>(lengths), ends);
+    std::vector<std::int64_t> starts(durations.size());
+    std::transform(ends.begin(), ends.end(), durations.begin(), starts.begin(), std::minus<>());
+    return makespan(graph, starts, ends);
+}
 
 std::vector<MeasuredTasks> complete_steps(const Timeline& timeline, std::span<const std::int32_t> steps,
                                           const TaskGraph& graph) {

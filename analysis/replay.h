@@ -10,6 +10,8 @@
 #include <vector>
 
 namespace pipescope {
+class TaskClock;
+
 /// Start and end of each task of one measured step, in graph order and ns.
 struct MeasuredTasks {
     std::vector<std::int64_t> starts;
@@ -38,6 +40,12 @@ struct ReplayedStep {
 };
 ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks,
                          const std::optional<CoresInTurn>& turns = std::nullopt);
+
+/// First start to last end of the tasks that count as the step, in ns. `starts` and `ends` in graph order.
+std::int64_t makespan(const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends);
+/// Length of the step with these durations, in ns and graph order. Before each task passes its gap.
+std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::span<const std::int64_t> durations,
+                         std::span<const std::int64_t> gaps);
 
 /// How late each task started, in ns, after everything that it needs had ended and, if lanes took cores in turns, a
 /// core was free. These delays are hand-offs: another thread wakes up, or gets a core that a program outside holds.

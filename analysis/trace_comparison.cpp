@@ -110,8 +110,9 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     }
     Comparison& comparison = *compared.comparison;
     const Measured measured = loaded.tasks().measured();
-    ComparedBubbles bubbles =
-        compare_bubbles(measured, *simulation, run.graph, pipeline_graph_of(*run.profile, simulation->options));
+    ComparedBubbles bubbles = compare_bubbles(measured, *simulation, run.graph,
+                                              pipeline_graph_of(*run.profile, simulation->options), run.launches);
+    bubbles.measured.roots = root_causes(measured, run);
     try {
         comparison.replay = replay(measured, *run.profile, options_as_recorded(run));
     } catch (const Error& error) {

@@ -265,11 +265,35 @@ struct MeasuredCosts {
     std::set<std::pair<TaskKind, std::int32_t>> may_wait;  ///< kinds and partitions with only such times
 };
 
+/// When a message would have arrived if the host had launched it in time. Nothing else simulates that delay, so it
+/// counts as the time of the task that waits for the message.
+Nanoseconds arrival_in_time(const RunStep& step, const Slice& copy, const TaskLaunches& launches) {
+    const std::optional<std::int64_t> could_start = launches.could_start(copy.key);
+    const auto sender = step.tasks.find(sender_of(name_of(copy.key)));
+    if (!could_start || sender == step.tasks.end()) {
+        return copy.end;
+    }
+    Nanoseconds ready = sender->second.end;
+    const auto after_link = [&](auto other) {  // a message of the same link that went before
+        const bool same = std::get<0>(other->first) == copy.key.kind && std::get<1>(other->first) == copy.key.partition;
+        ready = same && other->second.start < copy.start ? std::max(ready, other->second.end) : ready;
+    };
+    const auto own = step.copies.find(name_of(copy.key));
+    if (own != step.copies.begin()) {
+        after_link(std::prev(own));
+    }
+    if (std::next(own) != step.copies.end()) {
+        after_link(std::next(own));
+    }
+    const Nanoseconds late = std::min(Nanoseconds{*could_start}, copy.start) - ready;
+    return copy.end - std::max(late, Nanoseconds{0});
+}
+
 /// Times of tasks, from the moment when the lane was free and the input had arrived. If the input's arrival is not
 /// recorded, the task's time may contain its wait. Such a time is the recorded range alone, and counts only if no task
 /// of its kind and partition has a better one. `loss_ns`: loss_of_phases() if it is known to be a loss, which is then
 /// not part of the backward after it; otherwise 0.
-MeasuredCosts costs_of(const RunShape& shape, double loss_ns) {
+MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, double loss_ns) {
     MeasuredCosts measured;
     Costs uncertain;
     std::set<std::pair<TaskKind, std::int32_t>> certain;
@@ -290,7 +314,9 @@ MeasuredCosts costs_of(const RunShape& shape, double loss_ns) {
                     loss_left = Nanoseconds{std::llround(loss_ns)};
                 }
                 if (k > 0 && !may_wait && is_certain) {
-                    begin = std::max(slices[k - 1].end, copy ? arrived->second.end : slices[k - 1].end);
+                    const Nanoseconds input =
+                        copy ? arrival_in_time(step, arrived->second, launches) : slices[k - 1].end;
+                    begin = std::max(slices[k - 1].end, input);
                     begin = std::min(begin, slice.start);
                     const Nanoseconds loss = std::min(loss_left, slice.start - begin);
                     begin += loss;
@@ -592,10 +618,11 @@ void note_waits(const MeasuredCosts& measured, ProfileInProgress& made) {
 }
 
 /// One layer for each partition, with one micro-batch size.
-void measure_partitions(const RunShape& shape, const Timeline& measured, ProfileInProgress& made) {
+void measure_partitions(const RunShape& shape, const Timeline& measured, const TaskLaunches& launches,
+                        ProfileInProgress& made) {
     const bool has_phases = made.known_schedule && !needs_loss_inside(made.options.schedule);
     const double loss = has_phases ? loss_of_phases(shape) : 0;
-    const MeasuredCosts measured_costs = costs_of(shape, loss);
+    const MeasuredCosts measured_costs = costs_of(shape, launches, loss);
     const Costs& costs = measured_costs.costs;
     note_waits(measured_costs, made);
     Profile& profile = made.profile;
@@ -663,7 +690,7 @@ ProfileInProgress measure_other_program(const RecordedRun& run, const Timeline& 
     made.options = options_of(shape, known.value_or(1), made);
     const MessageTimes messages = times_of_messages(shape);
     made.messages = set_link(messages, made.options.hardware.link);
-    measure_partitions(shape, measured, made);
+    measure_partitions(shape, measured, run.launches, made);
     if (made.messages == 0 && shape.num_lanes() > 1) {
         const double hand_off = hand_off_ns(shape);
         made.options.hardware.link.latency_ns = std::round(std::max(0.0, hand_off));

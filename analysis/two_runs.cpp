@@ -38,7 +38,8 @@ ReadRun read_run(const std::filesystem::path& path) {
     read.compared.name = path.filename().string();
     if (read.compared.figures) {
         const RecordedRun& run = read.loaded.run;
-        read.compared.bubbles = bubble_report(read.loaded.tasks().measured(), run.graph, sends_of(run));
+        read.compared.bubbles = bubble_report(read.loaded.tasks().measured(), run.graph, sends_of(run), run.launches);
+        read.compared.bubbles.roots = root_causes(read.loaded.tasks().measured(), run);
     }
     return read;
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace pipescope {
 using Json = nlohmann::ordered_json;
@@ -442,6 +443,23 @@ Json key_json(const std::optional<TaskKey>& task) {
 }
 }  // namespace
 
+namespace {
+Json roots_json(const std::optional<RootCauses>& roots) {
+    if (!roots) {
+        return nullptr;
+    }
+    Json causes = Json::array();
+    for (std::size_t cause = 0; cause < roots->parts.size(); ++cause) {
+        causes.push_back({{"cause", to_string(static_cast<RootCause>(cause))},
+                          {"ns", roots->parts[cause].time.count()},
+                          {"share", roots->parts[cause].share}});
+    }
+    return {{"main", to_string(roots->main)},
+            {"lane", roots->slow_lane ? Json(roots->slow_lane->value()) : Json(nullptr)},
+            {"causes", std::move(causes)}};
+}
+}  // namespace
+
 Json bubbles_json(const BubbleReport& report) {
     Json causes = Json::array();
     for (std::size_t cause = 0; cause < report.causes.size(); ++cause) {
@@ -459,7 +477,10 @@ Json bubbles_json(const BubbleReport& report) {
                            {"culprit", key_json(each.culprit)},
                            {"next", key_json(each.next)}});
     }
-    return {{"causes", std::move(causes)}, {"step", report.step}, {"largest", std::move(largest)}};
+    return {{"causes", std::move(causes)},
+            {"step", report.step},
+            {"largest", std::move(largest)},
+            {"roots", roots_json(report.roots)}};
 }
 
 namespace {
@@ -482,6 +503,22 @@ std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy, bool expect
         }
     }
     add("together", bubbles.measured.total(), bubbles.simulated.total());
+    return table.str();
+}
+
+std::string roots_text(const RootCauses& roots) {
+    constexpr double kShown = 0.0005;
+    TextTable table({{"root causes of idle time", Align::left}, {"share"}, {"", Align::left}});
+    for (std::size_t number = 0; number < roots.parts.size(); ++number) {
+        const auto cause = static_cast<RootCause>(number);
+        const bool is_main = cause == roots.main;
+        if (is_main || std::abs(roots.of(cause).share) >= kShown) {
+            const std::string lane =
+                roots.slow_lane && is_main ? fmt::format(": lane {}", roots.slow_lane->value()) : "";
+            table.add_row({std::string(describe(cause)) + lane, format_percent(roots.of(cause).share),
+                           is_main ? "main root cause" : ""});
+        }
+    }
     return table.str();
 }
 }  // namespace
@@ -692,6 +729,9 @@ std::string comparison_text(const TraceComparison& compared) {
     }
     text += basis_text(compared.simulation.dtype, compared.simulation.options) + "\n" + figures.str() + "\n";
     text += bubbles_text(compared.bubbles, lossy, judged.is_mean) + "\n";
+    if (compared.bubbles.measured.roots && !lossy) {
+        text += roots_text(*compared.bubbles.measured.roots) + "\n";
+    }
     TextTable worst({{"largest errors of medians", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({shown_name(task.task, task.half), format_duration(task.measured),

@@ -16,9 +16,9 @@ SqlValue taskValue(const std::optional<TaskKey>& task) {
 }
 
 void addBubbles(const TimelineStore& store, std::int32_t step, bool shown, std::shared_ptr<const TaskGraph> graph,
-                Sends sends, SqlTable& table) {
+                Sends sends, const TaskLaunches& launches, SqlTable& table) {
     const StepGraph tasks = stepGraphOf(store, step, std::move(graph));
-    for (const Bubble& each : bubbles_of(tasks, sends)) {
+    for (const Bubble& each : bubbles_of(tasks, sends, launches)) {
         const ListedBubble bubble = listed(each, tasks);
         table.rows.push_back({std::string(to_string(store.source())), std::int64_t{step}, std::int64_t{shown ? 1 : 0},
                               each.lane.value(), each.start, each.end, std::string(to_string(each.cause)), bubble.share,
@@ -44,13 +44,14 @@ SqlTable bubbleTable(const TraceDocument& document, std::int32_t shown, const st
     }
     for (const std::int32_t step : steps) {
         if (measuredStep(document, step) != nullptr && document.whyNoBubble(step).isEmpty() && !cancelled()) {
-            addBubbles(*document.measured, step, step == shown, document.run.graph, sends_of(document.run), table);
+            addBubbles(*document.measured, step, step == shown, document.run.graph, sends_of(document.run),
+                       document.run.launches, table);
         }
     }
     if (document.simulated && !document.simulated->steps().empty() &&
         document.whyNoBubble(Source::simulated, shown).isEmpty() && !cancelled()) {
         addBubbles(*document.simulated, document.simulated->steps().front().step, true, simulatedGraph(document),
-                   simulatedSends(document), table);
+                   simulatedSends(document), {}, table);
     }
     return table;
 }

@@ -61,11 +61,12 @@ Sends simulatedSends(const TraceDocument& document) {
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
     : document_(std::move(document)), step_(step) {
     const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number,
-                          std::shared_ptr<const TaskGraph> graph, Sends sends, const QString& whyUnknown) {
+                          std::shared_ptr<const TaskGraph> graph, Sends sends, const TaskLaunches& launches,
+                          const QString& whyUnknown) {
         side.tasks = stepGraphOf(store, number, std::move(graph));
         side.whyUnknown = whyUnknown;
         if (whyUnknown.isEmpty()) {
-            side.bubbles = bubbles_of(*side.tasks, sends);
+            side.bubbles = bubbles_of(*side.tasks, sends, launches);
             side.critical = critical_path(*side.tasks);
         }
     };
@@ -74,11 +75,12 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     const bool hasMeasured = measured != nullptr && worthLookingInto(*measured) && measured->step(step) != nullptr;
     const bool hasSimulated = simulated != nullptr && worthLookingInto(*simulated);
     if (hasMeasured) {
-        fill(measured_, *measured, step, document_->run.graph, sends_of(document_->run), document_->whyNoBubble(step));
+        fill(measured_, *measured, step, document_->run.graph, sends_of(document_->run), document_->run.launches,
+             document_->whyNoBubble(step));
     }
     if (hasSimulated) {
         fill(simulated_, *simulated, simulated->steps().front().step, simulatedGraph(*document_),
-             simulatedSends(*document_), document_->whyNoBubble(Source::simulated, step));
+             simulatedSends(*document_), {}, document_->whyNoBubble(Source::simulated, step));
     }
     if (hasMeasured && hasSimulated && document_->whyNoTwins.empty()) {
         matching_ = matchTasks(*document_, *measured_.tasks, *simulated_.tasks);

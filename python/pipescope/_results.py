@@ -508,12 +508,31 @@ class Bubble:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RootCause:
+    """How much longer all lanes idle for one reason, mean of the steps: ``share`` is of step time x lanes."""
+
+    cause: str
+    ns: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootCauses:
+    """Why the run idles, as docs/cli/compare.md explains."""
+
+    main: str
+    lane: int | None  #: the slow lane, if main is slow_lane
+    causes: tuple[RootCause, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class BubbleReport:
     """Why lanes computed nothing, and the largest bubbles of the step of median length."""
 
     causes: tuple[BubbleCause, ...]
     step: int
     largest: tuple[Bubble, ...]
+    roots: RootCauses | None = None  #: of measured steps; None: not known
 
 
 @dataclass(frozen=True, kw_only=True)

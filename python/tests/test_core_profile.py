@@ -427,6 +427,7 @@ def test_has_the_documented_fields():
         _results.Comparison: properties(compare["comparison"]),
         _results.ComparedLane: properties(compare["comparison"]["properties"]["lanes"]["items"]),
         _results.BubbleReport: properties(compare["bubbles"]),
+        _results.RootCauses: properties(compare["roots"]),
         _results.RunsComparison: properties(schema_of("compare-runs.schema.json")),
         _results.Run: properties(runs["run"]),
         _results.StepDifference: properties(runs["step"]),

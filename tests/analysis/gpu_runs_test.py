@@ -28,6 +28,8 @@ CAUSES = {
     "other": ("contention", "computes_loss", "sums_gradients", "updates_parameters"),
 }
 
+ROOTS = {"ramp": "ramp", "imbalance": "imbalance", "slow_rank": "slow_lane", "launch_bound": "launch", "network": "network"}
+
 
 def judge(variant, program, folder):
     """The errors of one run, or the refusal."""
@@ -42,7 +44,7 @@ def judge(variant, program, folder):
         return {"refused": "; ".join(found["warnings"])}
     shares = {each["cause"]: each["share"] for each in found["bubbles"]["measured"]["causes"]}
     errors = {name: sum(shares.get(cause, 0) for cause in causes) - truth["shares"][name] for name, causes in CAUSES.items()}
-    roots = found["bubbles"].get("roots") or {}
+    roots = found["bubbles"]["measured"].get("roots") or {}
     lanes = [each["measured_bubble_fraction"] for each in found["lanes"]]
     return {
         "bubble": found["measured_bubble_mean"] - truth["bubble"],
@@ -51,7 +53,7 @@ def judge(variant, program, folder):
         "causes": errors,
         "step": found["simulated_step_ns"] / truth["step_ns"] - 1,
         "root": roots.get("main"),
-        "named": roots.get("main") == truth["root"] and roots.get("lane") == truth["rank"],
+        "named": roots.get("main") == ROOTS[truth["root"]] and roots.get("lane") == truth["rank"],
         "steps": found["steps"],
         "roots": roots,
         "truth": truth,
@@ -64,6 +66,7 @@ def few():
     return [
         V(),
         V(schedule="gpipe", program="nsys"),
+        V(schedule="gpipe", annotations="none", inside=True, root="network"),
         V(schedule="interleaved", annotations="none", root="launch_bound"),
         V(schedule="zero_bubble", annotations="some", root="slow_rank"),
         V(program="nsys", graphs=True, root="network"),
@@ -75,7 +78,7 @@ def few():
 def table(results):
     """Largest errors by way to record, schedule and root cause."""
     for title, key in (("recorded", lambda v: f"{v.program} {v.annotations if v.program == 'kineto' else ''}"
-                        f"{' graphs' * v.graphs}{' lost' * v.lost}{f' skew {v.skew // 1000} us' * bool(v.skew)}"),
+                        f"{' graphs' * v.graphs}{' lost' * v.lost}{f' skew {v.skew // 1000} us' * bool(v.skew)}{' messages inside' * v.inside}"),
                        ("schedule", lambda v: v.schedule), ("root", lambda v: v.root), ("all", lambda v: "all")):
         groups = collections.defaultdict(list)
         for variant, result in results:
