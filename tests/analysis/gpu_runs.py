@@ -13,6 +13,7 @@ import json
 import os
 import random
 import sqlite3
+import statistics
 
 US = 1000
 ROOTS = ("ramp", "imbalance", "slow_rank", "launch_bound", "network")
@@ -311,10 +312,10 @@ def number_launches(run):
 
 
 def truth_of(run, tasks, transfers, stages, costs):
-    """Means over the steps: the bubble of each lane, and the shares of what lanes waited for."""
+    """Means over the steps, and the median bubble of each lane: bubbles, and the shares of what lanes waited for."""
     p = run.variant.ranks
     counted = range(1, run.variant.steps) if run.variant.lost else range(run.variant.steps)
-    lanes = [0.0] * p
+    lanes = [[] for _ in range(p)]
     shares = dict.fromkeys(("partition", "copy", "launch", "finished", "other"), 0.0)
     step_times = []
     idle_within = 0.0
@@ -357,11 +358,11 @@ def truth_of(run, tasks, transfers, stages, costs):
                 until(first.start, "other")
                 free = last.end
             shares["finished"] += (end - free) / whole / p
-            lanes[r] += 1 - busy / whole
+            lanes[r].append(1 - busy / whole)
     n = len(counted)
     return {
-        "lanes": [lane / n for lane in lanes],
-        "bubble": sum(lanes) / n / p,
+        "lanes": [statistics.median(lane) for lane in lanes],
+        "bubble": sum(map(sum, lanes)) / n / p,
         "step_ns": sum(step_times) / n,
         "shares": {cause: share / n for cause, share in shares.items()},
         "idle_within": idle_within / n,
