@@ -1,8 +1,10 @@
 #include "cluster/layout.h"
+#include "cluster/layout_links.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
@@ -27,7 +29,7 @@ struct LayerTimes {
 class RankTimes {
 public:
     RankTimes(const LanguageModel& model, const NodeGroup& group, const Layout& layout)
-        : model_(model), device_(group.device), layout_(layout) {
+        : model_(model), device_(group.device), layout_(layout), how_(layout.how()) {
         element_ = static_cast<double>(dtype_bytes(layout.dtype));
         tensor_ = layout.tensor;
         split_ = layout.sequence_parallel ? tensor_ : 1;
@@ -59,6 +61,18 @@ public:
         double backward = 0;
     };
     FlashTimes flash(BlockKind kind) const {
+        if (const std::optional<AttentionRate> rate = attention_rate()) {
+            // Two products, half of the pairs each; the backward recomputes the scores, and has five.
+            const auto s = static_cast<double>(model_.sequence);
+            const double attended = kind.has_window ? attention_pairs(model_, kind) / (s * s) : 1;
+            const double flops = attended * sequence_ * sequence_ *
+                                 (model_.attention_width() + model_.attended_width()) / tensor_ * samples_ *
+                                 padded_head();
+            const double peak = peak_rate(device_, layout_.dtype) / how_.work_factor;
+            const double moved = 2 * (heads_bytes() + attended_bytes());
+            return {std::max(flops / (peak * rate->forward) * 1e9, pass(moved)),
+                    std::max(2.5 * flops / (peak * rate->backward) * 1e9, pass(2 * moved))};
+        }
         const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
         // Both products go along the keys in one loop, so their tiles are filled only once, and not for each head's
         // width.
@@ -104,9 +118,18 @@ public:
         times.forward += 2 * pass((model_.dropout ? 3.5 : 3) * h / split_);
         times.backward += 2 * pass((model_.dropout ? 2.5 : 2) * h / split_);
         add_biases(times, shared);
+        times.forward += pass(how_.forward_tensors * h / split_);
+        times.backward += pass(how_.backward_tensors * h / split_);
         // Sums of the weights' gradients over micro-batches: read the gradient, read and write the sum.
         add_weights(times, pass(rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all() *
                                 (element_ + 2.0 * layout_.gradient_bytes)));
+        add_parameters(times, rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all());
+        const auto launched = [&](double work, double kernels) {
+            const double host = kernels * how_.launch_ns;
+            return how_.host_waits ? work + host : std::max(work, host);
+        };
+        times.forward = launched(times.forward, how_.forward_launches);
+        times.backward = launched(times.backward, how_.backward_launches);
         return times;
     }
 
@@ -115,6 +138,7 @@ public:
         times.forward = pass(2 * activation_) + (model_.dropout ? pass(2.5 * activation_ / split_) : 0);
         times.backward = pass(3 * activation_);
         times.weights = times.backward;
+        add_parameters(times, embedding_weights(model_) / tensor_);
         return times;
     }
 
@@ -132,17 +156,65 @@ public:
         const double vocabulary = static_cast<double>(model_.vocabulary) / tensor_;
         LayerTimes times;
         times.forward = product(tokens_, vocabulary, hidden_) + pass(2 * activation_ / split_);
-        constexpr double kLossPasses = 20;  // bytes per logit: cast, maximum, exponentials, sum, gradient
-        times.backward = product(tokens_, hidden_, vocabulary) + pass(tokens_ * vocabulary * kLossPasses) +
+        // Bytes per logit: cast, maximum, exponentials, sum, gradient.
+        times.backward = product(tokens_, hidden_, vocabulary) + pass(tokens_ * vocabulary * how_.loss_bytes) +
                          pass(4 * activation_ / split_);
         add_weights(times, product(hidden_, vocabulary, tokens_));
+        add_parameters(times, embedding_weights(model_) / tensor_);
         return times;
     }
 
 private:
-    double ns(const DeviceWork& work) const { return estimated_ns(device_, layout_.dtype, work); }
+    double ns(const DeviceWork& work) const { return how_.work_factor * estimated_ns(device_, layout_.dtype, work); }
     double product(double m, double n, double k, double batch = 1) const {
-        return ns(matmul_work(device_, layout_.dtype, m, n, k, batch));
+        return product_of(layout_.dtype, m, n, k, batch);
+    }
+    double product_of(const std::string& dtype, double m, double n, double k, double batch) const {
+        DeviceWork work = matmul_work(device_, dtype, m, n, k, batch, how_.product_depth);
+        work.flops /= how_.product_share_of(device_.name);
+        return how_.work_factor * estimated_ns(device_, dtype, work);
+    }
+    /// A product of heads, whose rows of `width` elements lie in larger tensors. Tensor cores load 16 bytes at once, so
+    /// other rows leave the product to the usual cores (NVIDIA, Matrix Multiplication Background User's Guide).
+    double head_product(double m, double n, double k, double batch, double width) const {
+        constexpr double kLoad = 16;
+        if (std::fmod(width * element_, kLoad) == 0) {
+            return product(m, n, k, batch);
+        }
+        DeviceWork work{2 * m * n * k * batch, 0, 1};
+        return how_.work_factor * estimated_ns(device_, "float32", work);
+    }
+    /// A product of a block's weights.
+    double matrix_product(double m, double n, double k, double matrices) const {
+        return product_of(layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype, m, n, k, matrices);
+    }
+    /// The rates of the program's kernel of attention for these heads and this length.
+    std::optional<AttentionRate> attention_rate() const {
+        for (const std::string& kernel : how_.attention) {
+            const auto found = device_.attention.find(kernel);
+            if (found == device_.attention.end()) {
+                continue;
+            }
+            AttentionRate rate = found->second;
+            constexpr double kNarrow = 64;
+            constexpr double kWide = 128;
+            const double wide = std::clamp((model_.head_width() - kNarrow) / (kWide - kNarrow), 0.0, 1.0);
+            const double reached = sequence_ / (sequence_ + rate.half_length);
+            rate.forward = reached * (rate.narrow_forward + wide * (rate.forward - rate.narrow_forward));
+            rate.backward = reached * (rate.narrow_backward + wide * (rate.backward - rate.narrow_backward));
+            return rate;
+        }
+        return std::nullopt;
+    }
+    /// Fused kernels of attention compute heads of a multiple of 32.
+    double padded_head() const {
+        constexpr double kStep = 32;
+        const double width = model_.head_width();
+        return std::ceil(width / kStep) * kStep / width;
+    }
+    /// What the program moves of each parameter for each micro-batch.
+    void add_parameters(LayerTimes& times, double parameters) const {
+        times.backward += pass(parameters * how_.parameter_bytes);
     }
     /// Bytes of this rank's queries, and of what attention computes for them.
     double heads_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
@@ -156,9 +228,15 @@ private:
     }
     /// Adds products of weight matrices with k inputs and n outputs, each for that many tokens.
     void add_matrix(LayerTimes& times, double tokens, double n, double k, double matrices = 1) const {
-        times.forward += product(tokens, n, k, matrices);
-        times.backward += product(tokens, k, n, matrices);
-        add_weights(times, product(k, n, tokens, matrices));
+        times.forward += matrix_product(tokens, n, k, matrices);
+        times.backward += matrix_product(tokens, k, n, matrices);
+        add_weights(times, matrix_product(k, n, tokens, matrices));
+        if (!layout_.product_dtype.empty()) {
+            // Operators before a product write its input in the short dtype, and a transpose for the weights' gradient.
+            // Gradients of outputs are read and written in the same way.
+            times.forward += pass(2 * tokens * k * matrices);
+            times.backward += pass((element_ + 2) * tokens * n * matrices);
+        }
     }
     /// Adds the products of attention or a state-space layer with its weights, and its inner norms.
     void add_mixer_matrices(LayerTimes& times, BlockKind kind) const {
@@ -249,9 +327,10 @@ private:
         const double width = model_.head_width();
         const double value = model_.head_value_width();
         const double scores = heads * s * s * element_;
-        times.core = product(s, s, width, heads) + product(s, value, s, heads) + pass(2 * scores);
-        times.backward += 2 * product(s, width, s, heads) + product(s, value, s, heads) + product(s, s, value, heads) +
-                          pass(3 * scores);
+        const double scored = head_product(s, s, width, heads, width);
+        times.core = scored + head_product(s, value, s, heads, value) + pass(2 * scores);
+        times.backward += 2 * head_product(s, width, s, heads, width) + head_product(s, value, s, heads, value) +
+                          head_product(s, s, value, heads, value) + pass(3 * scores);
         if (model_.dropout) {
             times.core += pass(2.5 * scores);
             times.backward += pass(2.5 * scores);
@@ -271,6 +350,7 @@ private:
     const LanguageModel& model_;
     const DeviceType& device_;
     const Layout& layout_;
+    const TrainingProgram& how_;
     double element_ = 2;
     double tensor_ = 1;
     double split_ = 1;
@@ -329,7 +409,8 @@ ContextWaits context_waits(const RankTimes& rank, BlockKind kind, const Cluster&
 
 /// Time of a sum over the ranks. With sequence parallelism, a reduce-scatter and an all-gather, which take as long.
 double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
-    return all_reduce_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.tensor, rank.activation());
+    return all_reduce_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.tensor, rank.activation()) /
+           layout.how().tensor_sum_share;
 }
 
 /// Time in which tokens travel to the ranks of their experts, or back.
@@ -346,15 +427,26 @@ struct ZeroMoves {
     double gather = 0;    ///< ns; ZeRO 3: each pass gathers the parameters
     double sum = 0;       ///< ns; ZeRO 2 and 3: each backward sums the gradients, and each replica keeps its part
     bool beside = false;  ///< overlaps with the layer's work
+    bool forward_beside = true;   ///< if `beside`: the forward's gather does
+    bool backward_beside = true;  ///< if `beside`: the backward's gather does
+    double slowdown = 0;          ///< of work beside a message, as a share of the message's time
 
-    double forward(double work) const { return beside ? std::max(work, gather) : work + gather; }
-    double backward(double work) const { return beside ? std::max(work, gather + sum) : work + gather + sum; }
+    double both(double work, double message) const {
+        return std::max(work, message) + slowdown * std::min(work, message);
+    }
+    double forward(double work) const { return beside && forward_beside ? both(work, gather) : work + gather; }
+    double backward(double work) const {
+        return !beside ? work + gather + sum : backward_beside ? both(work, gather + sum) : both(work, sum) + gather;
+    }
 };
 /// `summed`: parameters whose gradients the layer's backward completes.
 ZeroMoves zero_moves(const RankWeights& parameters, const RankWeights& summed, const Cluster& cluster,
                      const NodeGroup& group, const Layout& layout) {
     ZeroMoves moves;
     moves.beside = layout.gradient_bucket > 0;
+    moves.forward_beside = layout.how().forward_gather_overlap;
+    moves.backward_beside = layout.how().backward_gather_overlap;
+    moves.slowdown = layout.how().overlap_slowdown;
     if (layout.zero >= 2) {
         moves.sum = gather_weights_ns(summed, cluster, group, layout, layout.gradient_bytes);
     }
@@ -363,6 +455,11 @@ ZeroMoves zero_moves(const RankWeights& parameters, const RankWeights& summed, c
             gather_weights_ns(parameters, cluster, group, layout, static_cast<double>(dtype_bytes(layout.dtype)));
     }
     return moves;
+}
+
+/// The part of a message that lengthens a block if the share `overlap` of it runs beside work.
+double exposed(double message, double overlap, const Layout& layout) {
+    return message * (1 - overlap * (1 - layout.how().overlap_slowdown));
 }
 
 /// Sums per pass: after the projection, and after a feed-forward layer that computes every token.
@@ -382,7 +479,8 @@ struct BlockMessages {
 BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, BlockKind kind, const Cluster& cluster,
                           const NodeGroup& group, const Layout& layout) {
     BlockMessages messages;
-    messages.sums = sums_a_pass(model, kind) * tensor_sum_ns(rank, cluster, group, layout);
+    messages.sums = exposed(sums_a_pass(model, kind) * tensor_sum_ns(rank, cluster, group, layout),
+                            layout.how().tensor_overlap, layout);
     if (kind.has_experts) {
         messages.all_to_all = 2 * all_to_all_of(rank, model, cluster, group, layout);
     }
@@ -392,9 +490,11 @@ BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, Blo
 
 /// The part of the block's forward that its backward repeats, including sums over ranks.
 double recomputed(const LayerTimes& block, const Layout& layout) {
-    return layout.recompute == Recompute::full        ? block.forward
-           : layout.recompute == Recompute::selective ? block.core
-                                                      : 0;
+    const double selective = layout.how().selective_share;
+    return layout.recompute == Recompute::none   ? 0
+           : layout.recompute == Recompute::full ? block.forward
+           : selective > 0                       ? selective * block.forward
+                                                 : block.core;
 }
 
 /// A block with its `messages` in each pass and its recompute, but without ZeRO's messages.
@@ -456,7 +556,7 @@ LayerTimes last_times(const RankTimes& rank, const LanguageModel& model, const C
 double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout, double bytes) {
     const auto gather = [&](const RankGroup& copies, double weights) {
-        return all_gather_ns(ring_link(cluster, group, copies), copies.ranks, weights * bytes);
+        return all_gather_ns(copies_link(cluster, group, layout, copies), copies.ranks, weights * bytes);
     };
     return gather(layout.weight_copies(), parameters.usual) +
            (parameters.experts > 0 ? gather(layout.expert_copies(), parameters.experts) : 0);
@@ -544,10 +644,13 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
             block_activations(model, kind, samples / layout.context, layout.tensor, layout.sequence_parallel, element);
         switch (layout.recompute) {
             case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
-            case Recompute::selective:
-                block.saved_bytes = {activations.rest};
-                block.transient_bytes.front() += activations.core;
+            case Recompute::selective: {
+                const double share = layout.how().selective_share;
+                const double repeated = share > 0 ? share * (activations.core + activations.rest) : activations.core;
+                block.saved_bytes = {activations.core + activations.rest - repeated};
+                block.transient_bytes.front() += repeated;
                 break;
+            }
             case Recompute::full: block.transient_bytes.front() += activations.core + activations.rest; break;
         }
         if (kind.has_experts && layout.expert > 1) {

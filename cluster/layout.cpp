@@ -25,6 +25,11 @@ void check_count(const char* name, std::int64_t count) {
 }
 }  // namespace
 
+const TrainingProgram& Layout::how() const {
+    static const TrainingProgram nothing;
+    return program ? *program : nothing;
+}
+
 Schedule usual_schedule(int interleave) {
     return interleave > 1 ? Schedule::interleaved_1f1b : Schedule::one_f_one_b;
 }
@@ -84,7 +89,11 @@ Cuts parse_cuts(std::string_view name) {
 }
 
 void set_dtype(Layout& layout, const std::string& dtype) {
-    layout.dtype = dtype.empty() ? layout.dtype : dtype;
+    if (dtype == "float8" || dtype == "float4") {  // of products only
+        layout.product_dtype = dtype;
+    } else {
+        layout.dtype = dtype.empty() ? layout.dtype : dtype;
+    }
     layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
 }
 

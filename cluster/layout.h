@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cluster/language_model.h"
+#include "cluster/program.h"
 #include "hardware/cluster.h"
 #include "simulator/simulation.h"
 
@@ -53,6 +54,13 @@ struct Layout {
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; DeepSpeed's are serial
     TokenDispatch dispatch = TokenDispatch::expert;
     Cuts cuts = Cuts::even;
+    /// Of the blocks' matrix products, such as float8; empty: dtype. Attention, the output layer and everything between
+    /// products keep dtype.
+    std::string product_dtype = {};
+    ProgramPointer program = {};  ///< that runs the layout; empty: as TrainingProgram{} says
+
+    /// The layout's program, or one that adds nothing.
+    const TrainingProgram& how() const;
 
     /// Devices of one lane.
     std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * context * tensor; }
@@ -82,7 +90,8 @@ std::vector<LaneId> placement_in(const Layout& layout);
 /// d4 t8 v2 b1 quickest cuts".
 std::string to_string(const Layout& layout);
 
-/// Sets the dtype of a gpt: model's layout, unless it is empty. Raises the gradients' bytes to the dtype's size.
+/// Sets the dtype of a gpt: model's layout, unless it is empty; float8 and float4 are those of its products. Raises the
+/// gradients' bytes to the dtype's size.
 void set_dtype(Layout& layout, const std::string& dtype);
 /// Sets the layout's dtype to the profile's; gradients get the same size.
 void set_dtype(Layout& layout, const Profile& profile);
@@ -184,6 +193,7 @@ struct LayoutStep {
     double tied_ns = 0;                     ///< to sum the gradients of the tied embedding at both ends
     double gather_ns = 0;                   ///< ZeRO 1 and 2: to gather the parameters that each replica updated
     double optimizer_ns = 0;                ///< on the slowest lane
+    double program_ns = 0;                  ///< what the program adds to each step
     double model_flops = 0;                 ///< in the step, without recompute; attention to all pairs; 0: unknown
     double causal_flops = 0;                ///< model_flops without the half of the pairs that causal attention skips
     double recomputed_flops = 0;
@@ -194,9 +204,10 @@ struct LayoutStep {
     double all_to_all_share = 0;   ///< of the lanes' work: tokens' ways to experts and back
     double context_share = 0;      ///< of the lanes' work: waits for keys and values of other ranks
     double tokens = 0;             ///< of the whole step; 0: not a language model
+    StepRange range = {};          ///< of a language model's step; on several types of devices, that of the first
 
     double step_ns() const {
-        return static_cast<double>(simulation.step_time.count()) + tied_ns + gather_ns + optimizer_ns;
+        return static_cast<double>(simulation.step_time.count()) + tied_ns + gather_ns + optimizer_ns + program_ns;
     }
     /// 10^12 operations of the model per second and device. Empty if its operations are unknown.
     std::optional<double> tflops_per_device() const;

@@ -27,8 +27,21 @@ Link halved(Link link) {
 }
 }  // namespace
 
+Link copies_link(const Cluster& cluster, const NodeGroup& group, const Layout& layout, const RankGroup& copies) {
+    Link ring = ring_link(cluster, group, copies);
+    const bool leaves_node = static_cast<std::int64_t>(copies.ranks) * copies.stride > group.devices_per_node;
+    if (leaves_node && layout.how().between_share < 1) {
+        ring.bytes_per_second *= layout.how().between_share;
+        for (LinkTime& time : ring.times) {
+            time.ns /= layout.how().between_share;
+            time.exchange_ns /= layout.how().between_share;
+        }
+    }
+    return ring;
+}
+
 Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layout& layout, const RankGroup& copies) {
-    const Link ring = ring_link(cluster, group, copies);
+    const Link ring = copies_link(cluster, group, layout, copies);
     return layout.zero >= 2 ? Link{} : layout.zero == 1 ? halved(ring) : ring;
 }
 

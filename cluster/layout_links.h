@@ -9,6 +9,8 @@
 namespace pipescope {
 /// The group of each lane of a pipeline.
 std::vector<const NodeGroup*> groups_by_lane(const PipelineParts& parts);
+/// The link of a ring over devices that hold the same weights, at the rate that the layout's program reaches.
+Link copies_link(const Cluster& cluster, const NodeGroup& group, const Layout& layout, const RankGroup& copies);
 /// A link over which an all-reduce of a partition's gradients takes as long as these copies need to sum them at the end
 /// of the step. With ZeRO 1 each copy gets only the sum of its part, half of an all-reduce. From ZeRO 2 on every
 /// backward sums them instead.

@@ -17,6 +17,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numbers>
 #include <optional>
 #include <utility>
 
@@ -86,15 +87,39 @@ double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layo
                          (is_mixed(layout.dtype) ? 1 : 2) * static_cast<double>(dtype_bytes(layout.dtype));
     const double mine = parameters.usual / layout.zero_parts(1, layout.weight_copies()) +
                         parameters.experts / layout.zero_parts(1, layout.expert_copies());
-    return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes, 1});
+    return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes / layout.how().update_share, 1});
 }
 
 /// Time in which replicas gather the parameters that each of them updated.
 double updated_gather_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout) {
-    const bool gathers = layout.zero == 1 || layout.zero == 2;
+    const bool gathers = (layout.zero == 1 || layout.zero == 2) && !layout.how().update_gather_overlap;
     const auto element = static_cast<double>(dtype_bytes(layout.dtype));
     return gathers ? gather_weights_ns(parameters, cluster, group, layout, element) : 0;
+}
+
+/// The value below which a standard normal variable lies with that probability, from 0 to 1.
+double normal_quantile(double probability) {
+    double low = -10;
+    double high = 10;
+    constexpr int kHalvings = 60;
+    for (int k = 0; k < kHalvings; ++k) {
+        const double middle = (low + high) / 2;
+        (std::erfc(-middle / std::numbers::sqrt2) / 2 < probability ? low : high) = middle;
+    }
+    return low;
+}
+
+/// What the program adds to a step of that many ns. All devices wait for the slowest one, whose time is the expected
+/// maximum of normal ones (Blom's approximation).
+double program_ns(const Layout& layout, double step_ns) {
+    const TrainingProgram& how = layout.how();
+    if (how.device_spread == 0 || layout.devices() < 2) {
+        return how.step_ns;
+    }
+    constexpr double kBlom = 0.375;
+    const double rank = (layout.devices() - kBlom) / (layout.devices() + 1 - 2 * kBlom);
+    return how.step_ns + step_ns * how.device_spread * normal_quantile(rank);
 }
 
 struct AfterPipeline {
@@ -507,6 +532,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
             one.tied_ns = after.tied_ns;
             one.gather_ns = after.gather_ns;
             one.optimizer_ns = after.optimizer_ns;
+            one.program_ns = program_ns(layout, one.step_ns());
         },
         [&](const Balance& balance) { return least_of_cuts(model, cluster, parts, layout, cut, balance).ns(); });
     const auto batch = static_cast<double>(layout.batch);
@@ -526,6 +552,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
             break;
     }
     step.tokens = batch * static_cast<double>(model.sequence);
+    step.range = step_range(layout.how(), parts.front().group->device.name, model.experts > 0);
     double work = 0;
     for (const LayerProfile& layer : (*step.profile)->layers) {
         work += layer.forward_ns.front() + layer.backward_ns.front();

@@ -63,7 +63,7 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
                                      : share + m * costs.output + ways;
     const RankWeights parameters = least_weights(model_, layout, std::floor(blocks / lanes));
     const double gather =
-        layout.zero == 1 || layout.zero == 2
+        (layout.zero == 1 || layout.zero == 2) && !layout.how().update_gather_overlap
             ? gather_weights_ns(parameters, cluster_, group, layout, static_cast<double>(dtype_bytes(layout.dtype)))
             : 0;
     if (layout.gradient_bucket > 0) {  // may overlap with the last backward

@@ -132,6 +132,7 @@ StepParts step_parts(const LayoutStep& step) {
     const double exposed = static_cast<double>(simulation.step_time.count() - computed) + step.tied_ns + step.gather_ns;
     parts.gradients = std::max(0.0, exposed) / step.step_ns();
     parts.optimizer = step.optimizer_ns / step.step_ns();
+    parts.program = step.program_ns / step.step_ns();
     return parts;
 }
 
@@ -144,6 +145,9 @@ std::vector<NamedPart> named_parts(const StepParts& parts) {
                                  {"sends", "lanes wait for their copies", parts.sends},
                                  {"gradients", "exposed sums over replicas", parts.gradients},
                                  {"optimizer", "update of the parameters", parts.optimizer}};
+    if (parts.program > 0) {
+        named.push_back({"program", "what the program adds once per step", parts.program});
+    }
     for (std::size_t k = 0; k < parts.bubbles.size(); ++k) {
         const auto cause = static_cast<BubbleCause>(k);
         if (cause != BubbleCause::computes_loss) {

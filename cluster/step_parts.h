@@ -20,6 +20,7 @@ struct StepParts {
     double sends = 0;        ///< lanes wait for their copies
     double gradients = 0;    ///< exposed sums over replicas, including tied embeddings and gathered parameters
     double optimizer = 0;
+    double program = 0;  ///< what the program adds once per step (TrainingProgram::step_ns)
     /// Lanes wait for others, or have no work yet or no more, by cause. Includes sums of gradients that end before the
     /// last lane stops computing: they are hidden.
     std::array<double, kNumBubbleCauses> bubbles{};

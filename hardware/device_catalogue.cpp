@@ -41,17 +41,34 @@ double rate(const Value& value) {
     return value.amount();
 }
 
+AttentionRate attention_rate(const Value& value) {
+    Object object = value.object();
+    object.allow({"forward", "backward", "narrow_forward", "narrow_backward", "half_length"}, "device catalogue");
+    AttentionRate rate;
+    object.at("forward");
+    object.at("backward");
+    rate.forward = efficiency(object, "forward");
+    rate.backward = efficiency(object, "backward");
+    rate.narrow_forward = efficiency(object, "narrow_forward", rate.forward);
+    rate.narrow_backward = efficiency(object, "narrow_backward", rate.backward);
+    rate.half_length = object.amount("half_length", 0);
+    return rate;
+}
+
 DeviceType device_of(const Value& value) {
     Object object = value.object();
     object.allow({"name", "flops_per_second", "memory_bytes", "headroom_bytes", "memory_bytes_per_second",
                   "link_bytes_per_second", "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency",
-                  "link_efficiency", "matmul_efficiency", "multiprocessors", "price_per_hour", "source"},
+                  "link_efficiency", "matmul_efficiency", "short_matmul_efficiency", "multiprocessors", "attention",
+                  "price_per_hour", "source"},
                  "device catalogue");
     constexpr std::string_view kText = "a text that is not empty";
     DeviceType device;
     device.name = object.at("name").filled_text(kText);
     Object flops = object.at("flops_per_second").object("an object of dtypes and rates");
-    flops.allow(dtypes(), "device catalogue");
+    std::vector<std::string> known = dtypes();
+    known.insert(known.end(), {"float8", "float4"});  // of products only
+    flops.allow(known, "device catalogue");
     flops.for_each([&](const std::string& dtype, const Value& each) { device.flops_per_second[dtype] = rate(each); });
     flops.at("float32", "every device has it, for what other dtypes do not cover; add it to the device catalogue");
     const Value memory = object.at("memory_bytes");
@@ -74,11 +91,17 @@ DeviceType device_of(const Value& value) {
     device.memory_efficiency = efficiency(object, "memory_efficiency");
     device.link_efficiency = efficiency(object, "link_efficiency");
     device.matmul_efficiency = efficiency(object, "matmul_efficiency", device.compute_efficiency);
+    device.short_matmul_efficiency = efficiency(object, "short_matmul_efficiency", device.matmul_efficiency);
     const double multiprocessors = object.amount("multiprocessors", 0);
     if (multiprocessors != std::floor(multiprocessors) || multiprocessors > 1e6) {
         object.at("multiprocessors").refuse("a whole number up to 1e6");
     }
     device.multiprocessors = static_cast<int>(multiprocessors);
+    if (const std::optional<Value> attention = object.find("attention")) {
+        attention->object("an object of kernels and their rates")
+            .for_each(
+                [&](const std::string& kernel, const Value& each) { device.attention[kernel] = attention_rate(each); });
+    }
     device.price_per_hour = object.amount("price_per_hour", 0);
     if (const std::optional<Value> source = object.find("source")) {
         device.source = source->filled_text(kText);
@@ -171,8 +194,9 @@ double peak_rate(const DeviceType& device, const std::string& dtype) {
                      "profile must be made again with --device meta --dtype DTYPE");
 }
 
-DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k, double batch) {
-    const auto element = static_cast<double>(dtype_bytes(dtype));
+DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k, double batch,
+                       double depth) {
+    const double element = dtype == "float8" ? 1 : dtype == "float4" ? 0.5 : static_cast<double>(dtype_bytes(dtype));
     DeviceWork work{2 * m * n * k * batch, (m * k + k * n + m * n) * element * batch, 1};
     // Large tiles reuse more of what they load. The shares of a large tile's rate are our assumption, as the
     // efficiencies are.
@@ -181,11 +205,12 @@ DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, doubl
     };
     constexpr std::array kTiles = {Tile{256, 128, 1},   Tile{128, 256, 1},  Tile{128, 128, 0.95}, Tile{256, 64, 0.85},
                                    Tile{64, 256, 0.85}, Tile{128, 64, 0.8}, Tile{64, 128, 0.8},   Tile{64, 64, 0.65}};
-    constexpr double kFill = 64;  // multiply-adds along k to fill and drain a tile's pipeline
     constexpr int kMostParts = 4;
     constexpr double kPartialSum = 4;  // bytes
     const double units = std::max(1, device.multiprocessors);
-    const double rate = peak_rate(device, dtype) * device.matmul_efficiency;
+    const bool is_short = element < 2;
+    const double rate =
+        peak_rate(device, dtype) * (is_short ? device.short_matmul_efficiency : device.matmul_efficiency);
     const double bandwidth = device.memory_bytes_per_second * device.memory_efficiency;
     double quickest = std::numeric_limits<double>::infinity();
     for (const Tile& tile : kTiles) {
@@ -193,7 +218,7 @@ DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, doubl
         for (int parts = 1; parts <= kMostParts; ++parts) {
             const double turns =
                 device.multiprocessors > 0 ? std::ceil(tiles * parts / units) : std::max(1.0, tiles * parts);
-            const double per_tile = 2 * tile.rows * tile.columns * (std::ceil(k / parts) + kFill);
+            const double per_tile = 2 * tile.rows * tile.columns * (std::ceil(k / parts) + depth);
             const double sums = parts == 1 ? 0 : m * n * batch * kPartialSum * parts / bandwidth;
             quickest = std::min(quickest, turns * per_tile * units / (rate * tile.share) + sums);
         }

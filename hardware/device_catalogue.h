@@ -9,6 +9,17 @@
 #include <vector>
 
 namespace pipescope {
+/// What a kernel of attention reaches, for causal attention: shares of the dtype's peak, for half of the pairs.
+struct AttentionRate {
+    double forward = 1;  ///< heads of 128, long sequences
+    double backward = 1;
+    double narrow_forward = 1;  ///< heads of 64
+    double narrow_backward = 1;
+    double half_length = 0;  ///< tokens of a sequence at which it reaches half of these
+
+    friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
+};
+
 /// A type of device to rent, with its published figures. Rates are dense peaks; a program reaches the peak times an
 /// efficiency.
 ///
@@ -26,10 +37,12 @@ struct DeviceType {
     double compute_efficiency = 1;  ///< greater than 0, at most 1
     double memory_efficiency = 1;
     double link_efficiency = 1;
-    double matmul_efficiency = 1;  ///< for a large matrix product whose tiles fill the device
-    int multiprocessors = 0;       ///< these run a product's tiles in turns; 0: unknown, every turn counts as full
-    double price_per_hour = 0;     ///< in any currency; 0: unknown
-    std::string source;            ///< where the figures come from
+    double matmul_efficiency = 1;        ///< for a large matrix product whose tiles fill the device
+    double short_matmul_efficiency = 1;  ///< the same for a product in float8 or float4
+    int multiprocessors = 0;  ///< these run a product's tiles in turns; 0: unknown, every turn counts as full
+    std::map<std::string, AttentionRate> attention;  ///< by kernel, such as flash-2
+    double price_per_hour = 0;                       ///< in any currency; 0: unknown
+    std::string source;                              ///< where the figures come from
 
     /// The memory available to tensors.
     Bytes tensor_bytes() const { return memory_bytes - headroom_bytes; }
@@ -50,13 +63,15 @@ const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::str
 /// Peak operations per second in that dtype. Throws UsageError that lists the dtypes of the device.
 double peak_rate(const DeviceType& device, const std::string& dtype);
 
+/// Multiply-adds along k that it takes to fill and drain a tile's pipeline. Assumed, as the efficiencies are.
+inline constexpr double kTileDepth = 64;
 /// Work of `batch` products of an m x k with a k x n matrix. A product is cut into tiles, of which each multiprocessor
 /// runs one at a time, so the last turn may be partly filled. Takes the fastest of the usual tile sizes and cuts along
 /// k.
 ///
 /// The flops are scaled to a product that takes as long at compute_efficiency, so that estimated_ns() applies.
 DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k,
-                       double batch = 1);
+                       double batch = 1, double depth = kTileDepth);
 
 /// Roofline estimate of the time in ns: the longer of computing and moving, each at its peak times its efficiency, and
 /// at least the launches:

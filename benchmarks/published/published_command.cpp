@@ -1,18 +1,27 @@
 // Published figures of pipelines beside what the simulator predicts, as Markdown on stdout.
 //
-//     published FOLDER    the repository's folder, which holds the published rows and the cluster files
+//     published FOLDER         the repository's folder, which holds the published rows and the cluster files
+//     published FOLDER runs [PROGRAM]
+//                              only the runs of programs, each as a line of a CSV, and their errors by set; with
+//                              PROGRAM instead of their own, or without any for none
 //
 // benchmarks/published.sh writes docs/evidence/published-pipelines.md with it.
 
 #include "base/error.h"
 #include "benchmarks/published/published_pipelines.h"
+#include "benchmarks/published/published_runs.h"
 #include "benchmarks/published/zero_bubble.h"
+
+#include "simulator/memory/memory_fit.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipescope {
@@ -171,6 +180,99 @@ void print_set(const PublishedSet& set) {
     }
 }
 
+double gib_of(const LayoutStep& step) {
+    constexpr double kGiB = 1024.0 * 1024 * 1024;
+    return static_cast<double>(step.layout.how().shown_bytes(highest_peak(step.simulation))) / kGiB;
+}
+
+std::string without_commas(std::string text) {
+    std::ranges::replace(text, ',', ';');
+    return text;
+}
+
+/// `plain`: the same sets without programs.
+void print_errors(const std::vector<RunErrors>& sets, const std::vector<RunErrors>& plain) {
+    fmt::print(
+        "| set | runs | predicted | mean error without a program | mean absolute | mean error with its program | mean "
+        "absolute | worst run | its error |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |\n");
+    for (std::size_t k = 0; k < sets.size(); ++k) {
+        const RunErrors& set = sets[k];
+        if (set.worst == nullptr) {
+            fmt::print("| {} | {} | 0 | | | | | | |\n", set.set, set.rows);
+            continue;
+        }
+        fmt::print("| {} | {} | {} | {:+.1f} % | {:.1f} % | {:+.1f} % | {:.1f} % | {}: {} | {:+.1f} % |\n", set.set,
+                   set.rows, set.predicted, plain[k].signed_mean * 100, plain[k].absolute_mean * 100,
+                   set.signed_mean * 100, set.absolute_mean * 100, set.worst->run, set.worst->about,
+                   set.worst->error() * 100);
+    }
+}
+
+constexpr const char* kRunsHead = R"(
+## Runs of programs
+
+399 published runs of seven programs, each predicted from its configuration alone: `published FOLDER runs` prints every one, and
+`benchmarks/published/runs.csv` has their facts and sources. A run's [program](../program-format.md) gives the options that its
+row does not; the columns without a program have every kernel at its usual rate.
+
+**Settled after a comparison**: values that `cluster/programs.json` marks so, all of them round numbers that hold for every run
+of a program, and `short_matmul_efficiency` of the devices. Values for one half of the sources, applied to the other half:
+
+| set | values from | applied to | mean absolute error |
+| --- | --- | --- | ---: |
+| FSDP on A100 | 40 GB | 80 GB | 5.2 % |
+| FSDP on A100 | 80 GB | 40 GB | 3.3 % |
+| NeMo on H100, bfloat16 | 405 B, 340 B, 8 B | 175 B, 70 B, 15 B | 4.6 % |
+| NeMo on H100, bfloat16 | 175 B, 70 B, 15 B | 405 B, 340 B, 8 B | 4.9 % |
+| NeMo on H100, float8 | 405 B, 340 B, 8 B | 175 B, 70 B, 15 B | 11.5 % |
+| NeMo on H100, float8 | 175 B, 70 B, 15 B | 405 B, 340 B, 8 B | 10.5 % |
+| BigScience | first half of its rows | second half | 7.8 % |
+| BigScience | second half | first half | 9.2 % |
+| MaxText and Paxml, bfloat16 | NeMo | all | 8.3 % |
+| SimuMax on B200 | NeMo, and kernels' rates that SimuMax measured | all | 4.3 % |
+| torchtitan, bfloat16 | llm-foundry on A100 | all | 13.5 % |
+
+These came from a search over a grid of such values, with a simpler model of the pipeline than the simulator's.
+
+**Left out**: latent attention, attention to a sliding window, state-space layers and frozen parameters, which `gpt:` models do
+not describe. Where a row has no size of micro-batches, it is one sample; where MaxText's rows have no recompute, it is MaxText's
+default, everything.
+
+**Why the worst runs are off**
+
+- Models with experts: experts that are split by tensor parallelism lie on other devices than the layout's, tokens are not
+  spread evenly, and small experts are limited by the host. None of this is modelled.
+- llm-foundry: three runs (30 B at 8,192 tokens, 760 M at 512 and 1,024, 1 B on 32 devices) took 1.2 to 1.3 times as long as
+  their neighbours; the source does not say why. 13 B on eight cards of 40 GB fills their memory.
+- BigScience: heads whose width is no multiple of eight run without tensor units. One run (78 layers, one sample per micro-batch)
+  took 1.4 times as long as its neighbours.
+- torchtitan: rowwise float8 scales each row in kernels of its own. Runs of 128 K tokens with context parallelism took 1.6 times
+  as long as predicted.
+
+)";
+
+void print_runs_section(const std::filesystem::path& folder) {
+    const std::vector<PublishedRun> plain = published_runs(folder, "");
+    const std::vector<PublishedRun> runs = published_runs(folder);
+    fmt::print("{}", kRunsHead);
+    print_errors(errors_by_set(runs), errors_by_set(plain));
+}
+
+void print_runs(const std::filesystem::path& folder, const std::string& programs) {
+    const std::vector<PublishedRun> runs = published_runs(folder, programs);
+    fmt::print("run,set,measured_s,predicted_s,error_percent,measured_gib,predicted_gib,about\n");
+    for (const PublishedRun& run : runs) {
+        const std::string error = run.step && run.ran() ? fmt::format("{:.1f}", run.error() * 100) : "";
+        fmt::print("{},{},{:.4g},{},{},{},{},{}\n", run.run, run.set, run.seconds,
+                   run.step ? fmt::format("{:.4g}", run.step->step_ns() / 1e9) : "", error,
+                   run.gib ? fmt::format("{:.4g}", *run.gib) : "",
+                   run.step ? fmt::format("{:.4g}", gib_of(*run.step)) : "",
+                   without_commas(run.about + (run.left_out.empty() ? "" : "; left out: " + run.left_out)));
+    }
+    fmt::print("\n");
+    print_errors(errors_by_set(runs), errors_by_set(runs));
+}
+
 void print_page(const std::filesystem::path& folder) {
     std::vector<PublishedSet> sets;
     const auto add = [&](const std::vector<PublishedSet>& more) { sets.insert(sets.end(), more.begin(), more.end()); };
@@ -183,6 +285,7 @@ void print_page(const std::filesystem::path& folder) {
     add(sailor(folder));
     fmt::print(fmt::runtime(kHead), kSailorContextBytes / 1e9);
     print_summary(sets);
+    print_runs_section(folder);
     for (const PublishedSet& set : sets) {
         print_set(set);
     }
@@ -193,13 +296,17 @@ void print_page(const std::filesystem::path& folder) {
 }  // namespace pipescope
 
 int main(int argc, char** argv) {
-    if (argc != 2) {
-        fmt::print(stderr, "published: {} arguments; it takes the repository's folder; see benchmarks/published.sh\n",
+    const bool only_runs = (argc == 3 || argc == 4) && std::string_view(argv[2]) == "runs";
+    if (argc != 2 && !only_runs) {
+        fmt::print(stderr,
+                   "published: {} arguments; it takes the repository's folder, and 'runs' for the runs alone; see "
+                   "benchmarks/published.sh\n",
                    argc - 1);
         return 2;
     }
     try {
-        pipescope::print_page(argv[1]);
+        const std::string programs = argc < 4 ? "own" : std::string_view(argv[3]) == "none" ? "" : argv[3];
+        only_runs ? pipescope::print_runs(argv[1], programs) : pipescope::print_page(argv[1]);
         return 0;
     } catch (const std::exception& error) {
         fmt::print(stderr, "published: {}\n", error.what());

@@ -1,0 +1,111 @@
+#pragma once
+
+#include "base/ids.h"
+#include "hardware/hardware.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+/// How the published runs of a program on a type of device compare with their predictions
+/// (docs/evidence/published-pipelines.md).
+struct PublishedErrors {
+    std::string device;
+    bool experts = false;  ///< runs of models with experts
+    int runs = 0;
+    double low = 1;   ///< measured / predicted: nine of ten runs lie from here
+    double high = 1;  ///< to here
+
+    friend bool operator==(const PublishedErrors&, const PublishedErrors&) = default;
+};
+
+/// How a training program runs a language model: what the same layout costs in it, beside what the device can do.
+/// The defaults describe no program: every kernel reaches its usual rate, and nothing is added.
+/// docs/program-format.md explains each value, and cluster/programs.json gives the built-in programs with their
+/// sources.
+struct TrainingProgram {
+    std::string name;
+    std::string source;  ///< where the values come from
+
+    // What the program sets in a layout unless the user does.
+    std::optional<int> gradient_bytes;
+    std::optional<Bytes> gradient_bucket;
+    std::optional<Sends> sends;
+
+    /// Kernels of attention by preference; the first one for which the device has rates counts. Without any, attention
+    /// reaches 0.7 of a product's rate.
+    std::vector<std::string> attention;
+    double product_share = 1;                             ///< of the device's matmul_efficiency
+    std::map<std::string, double> product_share_on = {};  ///< by type of device; replaces product_share there
+    double product_depth = 64;  ///< multiply-adds along the summed dimension to fill and drain a product's tile
+    double work_factor = 1;     ///< of all kernels' times: what a calibration with measured steps sets
+    /// Tensors of the hidden width that a block moves per pass beside those of fused kernels: unfused operators,
+    /// transposes, conversions of dtypes.
+    double forward_tensors = 0;
+    double backward_tensors = 0;
+    /// Of a block's forward and activations: what selective recompute repeats and does not keep. 0: attention between
+    /// the projections.
+    double selective_share = 0;
+    double loss_bytes = 20;  ///< moved per logit, forward and backward together
+    /// Shares of messages that run beside a block's work.
+    double tensor_overlap = 0;           ///< sums over tensor-parallel ranks
+    bool forward_gather_overlap = true;  ///< ZeRO 3's parameters; with a gradient bucket
+    bool backward_gather_overlap = true;
+    bool update_gather_overlap = false;  ///< ZeRO 1 and 2: updated parameters arrive during the next step's forward
+    /// Work beside a message takes longer by this share of the message's time.
+    double overlap_slowdown = 0;
+    double tensor_sum_share = 1;  ///< of the link's rate that sums over tensor-parallel ranks reach
+    double between_share = 1;     ///< of the rate between nodes that sums over replicas reach
+    double parameter_bytes = 0;   ///< moved per parameter and micro-batch: copies, conversions and sums of ZeRO 3
+    double update_share = 1;      ///< of the bandwidth of one fused kernel that the update reaches
+    double launch_ns = 0;         ///< host's time per kernel
+    double forward_launches = 0;  ///< kernels per block
+    double backward_launches = 0;
+    bool host_waits = false;   ///< the host launches a kernel only after the one before has ended
+    double device_spread = 0;  ///< standard deviation of a device's time, as a share: the slowest device counts
+    double step_ns = 0;        ///< once per step, which nothing hides
+    /// Memory that a process holds besides tensors. Without a value, the device's headroom stands for it.
+    std::optional<Bytes> context_bytes;
+    std::vector<PublishedErrors> published = {};
+    double reserved_share = 0;  ///< of the tensors' memory, which the allocator holds in addition
+
+    /// The share of the device's matmul_efficiency that products reach on this type.
+    double product_share_of(const std::string& device) const {
+        const auto found = product_share_on.find(device);
+        return found == product_share_on.end() ? product_share : found->second;
+    }
+    /// The part of a device's memory that tensors cannot use. Precondition: context_bytes has a value.
+    Bytes headroom_of(Bytes memory) const;
+    /// What a device shows that holds tensors of `bytes` at its peak.
+    Bytes shown_bytes(Bytes bytes) const;
+
+    friend bool operator==(const TrainingProgram&, const TrainingProgram&) = default;
+};
+
+/// Where nine of ten steps of a program on a type of device should lie, as shares of their prediction.
+struct StepRange {
+    double low = 1;
+    double high = 1;
+    int runs = 0;        ///< published ones that it comes from; 0: none of this program
+    std::string device;  ///< of these runs
+    double run_low = 1;  ///< what these runs took, as shares of their predictions
+    double run_high = 1;
+};
+/// From runs of the program on that type of device; otherwise wider, from its runs on another one; otherwise from the
+/// runs of all programs. Runs of models with experts count only for those, and others only for others.
+StepRange step_range(const TrainingProgram& program, const std::string& device, bool experts);
+
+using ProgramPointer = std::shared_ptr<const TrainingProgram>;
+
+/// The built-in programs, in the order of cluster/programs.json.
+const std::vector<ProgramPointer>& built_in_programs();
+/// Parses a program of a file (docs/program-format.md). Throws ProfileError with the JSON path of the first fault.
+TrainingProgram parse_program(std::string_view json);
+/// The built-in program of that name, or the program of that file. Throws UsageError that lists the names.
+ProgramPointer load_program(const std::filesystem::path& name);
+}  // namespace pipescope

@@ -1,0 +1,97 @@
+#include "benchmarks/published/published_runs.h"
+
+#include "cluster/program.h"
+#include "simulator/memory/memory_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+const std::vector<PublishedRun>& runs_of_programs() {
+    static const std::vector<PublishedRun> runs = published_runs(PIPESCOPE_SOURCE_DIR);
+    return runs;
+}
+
+// A row that is left out makes an error look smaller.
+TEST(PublishedRuns, HaveAllRows) {
+    EXPECT_EQ(runs_of_programs().size(), 399U);
+    std::set<std::string> names;
+    std::size_t predicted = 0;
+    for (const PublishedRun& run : runs_of_programs()) {
+        EXPECT_TRUE(names.insert(run.run).second) << run.run;
+        EXPECT_EQ(run.step.has_value(), run.left_out.empty()) << run.run;
+        predicted += run.step ? 1 : 0;
+    }
+    EXPECT_GE(predicted, 365U);
+}
+
+// docs/evidence/published-pipelines.md shows the errors; the limits leave a margin.
+TEST(PublishedRuns, AreAsCloseAsTheirSetsWere) {
+    struct Limit {
+        double absolute, signed_mean;
+    };
+    const std::map<std::string, Limit> limits{{"NeMo: H100 dense bfloat16", {0.04, 0.03}},
+                                              {"NeMo: H100 dense float8 or float4", {0.075, 0.04}},
+                                              {"NeMo: Blackwell dense float8 or float4", {0.11, 0.06}},
+                                              {"SimuMax: B200", {0.055, 0.04}},
+                                              {"llm-foundry: A100-80GB", {0.065, 0.04}},
+                                              {"llm-foundry: A100-40GB", {0.055, 0.04}},
+                                              {"BigScience: A100", {0.06, 0.04}},
+                                              {"MaxText and Paxml: bfloat16", {0.11, 0.1}},
+                                              {"torchtitan: bfloat16", {0.13, 0.13}}};
+    std::size_t found = 0;
+    for (const RunErrors& set : errors_by_set(runs_of_programs())) {
+        const auto limit = limits.find(set.set);
+        if (limit != limits.end()) {
+            ++found;
+            EXPECT_LE(set.absolute_mean, limit->second.absolute) << set.set;
+            EXPECT_LE(std::abs(set.signed_mean), limit->second.signed_mean) << set.set;
+        }
+    }
+    EXPECT_EQ(found, limits.size());
+}
+
+// The files of programs say how their published runs compare.
+TEST(PublishedRuns, LieInTheRangesOfTheirPrograms) {
+    struct Count {
+        int runs = 0, inside = 0;
+    };
+    Count all;
+    for (const PublishedRun& run : runs_of_programs()) {
+        if (run.step && run.ran() && run.set.find("tuning") == std::string::npos) {
+            const double measured = 1 / (1 + run.error());
+            ++all.runs;
+            all.inside += measured >= run.step->range.low && measured <= run.step->range.high ? 1 : 0;
+            EXPECT_GT(run.step->range.runs, 0) << run.run;
+        }
+    }
+    EXPECT_GE(all.inside, 0.86 * all.runs);
+}
+
+// Of BigScience's runs, two died of memory.
+TEST(PublishedRuns, ThatDiedOfMemoryNeedMoreThanTheirDevicesHave) {
+    int died = 0;
+    int right = 0;
+    int runs = 0;
+    for (const PublishedRun& run : runs_of_programs()) {
+        if (run.program != "megatron-deepspeed") {
+            continue;
+        }
+        const LayoutStep& step = *run.step;
+        const bool fits = step.layout.how().shown_bytes(highest_peak(step.simulation)) <= step.memory.front().bytes;
+        ++runs;
+        right += fits == run.ran() ? 1 : 0;
+        died += run.ran() ? 0 : 1;
+        EXPECT_TRUE(run.ran() || !fits) << run.run;
+    }
+    EXPECT_EQ(died, 2);
+    EXPECT_GE(right, 0.95 * runs);
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,172 @@
+#include "cluster/program.h"
+
+#include "base/error.h"
+#include "tests/cluster/clusters.h"
+#include "tests/thrown.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+
+constexpr const char* kModel =
+    "gpt:layers=4,hidden=1024,heads=8,sequence=1024,vocabulary=4096,dropout=false,attention=flash";
+
+/// The step in ns of a small model on A100s, with a program that `change` alters.
+double step_with(const std::function<void(TrainingProgram&)>& change, Layout layout = {},
+                 const std::string& model = kModel, const char* cluster_name = "dgx-a100") {
+    const Cluster cluster = load_cluster(cluster_name, device_catalogue());
+    TrainingProgram program;
+    change(program);
+    layout.program = std::make_shared<const TrainingProgram>(program);
+    layout.batch = layout.data * layout.micro_batch_size * 4;
+    return step_of(model, cluster, layout).step_ns();
+}
+void nothing(TrainingProgram& /*program*/) {}
+
+TEST(TrainingProgram, BuiltInOnesHaveSourcesAndAreFoundByName) {
+    std::vector<std::string> names;
+    for (const ProgramPointer& each : built_in_programs()) {
+        names.push_back(each->name);
+        EXPECT_FALSE(each->source.empty()) << each->name;
+        EXPECT_EQ(load_program(each->name), each);
+    }
+    EXPECT_THAT(names, testing::ElementsAre("megatron-core", "nemo", "megatron-deepspeed", "fsdp", "torchtitan",
+                                            "deepspeed", "maxtext"));
+    EXPECT_THAT(thrown<UsageError>([] { load_program("megatron"); }), HasSubstr("name one of megatron-core, nemo"));
+}
+
+TEST(TrainingProgram, ReadsAFileAndNamesItsFaults) {
+    const auto parse = [](const std::string& fields) {
+        return parse_program(R"({"format": "pipescope.program", "version": 1, "name": "ours")" + fields + "}");
+    };
+    EXPECT_EQ(parse("").product_share, 1);
+    EXPECT_EQ(parse(R"(, "attention": ["flash-2"], "sends": "serial")").attention.front(), "flash-2");
+    EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "product_share": 0)"); }), HasSubstr("product_share is 0"));
+    EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "tensor_overlap": 2)"); }), HasSubstr("tensor_overlap is 2"));
+    EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "product_shares": 1)"); }),
+                HasSubstr("product_shares is unknown"));
+    EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "gradient_bytes": 3)"); }), HasSubstr("2, 4 or 8"));
+    EXPECT_THAT(thrown<ProfileError>([] { parse_program("{}"); }), HasSubstr("pipescope.program"));
+}
+
+TEST(TrainingProgram, ADefaultOneChangesNothing) {
+    Layout layout;
+    layout.batch = 4;
+    const Cluster cluster = load_cluster("dgx-a100", device_catalogue());
+    EXPECT_EQ(step_with(nothing), step_of(kModel, cluster, layout).step_ns());
+}
+
+TEST(TrainingProgram, UnfusedOperatorsSlowProductsAndFixedTimesMakeAStepLonger) {
+    const double plain = step_with(nothing);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.product_share = 0.5; }), 1.2 * plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.product_depth = 1024; }), 1.2 * plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.forward_tensors = 20; }), 1.02 * plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.backward_tensors = 20; }), 1.02 * plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.loss_bytes = 200; }), 1.02 * plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.parameter_bytes = 100; }), 1.02 * plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.update_share = 0.1; }), plain);
+    EXPECT_NEAR(step_with([](TrainingProgram& program) { program.step_ns = 1e6; }), plain + 1e6, 1);
+}
+
+TEST(TrainingProgram, AHostLimitsBlocksOrAddsToThem) {
+    const double plain = step_with(nothing);
+    const auto with = [](double launch, bool waits) {
+        return step_with([&](TrainingProgram& program) {
+            program.launch_ns = launch;
+            program.forward_launches = program.backward_launches = 10;
+            program.host_waits = waits;
+        });
+    };
+    EXPECT_EQ(with(1, false), plain);  // the device is slower
+    EXPECT_GT(with(1e6, false), 2 * plain);
+    constexpr double kBlocks = 4 * 4 * 2;  // micro-batches, layers, passes
+    EXPECT_NEAR(with(1000, true), plain + kBlocks * 10 * 1000, 100);
+}
+
+TEST(TrainingProgram, ItsKernelOfAttentionHasARateOfItsOwn) {
+    const std::string narrow = "gpt:layers=4,hidden=1024,heads=16,sequence=8192,vocabulary=4096,attention=flash";
+    const std::string wide = "gpt:layers=4,hidden=1024,heads=8,sequence=8192,vocabulary=4096,attention=flash";
+    const auto with = [&](const char* kernel, const std::string& model) {
+        return step_with([&](TrainingProgram& program) { program.attention = {"unknown", kernel}; }, {}, model);
+    };
+    EXPECT_GT(with("flash-1", wide), 1.2 * with("flash-2", wide));
+    EXPECT_GT(with("flash-2", narrow), 1.02 * with("flash-2", wide));
+    EXPECT_EQ(with("none", wide), step_with(nothing, {}, wide));  // the device has no such kernel
+}
+
+TEST(TrainingProgram, SumsThatOverlapAreShorterAndSlowTheirWork) {
+    Layout layout;
+    layout.tensor = 4;
+    const auto with = [&](double overlap, double slowdown) {
+        return step_with(
+            [&](TrainingProgram& program) {
+                program.tensor_overlap = overlap;
+                program.overlap_slowdown = slowdown;
+            },
+            layout);
+    };
+    EXPECT_LT(with(0.8, 0), with(0.4, 0));
+    EXPECT_LT(with(0.4, 0), with(0, 0));
+    EXPECT_GT(with(0.8, 0.5), with(0.8, 0));
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.tensor_sum_share = 0.5; }, layout), 1.02 * with(0, 0));
+}
+
+TEST(TrainingProgram, GathersThatWaitMakeAStepLonger) {
+    Layout layout;
+    layout.data = 16;
+    layout.zero = 3;
+    layout.gradient_bucket = 1 << 20;
+    const double plain = step_with(nothing, layout);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.forward_gather_overlap = false; }, layout), plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.backward_gather_overlap = false; }, layout), plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.overlap_slowdown = 0.5; }, layout), plain);
+    EXPECT_GT(step_with([](TrainingProgram& program) { program.between_share = 0.25; }, layout), 1.1 * plain);
+    layout.zero = 1;
+    EXPECT_LT(step_with([](TrainingProgram& program) { program.update_gather_overlap = true; }, layout),
+              step_with(nothing, layout));
+}
+
+TEST(TrainingProgram, TheSlowestOfMoreDevicesIsSlower) {
+    const auto with = [](int replicas) {
+        Layout layout;
+        layout.data = replicas;
+        layout.gradient_bucket = 1 << 20;
+        return step_with([](TrainingProgram& program) { program.device_spread = 0.01; }, layout) /
+               step_with(nothing, layout);
+    };
+    EXPECT_EQ(with(1), 1);
+    EXPECT_NEAR(with(8), 1 + 0.01 * 1.42, 5e-4);  // expected maximum of 8 standard normal variables
+    EXPECT_GT(with(64), with(8));
+}
+
+// The published runs with heads of 108 and 225 took about half as long again as those with heads of 216.
+TEST(TrainingProgram, StoredScoresOfMisalignedHeadsRunWithoutTensorUnits) {
+    const auto with = [](int heads, const char* attention) {
+        return step_with(nothing, {},
+                         "gpt:layers=4,hidden=1728,sequence=2048,vocabulary=4096,heads=" + std::to_string(heads) +
+                             ",attention=" + attention);
+    };
+    EXPECT_GT(with(16, "standard"), 1.5 * with(8, "standard"));  // 108 and 216 wide
+    EXPECT_LT(with(16, "flash"), 1.2 * with(8, "flash"));
+}
+
+TEST(TrainingProgram, ProductsInFloat8AreQuickerThanTheRest) {
+    const std::string model = "gpt:layers=4,hidden=8192,heads=64,sequence=4096,vocabulary=4096,attention=flash";
+    Layout layout;
+    const double plain = step_with(nothing, layout, model, "dgx-h100");
+    set_dtype(layout, "float8");
+    EXPECT_EQ(layout.dtype, "bfloat16");
+    const double quick = step_with(nothing, layout, model, "dgx-h100");
+    EXPECT_LT(quick, 0.8 * plain);
+    EXPECT_GT(quick, 0.5 * plain);
+    EXPECT_THAT(thrown<UsageError>([&] { step_with(nothing, layout, model); }), HasSubstr("dtype is float8 on A100"));
+}
+}  // namespace
+}  // namespace pipescope
