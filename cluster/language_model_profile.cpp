@@ -118,8 +118,8 @@ public:
         times.forward += 2 * pass((model_.dropout ? 3.5 : 3) * h / split_);
         times.backward += 2 * pass((model_.dropout ? 2.5 : 2) * h / split_);
         add_biases(times, shared);
-        times.forward += pass(how_.forward_tensors * h / split_);
-        times.backward += pass(how_.backward_tensors * h / split_);
+        times.forward += added_pass(how_.forward_tensors * h / split_);
+        times.backward += added_pass(how_.backward_tensors * h / split_);
         // Sums of the weights' gradients over micro-batches: read the gradient, read and write the sum.
         add_weights(times, pass(rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all() *
                                 (element_ + 2.0 * layout_.gradient_bytes)));
@@ -214,13 +214,15 @@ private:
     }
     /// What the program moves of each parameter for each micro-batch.
     void add_parameters(LayerTimes& times, double parameters) const {
-        times.backward += pass(parameters * how_.parameter_bytes);
+        times.backward += added_pass(parameters * how_.parameter_bytes);
     }
     /// Bytes of this rank's queries, and of what attention computes for them.
     double heads_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
     double attended_bytes() const { return tokens_ * model_.attended_width() * element_ / tensor_; }
     /// An operator that only moves bytes.
     double pass(double bytes) const { return ns({0, bytes, 1}); }
+    /// A pass that only some programs have: without bytes, no kernel is launched.
+    double added_pass(double bytes) const { return bytes > 0 ? pass(bytes) : 0; }
 
     static void add_weights(LayerTimes& times, double time) {
         times.backward += time;
