@@ -147,7 +147,7 @@ namespace {
 Cluster planned_cluster(const ClusterPlanQuestion& question, const AskedPipeline& pipeline) {
     Cluster cluster = with_types(cluster_of({question.cluster, {}}, pipeline), pipeline.device_types);
     for (NodeGroup& group : cluster.groups) {
-        leave_room(group, pipeline);
+        leave_room(group, pipeline, question.request.layout.how());
     }
     return cluster;
 }
@@ -220,6 +220,7 @@ AskedPlan::AskedPlan() {
 void AskedPlan::check(const ModelOrProfile& what) {
     options.check_use(cluster.given());
     check_model_options(options, what, cluster.given());
+    take_program(options, cluster.request.layout);
     check_most(lanes);
     if (options.is_given("schedule")) {
         cluster.request.schedules = lanes.request.schedules;
@@ -231,11 +232,23 @@ ClusterPlan cluster_plan_of(const ModelOrProfile& what, const AskedPlan& asked,
     return cluster_plan_of(what, asked.cluster, asked.lanes.pipeline, asked.lanes.rank_by, progress);
 }
 
+namespace {
+/// True if runs might rank the two steps the other way round: their ratio lies within nine of ten ratios of two runs,
+/// each with the range of its program's runs.
+bool is_like(const LayoutStep& step, const LayoutStep& best) {
+    const auto half = [](const LayoutStep& each) { return (each.range.run_high - each.range.run_low) / 2; };
+    return std::abs(step.step_ns() / best.step_ns() - 1) <= std::hypot(half(step), half(best));
+}
+}  // namespace
+
 nlohmann::ordered_json to_json(const ClusterPlan& plan) {
     nlohmann::ordered_json object;
     object["candidates"] = nlohmann::ordered_json::array();
     for (const ClusterCandidate& each : plan.candidates) {
         object["candidates"].push_back(candidate_json(each));
+        if (each.step.tokens > 0) {
+            object["candidates"].back()["like_best"] = is_like(each.step, plan.candidates.front().step);
+        }
     }
     object["rank_by"] = to_string(plan.goal);
     object["cost_unit"] = cost_unit(plan);

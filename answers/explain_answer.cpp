@@ -67,7 +67,7 @@ bool ExplainQuestion::names_a_layout() const {
     return std::ranges::any_of(kOfOneLayout, [&](const char* name) { return options.is_given(name); });
 }
 
-void ExplainQuestion::check() const {
+void ExplainQuestion::check() {
     if (!layout.given()) {
         throw UsageError(option_name("cluster") + " is required; it says what a layout runs on; " + kClusterRemedy);
     }
@@ -82,6 +82,7 @@ void ExplainQuestion::check() const {
         refuse_with_cluster("master-weights");
     }
     check_model_options(options, {model}, true);
+    take_program(options, layout.layout);
 }
 
 namespace {
@@ -115,12 +116,13 @@ std::string options_text(const LayoutStep& step, const std::string& model, const
     text += layout.recompute != Recompute::none ? " --recompute " + to_string(layout.recompute) : "";
     text += layout.cuts == Cuts::quickest ? " --cuts quickest" : "";
     text += layout.gradient_bucket > 0 ? fmt::format(" --gradient-bucket {}B", layout.gradient_bucket) : "";
+    text += layout.program ? " --program " + layout.program->name : "";
     text += layout.sends != Sends::blocking ? " --sends " + to_string(layout.sends) : "";
     text += layout.dispatch != TokenDispatch::expert && layout.expert > 1
                 ? " --token-dispatch " + to_string(layout.dispatch)
                 : "";
     if (of_language_model) {
-        add("--dtype", layout.dtype, Layout{}.dtype);
+        add("--dtype", layout.product_dtype.empty() ? layout.dtype : layout.product_dtype, Layout{}.dtype);
         add("--gradient-bytes", layout.gradient_bytes, layout.dtype == "float64" ? 8 : Layout{}.gradient_bytes);
     }
     text += pipeline.headroom ? fmt::format(" --headroom {}B", *pipeline.headroom) : "";

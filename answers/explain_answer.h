@@ -20,7 +20,7 @@ struct ExplainQuestion {
     /// True if the options describe one layout.
     bool names_a_layout() const;
     /// Throws UsageError for options that do not fit each other or the model.
-    void check() const;
+    void check();
 
     std::string model;  ///< "gpt:..", or the profile's file; not an option
     AskedPipeline pipeline;

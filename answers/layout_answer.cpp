@@ -42,7 +42,24 @@ void add_replica_options(OptionTable& table, Layout& layout) {
               "Tokens of a gpt: model with experts go to each of their experts: expert (default); or once to each node "
               "that holds some of them, as with DeepEP: node",
               "HOW", kGroup);
+    table.add("--program", layout.program, load_program,
+              "How a training program runs a gpt: model: megatron-core, nemo, megatron-deepspeed, fsdp, torchtitan, "
+              "deepspeed, maxtext, or a file (docs/program-format.md); default: kernels at their usual rates, and "
+              "nothing else",
+              "PROGRAM", kGroup);
     table.use_from(before, OptionUse::cluster);
+}
+
+void take_program(const OptionTable& table, Layout& layout) {
+    const TrainingProgram& how = layout.how();
+    const auto take = [&](const char* option, auto& value, const auto& usual) {
+        if (usual && !table.is_given(option)) {
+            value = *usual;
+        }
+    };
+    take("gradient-bytes", layout.gradient_bytes, how.gradient_bytes);
+    take("gradient-bucket", layout.gradient_bucket, how.gradient_bucket);
+    take("sends", layout.sends, how.sends);
 }
 
 void add_layout_options(OptionTable& table, LayoutQuestion& question) {
@@ -96,6 +113,10 @@ void check_model_options(const OptionTable& table, const ModelOrProfile& what, b
         throw UsageError(option_name("cuts") +
                          " is given with a profile, whose cuts are always the quickest; leave it out");
     }
+    if (!is_model && with_cluster && table.is_given("program")) {
+        throw UsageError(option_name("program") +
+                         " is given with a profile, whose layers were measured in a program; leave it out");
+    }
     if (!is_model && with_cluster && table.is_given("gradient-bytes")) {
         throw UsageError(option_name("gradient-bytes") +
                          " is given with a profile, which has the sizes of its gradients; leave it out");
@@ -117,7 +138,7 @@ Cluster cluster_of(const LayoutQuestion& question, const AskedPipeline& pipeline
                                               : load_device_catalogue(pipeline.device_catalogue));
 }
 
-void leave_room(NodeGroup& group, const AskedPipeline& pipeline) {
+void leave_room(NodeGroup& group, const AskedPipeline& pipeline, const TrainingProgram& how) {
     const Hardware& hardware = pipeline.options.hardware;
     if (!hardware.memory_limits.empty()) {
         throw UsageError(option_name("memory-limit") + " is " + memory_limit_text(hardware) + " with " +
@@ -129,6 +150,8 @@ void leave_room(NodeGroup& group, const AskedPipeline& pipeline) {
     }
     if (pipeline.headroom) {
         set_headroom(group.device, *pipeline.headroom);
+    } else if (how.context_bytes) {
+        set_headroom(group.device, how.headroom_of(group.device.memory_bytes));
     }
     if (hardware.memory_limit && *hardware.memory_limit < group.device.tensor_bytes()) {
         set_headroom(group.device, group.device.memory_bytes - *hardware.memory_limit);
@@ -158,7 +181,7 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutQuestion& questio
     const PipelineParts parts = parts_on(found.cluster, layout);
     for (NodeGroup& group : found.cluster.groups) {
         if (std::ranges::any_of(parts, [&](const PipelinePart& part) { return part.group == &group; })) {
-            leave_room(group, pipeline);
+            leave_room(group, pipeline, layout.how());
         }
     }
     if (what.is_model()) {
@@ -205,7 +228,7 @@ LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& que
     LayoutAnswer answer{laid_out.simulate(laid_out.cluster, laid_out.layout), {}};
     answer.warnings = what.is_model() ? language_model_warnings(what.name) : std::vector<std::string>{};
     answer.limits = step_limits(answer.step, laid_out.cluster, laid_out.simulate);
-    if (laid_out.layout.recompute == Recompute::selective &&
+    if (laid_out.layout.recompute == Recompute::selective && laid_out.layout.how().selective_share == 0 &&
         parse_language_model(what.name).attention == Attention::flash) {
         answer.warnings.push_back(
             fmt::format("--recompute selective saves no memory with flash attention, which keeps no scores; it costs "
@@ -234,11 +257,18 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["tied_embedding_ns"] = whole(step.tied_ns);
     object["parameter_gather_ns"] = whole(step.gather_ns);
     object["optimizer_ns"] = whole(step.optimizer_ns);
+    object["program_ns"] = whole(step.program_ns);
     object.erase("tokens_per_second");  // these describe only the pipeline
     object["tflops_per_device"] = or_null(step.tflops_per_device());
     object["hardware_tflops_per_device"] = or_null(step.hardware_tflops_per_device());
     if (step.tokens > 0) {
         object["tokens_per_second"] = step.tokens_per_second();
+        object["step_interval_ns"] = {whole(step.step_ns() * step.range.low), whole(step.step_ns() * step.range.high)};
+        object["published_runs"] = {
+            {"runs", step.range.runs},
+            {"device", step.range.runs > 0 ? nlohmann::ordered_json(step.range.device) : nullptr},
+            {"low", step.range.run_low},
+            {"high", step.range.run_high}};
         object["model_flops"] = step.model_flops;
         object["model_tflops_per_second"] = step.model_flops / step.step_ns() * 1e9 / 1e12;
         if (const auto mfu = mfu_of(step, step.model_flops)) {
@@ -269,7 +299,10 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
                         {"gradient_bucket_bytes", layout.gradient_bucket},
                         {"sends", to_string(layout.sends)},
                         {"token_dispatch", to_string(layout.dispatch)},
-                        {"cuts", to_string(layout.cuts)}};
+                        {"cuts", to_string(layout.cuts)},
+                        {"product_dtype", layout.product_dtype.empty() ? nlohmann::ordered_json(nullptr)
+                                                                       : nlohmann::ordered_json(layout.product_dtype)},
+                        {"program", layout.program ? nlohmann::ordered_json(layout.program->name) : nullptr}};
     return object;
 }
 
@@ -336,6 +369,20 @@ std::string tflops_text(const LayoutStep& step) {
     return tflops ? fmt::format("{:.1f}", *tflops) : "unknown";
 }
 
+namespace {
+/// How published runs of the step's program compare.
+std::string range_text(const LayoutStep& step) {
+    const StepRange& range = step.range;
+    const std::string interval =
+        fmt::format("nine of ten such steps should take {} to {}: ", duration_text(step.step_ns() * range.low),
+                    duration_text(step.step_ns() * range.high));
+    return interval + (range.runs > 0 ? fmt::format("{} of {} on {} took {:.2f} to {:.2f} of the prediction\n",
+                                                    counted(range.runs, "published run", "published runs"),
+                                                    step.layout.how().name, range.device, range.run_low, range.run_high)
+                                      : "no published run of this program was compared\n");
+}
+}  // namespace
+
 std::string step_text(const LayoutStep& step) {
     const Layout& layout = step.layout;
     std::string text =
@@ -343,6 +390,10 @@ std::string step_text(const LayoutStep& step) {
                     step.device, layout.pipeline, layout.data, layout.tensor);
     text += layout.context > 1 ? fmt::format(" x context {}", layout.context) : "";
     text += layout.expert > 1 ? fmt::format(", experts on {} of a lane", layout.expert) : "";
+    if (step.tokens > 0) {
+        text += layout.program ? ", in the program " + layout.program->name
+                               : ", without a program: every kernel at its usual rate (--program)";
+    }
     if (step.parameters > 0) {
         text += fmt::format("\n{} parameters", std::llround(step.parameters));
         text += step.active_parameters < step.parameters
@@ -369,7 +420,8 @@ std::string step_text(const LayoutStep& step) {
                    tflops_text(step), mfu_text(step.model_flops), mfu_text(step.causal_flops),
                    fmt::format("{:.2f}", step.samples_per_second()),
                    step.tokens > 0 ? fmt::format("{:.0f}", step.tokens_per_second()) : ""});
-    return text + table.str();
+    text += table.str();
+    return step.layout.program ? text + range_text(step) : text;
 }
 
 std::string parts_text(const LayoutStep& step) {

@@ -19,9 +19,12 @@ struct LayoutQuestion {
 
 /// Adds --cluster and the options of the layout. The question must outlive the table.
 void add_layout_options(OptionTable& table, LayoutQuestion& question);
-/// Adds the options about sending between lanes and replicas: --gradient-bytes, --gradient-bucket and --sends. `layout`
+/// Adds the options about sending between lanes and replicas: --gradient-bytes, --gradient-bucket, --sends and
+/// --program. `layout`
 /// must outlive the table.
 void add_replica_options(OptionTable& table, Layout& layout);
+/// Sets what the layout's program sets, unless its option is given. Call it after the options are taken.
+void take_program(const OptionTable& table, Layout& layout);
 /// What to place on a cluster: a model "gpt:..", or a profile's file. Python passes a profile that it has read.
 struct ModelOrProfile {
     std::string name;                         ///< the model, or the profile's file
@@ -38,8 +41,9 @@ void check_model_options(const OptionTable& table, const ModelOrProfile& what, b
 double parse_tokens(const std::string& text);
 /// The cluster of --cluster, with the devices of --device-catalogue or the built-in catalogue.
 Cluster cluster_of(const LayoutQuestion& question, const AskedPipeline& pipeline);
-/// Applies --headroom and --memory-limit to nodes that are used. Throws UsageError if no memory is left for tensors.
-void leave_room(NodeGroup& group, const AskedPipeline& pipeline);
+/// Applies --headroom, or else what the program holds besides tensors, and --memory-limit to nodes that are used.
+/// Throws UsageError if no memory is left for tensors.
+void leave_room(NodeGroup& group, const AskedPipeline& pipeline, const TrainingProgram& how);
 /// A layout's step, with its memory, and how much shorter it would be without each of its limits.
 struct LayoutAnswer {
     LayoutStep step;

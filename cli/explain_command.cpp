@@ -13,7 +13,7 @@
 
 namespace pipescope {
 namespace {
-ExitCode explain_command(const ExplainQuestion& question, bool json) {
+ExitCode explain_command(ExplainQuestion& question, bool json) {
     question.check();
     const ExplainAnswer answer = explain_answer(question, [&](const ClusterPlanQuestion& asked) {
         ClusterPlan plan = cluster_plan_with_bar({question.model}, asked, question.pipeline, question.rank_by);

@@ -60,6 +60,7 @@ void add_simulate_command(Program& program) {
     program.set_action(command, [flags, outputs, layout, json, table] {
         table->check_use(layout->given());
         check_model_options(*table, {flags->profile}, layout->given());
+        take_program(*table, layout->layout);
         if (layout->given()) {
             return simulate_on_cluster(*flags, *layout, *outputs, *json);
         }

@@ -345,6 +345,8 @@ class Layout:
     sends: str
     token_dispatch: str
     cuts: str
+    product_dtype: str | None = None  #: of a gpt: model's products, if it differs from the others'
+    program: str | None = None  #: the training program; None: every kernel at its usual rate
 
 
 #: Fields of Layout that options have under other names.
@@ -373,6 +375,9 @@ class LayoutStep(SimulatedStep):
     tflops_per_device: float | None  #: of the model; None if the profile has no operations
     hardware_tflops_per_device: float | None  #: with what is recomputed
     device_memory: tuple[DeviceMemory, ...]  #: of each type, in the order of the lanes
+    program_ns: int = 0  #: what the program adds once per step
+    step_interval_ns: tuple[int, int] | None = None  #: nine of ten steps should lie between; None for a profile
+    published_runs: dict[str, Any] | None = None  #: what the interval comes from; None for a profile
     mfu_causal: float | None = None  #: mfu without the pairs of tokens that causal attention skips
     model_parameters: int | None = None  #: of a language model; None for a profile
     active_parameters: int | None = None  #: those that compute one token
@@ -382,7 +387,10 @@ class LayoutStep(SimulatedStep):
         """This layout, as keyword arguments of simulate_layout(): change one and simulate again."""
         options = dict(self._asked)
         options |= {_LAYOUT_OPTIONS.get(name, name): value for name, value in vars(self.layout).items() if name != "devices"}
-        options |= {"batch": self.batch, "dtype": self.dtype}
+        options |= {"batch": self.batch, "dtype": options.pop("product_dtype", None) or self.dtype}
+        options["program"] = self._asked.get("program")  # a file has a name of its own
+        if options["program"] is None:
+            del options["program"]
         options["schedule"] = asked_schedule(self._asked.get("schedule"), self.schedule)
         options["gradient_bucket"] = f"{self.layout.gradient_bucket_bytes}B"
         if self.layout.expert_parallel == 1:
@@ -440,6 +448,7 @@ class ClusterCandidate(LayoutStep):
     checkpoint_interval_seconds: float  #: training between two saves; 0: nothing fails
     pareto: bool  #: no other has as short a run, as low a cost and as few devices
     reason: str  #: the parts of the step, the largest first
+    like_best: bool | None = None  #: runs might rank it before the best; None for a profile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -352,7 +352,7 @@ def test_takes_flags_and_quantities(profile):
 ELSEWHERE = {"json", "profile", "help"}
 # Of layouts on a cluster alone.
 CLUSTER = {"cluster", "tokens", "checkpoint_time", "restart_time", "repair_time", "data_parallel", "tensor_parallel", "context_parallel", "expert_parallel",
-           "interleave", "micro_batch_size", "sequence_parallel", "zero", "gradient_bytes", "gradient_bucket", "sends", "token_dispatch", "cuts"}
+           "interleave", "micro_batch_size", "sequence_parallel", "zero", "gradient_bytes", "gradient_bucket", "sends", "token_dispatch", "program", "cuts"}
 # What layouts have of the others.
 OF_LAYOUTS = {"batch", "schedule", "recompute", "dtype", "device_types", "device_catalogue", "trace", "force", "balance", "checkpoint",
               "optimizer", "master_weights", "headroom", "memory_limit"}

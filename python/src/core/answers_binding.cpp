@@ -144,6 +144,7 @@ Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::st
     take(options, values);
     options.check_use(layout.given());
     check_model_options(options, {name, profile}, layout.given());
+    take_program(options, layout.layout);
     take_schedule(tables, question.pipeline);
     LayoutAnswer answer = simulate_layout_answer(question, layout, outputs, profile);
     std::string json = json_text(to_json(answer));
