@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cluster/language_model.h"
-#include "cluster/program.h"
+#include "cluster/training_program.h"
 #include "hardware/cluster.h"
 #include "simulator/simulation.h"
 

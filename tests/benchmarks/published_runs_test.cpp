@@ -1,6 +1,6 @@
 #include "benchmarks/published/published_runs.h"
 
-#include "cluster/program.h"
+#include "cluster/training_program.h"
 #include "simulator/memory/memory_fit.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cluster/program.h"
+#include "cluster/training_program.h"
 
 #include "base/error.h"
 #include "tests/cluster/clusters.h"
