@@ -24,10 +24,17 @@ StepStreams::StepStreams(PipelineDevices& devices, const TaskGraph& graph, bool 
       graph_(graph),
       trains_(trains),
       results_(graph.tasks().size()),
-      entered_(static_cast<std::size_t>(graph.shape().num_micro_batches)) {}
+      entered_(static_cast<std::size_t>(graph.shape().num_micro_batches)),
+      weights_read_(graph.shape().shared.size()) {}
 
 void StepStreams::end() {
     devices_.end();
+    // The caller's optimizer writes what these copies have read; a lane on the host knows of them, but no stream.
+    for (const auto& [lane, read] : weights_read_) {
+        if (devices_.of(lane).is_accelerator()) {
+            read.block(current_stream(devices_.of(lane).device()));
+        }
+    }
     input_read_.synchronize();
 }
 
@@ -89,8 +96,15 @@ void StepStreams::run_copy(TaskIndex copy, std::span<at::Tensor> moved) {
         devices_.deferred(each.lane).hold(std::move(sent), arrival.ready);
     }
     results_[copy].ready = arrival.ready;
+    note_read_weights(each, arrival.ready);
     if (devices_.of(each.receiver).is_accelerator()) {
         results_[copy].received = std::move(arrival.tensors);
+    }
+}
+
+void StepStreams::note_read_weights(const Task& copy, const StreamEvent& read) {
+    if (copy.key.kind == TaskKind::shared_forward) {
+        weights_read_[static_cast<std::size_t>(copy.key.skip)] = {copy.lane, read};
     }
 }
 
@@ -110,6 +124,7 @@ StreamEvent StepStreams::send(TaskIndex copy, Tensors sent, const std::function<
     const TaskIndex producer = graph_.dependencies(copy).front();
     const StreamEvent done = link.run(results_[producer].ready, [&] { pack(&link); });
     devices_.deferred(each.lane).hold(std::move(sent), done);
+    note_read_weights(each, done);
     return link.peer() != nullptr ? StreamEvent() : done;
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/device/step_devices.h"
 
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -42,6 +43,7 @@ private:
     const Task& task_at(TaskIndex task) const { return graph_.tasks()[task]; }
     bool is_awaited(TaskIndex task) const;
     void release(TaskIndex reader, LaneId lane, const StreamEvent& done);
+    void note_read_weights(const Task& copy, const StreamEvent& read);
     void release_unshared(TaskIndex reader, LaneId lane, const StreamEvent& done);
 
     PipelineDevices& devices_;
@@ -50,5 +52,7 @@ private:
     std::vector<Result> results_;   // per task
     std::vector<Tensors> entered_;  // per micro-batch: its input on the first lane
     StreamEvent input_read_;
+    /// By route of shared parameters: the lane that sent them, and when they have been read.
+    std::vector<std::pair<LaneId, StreamEvent>> weights_read_;
 };
 }  // namespace pipescope
