@@ -229,10 +229,11 @@ of a program, and `short_matmul_efficiency` of the devices. Values for one half 
 | BigScience | first half of its rows | second half | 7.8 % |
 | BigScience | second half | first half | 9.2 % |
 | MaxText and Paxml, bfloat16 | NeMo | all | 8.3 % |
-| SimuMax on B200 | NeMo, and kernels' rates that SimuMax measured | all | 4.3 % |
+| SimuMax on B200 | NeMo, and rates of kernels that SimuMax measured on the same machine: not independent | all | 4.3 % |
 | torchtitan, bfloat16 | llm-foundry on A100 | all | 13.5 % |
 
-These came from a search over a grid of such values, with a simpler model of the pipeline than the simulator's.
+These came from a search over a grid of such values, with a simpler model of the pipeline than the simulator's. The search is not
+kept here, so no command repeats this table.
 
 **Left out**: latent attention, attention to a sliding window, state-space layers and frozen parameters, which `gpt:` models do
 not describe. Where a row has no size of micro-batches, it is one sample; where MaxText's rows have no recompute, it is MaxText's
