@@ -151,10 +151,8 @@ TEST(SharedGraph, EndsInEverySchedule) {
 }
 
 TEST(SharedGraph, NeedsNoCellsInATable) {
-    const PipelineShape shape{.num_partitions = 2,
-                              .num_micro_batches = 3,
-                              .checkpoint = Checkpoint::always,
-                              .shared = {route(0, {1})}};
+    const PipelineShape shape{
+        .num_partitions = 2, .num_micro_batches = 3, .checkpoint = Checkpoint::always, .shared = {route(0, {1})}};
     const TaskGraph graph = make_schedule(Schedule::one_f_one_b, shape);
     const std::string csv = to_csv(schedule_table(graph));
     EXPECT_THAT(csv, testing::Not(HasSubstr("S")));
