@@ -5,7 +5,7 @@
 
 overhead: a step of all layers, one after the other and as a pipeline of one lane, against the model's own forward and backward.
 lanes: two lanes against the plain model that runs micro-batch by micro-batch, a thread each.
-predicted: profile, simulate, train: the step's time. A recording from Python has no memory, so peaks are not compared.
+predicted: profile, balance, train and compare, by the commands: the step's time and the lanes' peaks of memory.
 meta: a model of the size of Llama 7B without values: its layers, an estimate for an H100, and torch's own export.
 
 Times are in turns, medians of pairs. The load of the machine is printed first and last.
@@ -14,6 +14,7 @@ Times are in turns, medians of pairs. The load of the machine is printed first a
 from __future__ import annotations
 
 import gc
+import json
 import os
 import statistics
 import subprocess
@@ -194,32 +195,51 @@ PREDICTED = {
     "SD-like UNet": unet,
     "timm ConvNeXt": convnext,
 }
-CONFIGURATIONS = [("1f1b", "never", 1), ("1f1b", "always", 1), ("1f1b", "never", 2), ("gpipe", "except_last", 2)]
+CONFIGURATIONS = [("1f1b", "never"), ("gpipe", "except_last")]
+MADE = """
+import sys
+sys.path.insert(0, {folder!r})
+import torch
+import any_model_costs, any_model_table
+torch.set_num_threads(1)
+
+def make():
+    return any_model_costs.PREDICTED[{name!r}]()
+
+def loss(output, batch):
+    return any_model_table.own_or_squares(output)
+"""
 
 
 def predicted(*names):
-    torch.set_num_threads(1)
-    print("\n| model | layers | schedule, checkpoints, lanes | step | simulated | error |\n| --- | --- | --- | --- | --- | --- |")
+    """On two lanes, 8 samples in 4 micro-batches: profile, balance, train 12 steps, compare. Peaks are the lanes' highest."""
+    print("\n| model | schedule, checkpoints | step | simulated | error | peaks | simulated | worst error |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in names or PREDICTED:
-        torch.manual_seed(0)
-        model, batch = PREDICTED[name]()
-        loss = table.own_or_squares
-        layers = pipescope.layers_of(model, batch)
-        profile = pipescope.profile(layers, batch, loss=loss, samples=[2], time_limit_s=10.0)
-        for schedule, checkpoint, number in CONFIGURATIONS:
-            options = {"chunks": 4, "checkpoint": checkpoint, "schedule": schedule}
-            balance = list(profile.balance(number, batch=8, **options)) if number > 1 else [len(layers)]
-            pipe = pipescope.GPipe(layers, balance, devices=["cpu"] * number, **options)
-            with tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, "run.sqlite")
-                with pipe.record(path, profile=profile):
-                    for _ in range(12):
-                        pipe.step(batch, loss=loss)
-                found = pipescope.Trace.open(path).compare()
-            steps = [each or 0 for each in (found.measured_step_mean_ns or found.measured_step_ns,
-                                            found.simulated_step_mean_ns or found.simulated_step_ns)]
-            print(f"| {name} | {len(layers)} | {schedule}, {checkpoint}, {number} | {steps[0] / 1e6:.1f} ms | {steps[1] / 1e6:.1f} ms | "
-                  f"{found.step_error:+.1%} |", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "model.py"), "w", encoding="utf-8") as file:
+                file.write(MADE.format(folder=os.path.dirname(os.path.abspath(__file__)), name=name))
+
+            def command(*words):
+                done = subprocess.run([sys.executable, "-m", "pipescope", *words], cwd=folder, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    raise SystemExit(f"{name}: pipescope {' '.join(words)}: {done.stderr}")
+                return done.stdout
+
+            command("profile", "model.py:make", "-o", "p.json", "--micro-batch-sizes", "2", "--batch", "8", "--time-limit", "10s")
+            for schedule, checkpoint in CONFIGURATIONS:
+                options = ["-m", "4", "--batch", "8", "--schedule", schedule, "--checkpoint", checkpoint]
+                balance = json.loads(command("balance", "p.json", "-n", "2", *options, "--json"))["balance"]
+                command("run", "model.py:make", "--balance", ",".join(map(str, balance)), *options, "--steps", "12", "--profile", "p.json",
+                        "--trace", f"{schedule}.sqlite")
+                found = json.loads(command("compare", f"{schedule}.sqlite", "--json"))
+                steps = [found["measured_step_mean_ns"] or found["measured_step_ns"],
+                         found["simulated_step_mean_ns"] or found["simulated_step_ns"]]
+                peaks = [(each["measured_peak_bytes"], each["simulated_peak_bytes"]) for each in found["lanes"]]
+                worst = max((simulated / measured - 1 for measured, simulated in peaks), key=abs)
+                highest = [max(each[k] for each in peaks) / 2**20 for k in (0, 1)]
+                print(f"| {name} | {schedule}, {checkpoint} | {steps[0] / 1e6:.1f} ms | {steps[1] / 1e6:.1f} ms | {found['step_error']:+.1%} | "
+                      f"{highest[0]:.1f} MiB | {highest[1]:.1f} MiB | {worst:+.2%} |", flush=True)
 
 
 # ---- Without values ----

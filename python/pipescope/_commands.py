@@ -311,25 +311,25 @@ class _Model:
 
     @property
     def output_dimensions(self) -> tuple[int, ...]:
-        if self.found is None or self.found.output is None:
+        if self.found is None or not self.found.is_traced:
             return ()
-        return tuple(each or 0 for each in self.found.output_dimensions)
+        return tuple(each or 0 for each in self.found.output().dimensions)
 
     def first_input(self, inputs: Sequence[Tensor]) -> Any:
         """As the first layer takes it."""
         if self.found is not None:
-            return tuple(inputs) if self.found.output is not None else inputs[0]
+            return tuple(inputs) if self.found.is_traced else inputs[0]
         return inputs[0] if len(inputs) == 1 else tuple(inputs)
 
     # ---- Loss ----
 
     @property
     def has_loss(self) -> bool:
-        if self._loss is not None or self.found is None or self.found.output is None:
+        if self._loss is not None or self.found is None or not self.found.is_traced:
             return self._loss is not None or self.found is not None
-        dimensions = self.found.output_dimensions
-        stand_ins = [torch.zeros(() if each is None else [1] * (each + 1)) for each in dimensions]
-        return self.found.loss_of(self.found.output.build(stand_ins)) is not None
+        output = self.found.output()
+        stand_ins = [torch.zeros(() if each is None else [1] * (each + 1)) for each in output.dimensions]
+        return self.found.loss_of(output.made.build(stand_ins)) is not None
 
     def loss(self, outputs: Any, batch: _Batch, parts: Sequence[Tensor]) -> Tensor:
         """Of a micro-batch or of several that were joined, with these parts of the batch."""
@@ -343,7 +343,7 @@ class _Model:
         """By how much each of the joined micro-batches counts in values without samples."""
         assert self.found is not None
         tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-        count = next((t.shape[0] for t, each in zip(tensors, self.found.output_dimensions) if each is None), 1)
+        count = next((t.shape[0] for t, each in zip(tensors, self.found.output().dimensions) if each is None), 1)
         if count < 2:
             return None
         samples = batch.samples_in(parts)

@@ -722,7 +722,9 @@ class GPipe(Layered):
         device, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
         if device is not None:
             self._move(device)
-        return self if dtype is None and layout is None else super().to(dtype=dtype, memory_format=layout)
+        if dtype is not None or layout is not None:
+            super().to(dtype=dtype, memory_format=layout)  # type: ignore[call-overload]
+        return self
 
 
 def _is_on(device: torch.device, other: torch.device) -> bool:
