@@ -409,7 +409,7 @@ class _Losses:
         def noting_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             is_of_operator = cls.__name__.startswith("GeneratedBackwardFor_")  # a custom operator, which the trace holds whole
             if not self._state.is_running or is_of_operator:
-                return apply.__func__(cls, *args, **kwargs)
+                return apply.__get__(None, cls)(*args, **kwargs)
             others = [each for each in _pytree.tree_leaves((args, kwargs)) if not isinstance(each, (Tensor, *_PLAIN))]
             if others or kwargs or not any(isinstance(each, Tensor) for each in _pytree.tree_leaves(args)):
                 self.functions.append(f"{cls.__name__}{self._here()}, with {_described(others[0]) if others else 'keywords'}")
