@@ -223,12 +223,20 @@ std::vector<at::Tensor> Partition::trained_parameters() const {
 }
 
 NamedTensors Partition::own_parameters() const {
-    NamedTensors all = named(&Layer::parameters);
-    std::unordered_set<const c10::TensorImpl*> seen = foreign_;
-    std::erase_if(all, [&](const auto& each) {
-        return each.second.defined() && !seen.insert(each.second.unsafeGetTensorImpl()).second;
-    });
-    return all;
+    NamedTensors own;
+    std::unordered_set<const c10::TensorImpl*> held = foreign_;  // by others, or by earlier layers
+    for (const ModelLayer& each : layers_) {
+        std::unordered_set<const c10::TensorImpl*> here;
+        for (auto& [name, tensor] : each.layer->parameters()) {
+            const c10::TensorImpl* const identity = tensor.unsafeGetTensorImpl();
+            if (!tensor.defined() || !held.contains(identity)) {
+                here.insert(identity);
+                own.emplace_back(each.key + "." + name, std::move(tensor));
+            }
+        }
+        held.merge(here);
+    }
+    return own;
 }
 
 NamedTensors Partition::named(NamedTensors (Layer::*tensors)() const) const {

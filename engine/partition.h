@@ -111,7 +111,7 @@ public:
     /// These tensors are parameters of other partitions, or stand for them: they are none of this partition's own.
     void set_foreign(std::unordered_set<const c10::TensorImpl*> foreign) { foreign_ = std::move(foreign); }
     bool is_own(const at::Tensor& parameter) const { return !foreign_.contains(parameter.unsafeGetTensorImpl()); }
-    /// named(&Layer::parameters) of its own ones, each once.
+    /// named(&Layer::parameters) of its own ones. A tensor that several layers hold is the first one's.
     NamedTensors own_parameters() const;
     /// True if any parameter requires a gradient.
     bool trains() const;
