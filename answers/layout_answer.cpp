@@ -241,7 +241,8 @@ LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& que
 namespace {
 /// Model FLOPs utilization of that many operations over the whole step.
 std::optional<double> mfu_of(const LayoutStep& step, double flops) {
-    const auto peak = device_peak(step.device, step.simulation.dtype);
+    const std::string& products = step.layout.product_dtype;
+    const auto peak = device_peak(step.device, products.empty() ? step.simulation.dtype : products);
     return step.tokens > 0 && peak ? std::optional(flops / step.step_ns() * 1e9 / step.layout.devices() / *peak)
                                    : std::nullopt;
 }

@@ -30,7 +30,12 @@ std::vector<NamedSize> sizes_of(const std::vector<std::string>& models, PythonMo
     std::vector<NamedSize> sizes;
     sizes.reserve(models.size());
     for (const std::string& model : models) {
-        sizes.push_back({model, model_size(command_model(model, {.on_meta = true}, python).spec)});
+        const CommandModel made = command_model(model, {.on_meta = true}, python);
+        ModelSize size = model_size(made.spec);
+        for (const SharedParameter& each : made.shared) {
+            size.parameters -= static_cast<std::int64_t>(each.keys.size() - 1) * each.elements;
+        }
+        sizes.push_back({model, size});
     }
     return sizes;
 }

@@ -178,14 +178,18 @@ Profile make_profile(const ProfileFlags& flags, PythonModels* python) {
     ProgressBar bar("profiling " + flags.model);
     const auto progress = [&](double done) { bar.show(done); };
     if (estimates(flags)) {
-        return profile_on_meta(model.spec, {sizes_of(flags), progress, flags.dtype == kTf32, model.makes_meta_batches},
-                               [&](const std::string& dtype) { return estimated_device(flags, dtype); });
+        Profile profile =
+            profile_on_meta(model.spec, {sizes_of(flags), progress, flags.dtype == kTf32, model.makes_meta_batches},
+                            [&](const std::string& dtype) { return estimated_device(flags, dtype); });
+        count_once(profile, model.shared);
+        return profile;
     }
     ProfileOptions options = profile_options(flags);
     options.output_dimensions = model.split.output;
     options.progress = progress;
     options.announce = [](const std::string& sentence) { std::cerr << "pipescope: " << sentence << '\n'; };
     Profile profile = profile_model(model.spec, options);
+    count_once(profile, model.shared);
     if (const auto emulated = emulated_profile(flags.model)) {
         const Profile source = load_profile(*emulated);
         profile.dtype = source.dtype;  // the dtype of its bytes; emulated layers hold plain bytes

@@ -3,6 +3,7 @@
 #include "cli/torch/lane_optimizers.h"
 #include "engine/engine_options.h"
 #include "engine/layer.h"
+#include "profiler/profile/shared_parameter.h"
 
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,7 @@ struct CommandModel {
     MiniBatchSplit split = {};                                 ///< GPipeOptions::split
     std::function<double(const Tensors& target)> weight = {};  ///< GPipeOptions::weight
     std::function<void()> on_exception = {};                   ///< GPipeOptions::on_exception
+    std::vector<SharedParameter> shared = {};                  ///< GPipeOptions::shared, with their sizes
     bool makes_meta_batches = false;                           ///< MetaProfileOptions::makes_meta_batches
     /// The model's own optimizer, unless empty; its learning rate, and the optimizer, or the number, for
     /// optimizer_state_factor().

@@ -192,7 +192,10 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
         ModelUse use = model_use(flags, options);
         use.trains = false;
         const CommandModel copies = command_model(flags.model, use, python);
-        return profile_for_run(copies.spec, options.pipeline, options.seed, progress, copies.split.output);
+        Profile profile =
+            profile_for_run(copies.spec, options.pipeline, options.seed, progress, copies.split.output);
+        count_once(profile, copies.shared);
+        return profile;
     }
     return profile_for_run(model, options.pipeline, options.seed, progress);
 }
@@ -429,6 +432,9 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options, PythonModels*
     options.split = std::move(made.split);
     options.weight = std::move(made.weight);
     options.on_exception = std::move(made.on_exception);
+    for (const SharedParameter& each : made.shared) {
+        options.shared.push_back(each.keys);
+    }
     const bool has_own_optimizer = made.make_optimizer && !flags.pipeline.optimizer;
     if (has_own_optimizer) {
         check_own_optimizer(flags);

@@ -54,6 +54,7 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
     engine.split = options.split;
     engine.weight = options.weight;
     engine.on_exception = options.on_exception;
+    engine.shared = options.shared;
     return engine;
 }
 

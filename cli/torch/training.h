@@ -38,6 +38,7 @@ struct TrainingOptions {
     MiniBatchSplit split = {};                                 ///< how the model's batches are cut
     std::function<double(const Tensors& target)> weight = {};  ///< GPipeOptions::weight
     std::function<void()> on_exception = {};                   ///< GPipeOptions::on_exception
+    std::vector<std::vector<std::string>> shared = {};         ///< GPipeOptions::shared
     std::filesystem::path trace;                               ///< empty: records into a temporary file
     bool force = false;                                        ///< replace an existing trace
     std::optional<Profile> profile;                            ///< stored in the trace

@@ -379,10 +379,18 @@ Bytes rounded_bytes(double bytes) {
     return std::llround(std::min(bytes, kMostPerStep));
 }
 
+namespace {
+/// True if its backward computes gradients of parameters, its own or shared ones.
+bool has_gradients(const LayerProfile& layer) {
+    return layer.gradient_bytes > 0 ||
+           std::ranges::any_of(layer.shared, [](const auto& each) { return each.second.gradient_bytes > 0; });
+}
+}  // namespace
+
 Interpolated backward_weight_time(const Profile& profile, const LayerProfile& layer, double samples) {
     const Interpolated whole = interpolate(profile.samples, layer.backward_ns, samples);
     if (layer.backward_weight_ns.empty()) {
-        return {layer.gradient_bytes > 0 ? whole.value / 2 : 0, whole.extrapolated};
+        return {has_gradients(layer) ? whole.value / 2 : 0, whole.extrapolated};
     }
     Interpolated weights = interpolate(profile.samples, layer.backward_weight_ns, samples);
     weights.value = std::min(weights.value, whole.value);
@@ -391,7 +399,7 @@ Interpolated backward_weight_time(const Profile& profile, const LayerProfile& la
 
 bool has_weight_half(const LayerProfile& layer) {
     return layer.backward_weight_ns.empty()
-               ? layer.gradient_bytes > 0
+               ? has_gradients(layer)
                : std::ranges::any_of(layer.backward_weight_ns, [](double each) { return each > 0; });
 }
 

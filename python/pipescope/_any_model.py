@@ -167,6 +167,15 @@ class ModelLayers(Mapping[str, nn.Module]):
                 groups.setdefault(id(_tensor_of(self.model, name)), []).append((k, name))
         return [uses for uses in groups.values() if len({layer for layer, _ in uses}) > 1]
 
+    def shared_parameters(self) -> list[tuple[list[str], int, int, bool]]:
+        """Of shared: (keys as in a plain Sequential, elements, bytes, whether it trains)."""
+        found = []
+        for uses in self.shared:
+            tensor = _tensor_of(self.model, uses[0][1])
+            keys = [f"{layer}.{name}" for layer, name in uses]
+            found.append((keys, tensor.numel(), tensor.numel() * tensor.element_size(), tensor.requires_grad))
+        return found
+
     # ---- Calls ----
 
     def split(self, training: Optional[bool] = None) -> dict[Any, Any]:
@@ -331,10 +340,10 @@ class ModelLayers(Mapping[str, nn.Module]):
                 given.add(name)
 
     def tensors_of(self, layer: nn.Module) -> list[Tensor]:
-        """The model's parameters and buffers that a layer holds."""
+        """The model's parameters and buffers that a layer holds, without those of an earlier layer."""
         if not isinstance(layer, TracedLayer):
             return [*layer.parameters(), *layer.buffers()]
-        found = [_tensor_of(self.model, name) for name in (*layer._parameters, *layer._buffers)]
+        found = [_tensor_of(self.model, name) for name in (*layer._parameters, *layer._buffers) if name not in layer.copies]
         return [each for each in found if each is not None]
 
     def _check_same(self, name: str, before: Tensor, now: Any) -> None:

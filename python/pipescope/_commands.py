@@ -379,6 +379,7 @@ class _Uses:
         self._sizes: list[int] = list(use["samples"])
         self._modules = list(model.layers.values())
         self.described = described_layers(model.layers)
+        self.shared = [] if model.found is None else model.found.shared_parameters()
 
     weight: Any = None
     optimizer: Any = None

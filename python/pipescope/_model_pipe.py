@@ -76,7 +76,7 @@ class ModelPipe(GPipe):
         return self._found.model
 
     def _shared_keys(self) -> list[list[str]]:
-        return [[f"{layer}.{name}" for layer, name in uses] for uses in self._found.shared]
+        return [keys for keys, *_ in self._found.shared_parameters()]
 
     def _check_keywords(self) -> None:
         """layers_of() has checked them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import json
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -134,6 +133,7 @@ def profile(
         "one_layer_at_a_time": one_layer_at_a_time,
         "tapes": tapes,
         "estimate_for": estimate_for,
+        "shared": module.shared_parameters() if isinstance(module, ModelLayers) else [],
     }
     with _same_random_numbers(), fused_attention_on_meta() if on_meta else contextlib.nullcontext():
         if not on_meta and not is_traced:  # layers_of() has looked
@@ -141,26 +141,7 @@ def profile(
         if "output" not in split:
             loss = SizesChecked(loss)
         measured = engine.profile(title, described, copy_layer, make_batch, loss, options)
-    shared = module.shared if isinstance(module, ModelLayers) else []
-    return Profile.from_json(_with_shared(measured, shared, modules) if shared else measured)
-
-
-def _with_shared(measured: str, shared: Iterable[Sequence[tuple[int, str]]], modules: Sequence[nn.Module]) -> str:
-    """The profile of layers that were measured apart, each with a tensor of its own for a parameter that they share."""
-    profile = json.loads(measured)
-    for uses in shared:
-        holder, name = uses[0]
-        tensor = modules[holder]._parameters[name]
-        assert tensor is not None
-        size = tensor.numel() * tensor.element_size()
-        counts = {"parameter_bytes": size, "gradient_bytes": size if tensor.requires_grad else 0}
-        for number, _ in uses:
-            layer = profile["layers"][number]
-            layer.setdefault("shared", {})[name] = counts
-            if number != holder:
-                for key, count in counts.items():
-                    layer[key] = max(0, layer[key] - count)
-    return json.dumps(profile)
+    return Profile.from_json(measured)
 
 
 def _of_any_model(

@@ -112,6 +112,7 @@ public:
                 .split = split_from(made.attr("split")),
                 .weight = weight_from(made.attr("weight")),
                 .on_exception = keep_python_error,
+                .shared = shared_from(made.attr("shared")),
                 .makes_meta_batches = use.on_meta,
                 .make_optimizer = maker_from(made.attr("optimizer")),
                 .optimizer = made.attr("optimizer_name").cast<std::string>(),

@@ -20,14 +20,16 @@ std::string profile(const std::string& name, const py::list& layers, const py::f
     const auto progress = [](double /*done*/) { run_signal_handlers(); };
     const auto device = given["device"].cast<std::string>();
     const py::object estimate_for = given["estimate_for"];
-    std::string text;
+    const std::vector<SharedParameter> shared = shared_from(given["shared"]);
     if (!estimate_for.is_none()) {
         const auto device_type = estimate_for.cast<std::string>();
         const WithoutGil gil;
         tracking_allocator::install();
-        return to_json(profile_on_meta(
-            spec, {.samples = samples, .progress = progress, .makes_meta_batches = true},
-            [&](const std::string& /*dtype*/) { return find_device(device_catalogue(), device_type); }));
+        Profile estimated =
+            profile_on_meta(spec, {.samples = samples, .progress = progress, .makes_meta_batches = true},
+                            [&](const std::string& /*dtype*/) { return find_device(device_catalogue(), device_type); });
+        count_once(estimated, shared);
+        return to_json(estimated);
     }
     ProfileOptions options;
     options.samples = samples;
@@ -42,7 +44,9 @@ std::string profile(const std::string& name, const py::list& layers, const py::f
     options.progress = progress;
     const WithoutGil gil;
     tracking_allocator::install();
-    return to_json(profile_model(spec, options));
+    Profile measured = profile_model(spec, options);
+    count_once(measured, shared);
+    return to_json(measured);
 }
 }  // namespace
 

@@ -3,7 +3,9 @@
 #include "engine/current_task.h"
 #include "python/src/engine/python_model.h"
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,16 @@ Tensors tensors_of(py::handle value, Boundary& boundary, const char* what) {
     return std::move(taken.tensors);
 }
 }  // namespace
+
+std::vector<SharedParameter> shared_from(const py::handle& list) {
+    std::vector<SharedParameter> shared;
+    for (const py::handle each : list) {
+        const auto group = py::reinterpret_borrow<py::tuple>(each);
+        shared.push_back({group[0].cast<std::vector<std::string>>(), group[1].cast<std::int64_t>(),
+                          group[2].cast<Bytes>(), group[3].cast<bool>()});
+    }
+    return shared;
+}
 
 ModelSpec spec_of(const std::string& name, const py::list& layers, const ModelFunctions& functions,
                   std::size_t micro_batches) {

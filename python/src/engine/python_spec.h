@@ -2,12 +2,14 @@
 
 #include "engine/engine_options.h"
 #include "engine/layer.h"
+#include "profiler/profile/shared_parameter.h"
 #include "python/src/engine/gil.h"
 
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace pipescope::python {
 /// Functions that Python gives: layer(k) returns the module to run as layer k, make_batch(samples, seed) an input and a
@@ -22,6 +24,9 @@ struct ModelFunctions {
 /// them. `micro_batches`: the most that a run has. Threading: any thread; what it calls takes the GIL.
 ModelSpec spec_of(const std::string& name, const py::list& layers, const ModelFunctions& functions,
                   std::size_t micro_batches);
+
+/// Of what ModelLayers.shared_parameters() returns.
+std::vector<SharedParameter> shared_from(const py::handle& list);
 
 /// Of a _mini_batch.Split.
 MiniBatchSplit split_from(const py::tuple& given);
