@@ -5,6 +5,8 @@
 #include "base/printable.h"
 #include "base/text_file.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -219,6 +221,62 @@ const std::vector<ProgramPointer>& built_in_programs() {
 TrainingProgram parse_program(std::string_view json) {
     const Json document = document_of(json, "pipescope.program");
     return program_of(Value(document, "", kProgramJson));
+}
+
+std::string program_text(const TrainingProgram& program) {
+    const TrainingProgram usual;
+    nlohmann::ordered_json object{{"format", "pipescope.program"}, {"version", 1}, {"name", program.name}};
+    const auto put = [&](const char* key, const auto& value, const auto& otherwise) {
+        if (value != otherwise) {
+            object[key] = value;
+        }
+    };
+    put("source", program.source, usual.source);
+    if (program.gradient_bytes) {
+        object["gradient_bytes"] = *program.gradient_bytes;
+    }
+    if (program.gradient_bucket) {
+        object["gradient_bucket_bytes"] = *program.gradient_bucket;
+    }
+    if (program.sends) {
+        object["sends"] = to_string(*program.sends);
+    }
+    put("attention", program.attention, usual.attention);
+    put("work_factor", program.work_factor, usual.work_factor);
+    put("product_share", program.product_share, usual.product_share);
+    put("product_share_on", program.product_share_on, usual.product_share_on);
+    put("product_depth", program.product_depth, usual.product_depth);
+    put("forward_tensors", program.forward_tensors, usual.forward_tensors);
+    put("backward_tensors", program.backward_tensors, usual.backward_tensors);
+    put("selective_share", program.selective_share, usual.selective_share);
+    put("loss_bytes", program.loss_bytes, usual.loss_bytes);
+    put("tensor_overlap", program.tensor_overlap, usual.tensor_overlap);
+    put("forward_gather_overlap", program.forward_gather_overlap, usual.forward_gather_overlap);
+    put("backward_gather_overlap", program.backward_gather_overlap, usual.backward_gather_overlap);
+    put("update_gather_overlap", program.update_gather_overlap, usual.update_gather_overlap);
+    put("overlap_slowdown", program.overlap_slowdown, usual.overlap_slowdown);
+    put("tensor_sum_share", program.tensor_sum_share, usual.tensor_sum_share);
+    put("between_share", program.between_share, usual.between_share);
+    put("parameter_bytes", program.parameter_bytes, usual.parameter_bytes);
+    put("update_share", program.update_share, usual.update_share);
+    put("launch_ns", program.launch_ns, usual.launch_ns);
+    put("forward_launches", program.forward_launches, usual.forward_launches);
+    put("backward_launches", program.backward_launches, usual.backward_launches);
+    put("host_waits", program.host_waits, usual.host_waits);
+    put("device_spread", program.device_spread, usual.device_spread);
+    put("step_ns", program.step_ns, usual.step_ns);
+    if (program.context_bytes) {
+        object["context_bytes"] = *program.context_bytes;
+    }
+    put("reserved_share", program.reserved_share, usual.reserved_share);
+    for (const PublishedErrors& each : program.published) {
+        object["published"].push_back({{"device", each.device},
+                                       {"experts", each.experts},
+                                       {"runs", each.runs},
+                                       {"low", each.low},
+                                       {"high", each.high}});
+    }
+    return object.dump(2) + "\n";
 }
 
 ProgramPointer load_program(const std::filesystem::path& name) {

@@ -106,6 +106,8 @@ using ProgramPointer = std::shared_ptr<const TrainingProgram>;
 const std::vector<ProgramPointer>& built_in_programs();
 /// Parses a program of a file (docs/program-format.md). Throws ProfileError with the JSON path of the first fault.
 TrainingProgram parse_program(std::string_view json);
+/// The program as such a file, with the values that differ from the defaults.
+std::string program_text(const TrainingProgram& program);
 /// The built-in program of that name, or the program of that file. Throws UsageError that lists the names.
 ProgramPointer load_program(const std::filesystem::path& name);
 }  // namespace pipescope
