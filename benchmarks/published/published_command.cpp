@@ -235,9 +235,14 @@ of a program, and `short_matmul_efficiency` of the devices. Values for one half 
 These came from a search over a grid of such values, with a simpler model of the pipeline than the simulator's. The search is not
 kept here, so no command repeats this table.
 
-**Left out**: latent attention, attention to a sliding window, state-space layers and frozen parameters, which `gpt:` models do
-not describe. Where a row has no size of micro-batches, it is one sample; where MaxText's rows have no recompute, it is MaxText's
+**Left out**: Nemotron 3 Nano, whose attention, state-space layers and experts follow each other in an order that no `gpt:` model
+has; one run of DeepSeek-V3 whose source spreads experts over more devices than its lanes have; and runs that train few of the
+parameters. Where a row has no size of micro-batches, it is one sample; where MaxText's rows have no recompute, it is MaxText's
 default, everything.
+
+**Latent attention, windows and multi-token prediction** of DeepSeek-V2, DeepSeek-V3 and GPT-OSS are in the column `model_keys`,
+from their configurations. DeepSeek-V3 predicts further tokens in runs whose operations per token say so. Nothing was set after
+a comparison with these runs.
 
 **Why the worst runs are off**
 

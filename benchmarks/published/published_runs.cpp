@@ -25,10 +25,11 @@ std::string product_dtype(const CsvRow& row) {
 
 /// Why a row has no prediction; empty if it has one.
 std::string reason_to_leave_out(const CsvRow& row, const std::vector<DeviceType>& catalogue) {
-    if (row.text("attention") != "full") {
-        return row.text("attention") == "latent"   ? "latent attention"
-               : row.text("attention") == "window" ? "attention to a sliding window"
-                                                   : "state-space layers";
+    if (row.text("attention") == "state-space") {
+        return "state-space layers in an irregular order";
+    }
+    if (row.count("expert") > row.count("data") * row.count("tensor") * row.count("context")) {
+        return "experts on more devices than a lane has";
     }
     if (row.text("task") == "lora") {
         return "frozen parameters";
@@ -63,6 +64,10 @@ LanguageModel model_of(const CsvRow& row) {
         add("expert_hidden", row.text("expert_hidden"));
     }
     add("shared_experts", row.text("shared_experts"));
+    if (std::string keys = row.text("model_keys"); !keys.empty()) {
+        std::ranges::replace(keys, ';', ',');
+        text += "," + keys;
+    }
     return parse_language_model(text);
 }
 
