@@ -223,6 +223,11 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutQuestion& questio
 }
 }  // namespace
 
+LayoutStep layout_step(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline) {
+    const LayoutCase laid_out = layout_case(what, question, pipeline);
+    return laid_out.simulate(laid_out.cluster, laid_out.layout);
+}
+
 LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline) {
     const LayoutCase laid_out = layout_case(what, question, pipeline);
     LayoutAnswer answer{laid_out.simulate(laid_out.cluster, laid_out.layout), {}};

@@ -44,6 +44,8 @@ Cluster cluster_of(const LayoutQuestion& question, const AskedPipeline& pipeline
 /// Applies --headroom, or else what the program holds besides tensors, and --memory-limit to nodes that are used.
 /// Throws UsageError if no memory is left for tensors.
 void leave_room(NodeGroup& group, const AskedPipeline& pipeline, const TrainingProgram& how);
+/// The step of the layout described by the options.
+LayoutStep layout_step(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline);
 /// A layout's step, with its memory, and how much shorter it would be without each of its limits.
 struct LayoutAnswer {
     LayoutStep step;

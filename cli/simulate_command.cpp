@@ -15,11 +15,20 @@
 
 namespace pipescope {
 namespace {
-ExitCode simulate_on_cluster(const SimulateQuestion& flags, const LayoutQuestion& layout,
-                             const SimulateOutputs& outputs, bool json) {
+ExitCode simulate_on_cluster(const SimulateQuestion& flags, LayoutQuestion layout, const SimulateOutputs& outputs,
+                             bool json) {
+    const std::optional<MeasuredAnswer> measured = take_measured(flags, layout, outputs);
     const LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs);
     print_warnings(answer.warnings);
-    std::cout << (json ? dump(to_json(answer)) : to_text(answer));
+    if (json) {
+        nlohmann::ordered_json object = to_json(answer);
+        if (measured) {
+            object["measured"] = to_json(*measured);
+        }
+        std::cout << dump(object);
+    } else {
+        std::cout << (measured ? to_text(*measured) + "\n" : "") << to_text(answer);
+    }
     return answer.step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 

@@ -42,6 +42,24 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
     }
 }
 
+std::optional<MeasuredAnswer> take_measured(const SimulateQuestion& flags, LayoutQuestion& layout,
+                                            const SimulateOutputs& outputs) {
+    if (outputs.measured.empty()) {
+        if (!outputs.program_output.empty()) {
+            throw UsageError(option_name("program-output") + " is '" + outputs.program_output + "' without " +
+                             option_name("measured") + "; it writes the program that fits measured steps; add " +
+                             option_name("measured"));
+        }
+        return std::nullopt;
+    }
+    MeasuredAnswer answer = measured_answer(flags, layout, outputs.measured);
+    if (!outputs.program_output.empty()) {
+        write_output(outputs.program_output, outputs.force, program_text(answer.calibration.program));
+    }
+    layout.layout.program = std::make_shared<const TrainingProgram>(answer.calibration.program);
+    return answer;
+}
+
 LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQuestion& layout,
                                     const SimulateOutputs& outputs, const CheckedProfile* profile) {
     if (flags.all_schedules) {
@@ -69,6 +87,16 @@ void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs) {
                   "With --schedule auto: write the order that was found to this CSV, for --schedule of run and others",
                   "FILE", "Output")
         .use = OptionUse::lanes;
+    table
+        .add_text("--measured", outputs.measured,
+                  "Fit the program to the measured steps of a gpt: model in this CSV: columns are options and seconds "
+                  "(docs/program-format.md)",
+                  "FILE", "Cluster")
+        .use = OptionUse::cluster;
+    table
+        .add_text("--program-output", outputs.program_output,
+                  "Write the program that fits the measured steps to this file, for --program", "FILE", "Output")
+        .use = OptionUse::cluster;
     add_force_option(table, outputs.force);
 }
 }  // namespace pipescope

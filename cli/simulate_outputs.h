@@ -1,9 +1,11 @@
 #pragma once
 
 #include "answers/layout_answer.h"
+#include "answers/measured_answer.h"
 #include "answers/option_table.h"
 #include "answers/simulate_answer.h"
 
+#include <optional>
 #include <string>
 
 namespace pipescope {
@@ -12,6 +14,8 @@ namespace pipescope {
 struct SimulateOutputs {
     std::string trace;
     std::string schedule_output;
+    std::string measured;        ///< CSV of measured steps to fit the program to; empty: none
+    std::string program_output;  ///< where the fitted program goes; empty: nowhere
     bool force = false;
 };
 void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs);
@@ -19,6 +23,9 @@ void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs);
 void check_outputs(const SimulateQuestion& flags, const SimulateOutputs& outputs);
 /// Writes the trace and the order that schedule auto found. Throws as order_csv().
 void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer);
+/// The program fitted to the steps of --measured, if they are given. Sets the layout's program, and writes it.
+std::optional<MeasuredAnswer> take_measured(const SimulateQuestion& flags, LayoutQuestion& layout,
+                                            const SimulateOutputs& outputs);
 /// simulate with --cluster: the step of a layout (add_layout_options()). Writes the trace. `profile`: null if the flags
 /// name it, or a model.
 LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQuestion& layout,

@@ -50,6 +50,39 @@ TEST_F(ClusterCommands, GradientBytesAreThoseOfAModelNotOfAProfile) {
     EXPECT_EQ(plan.at("candidates").at(0).at("layout").at("gradient_bytes"), 2);
 }
 
+TEST_F(ClusterCommands, FitsAProgramToMeasuredStepsThatPlanTakes) {
+    const std::string on = " " + kModel + " --cluster c.json --batch 8 ";
+    const auto step_ns = [&](const std::string& line) {
+        return user.succeeds("simulate" + on + line + " --json").json().at("step_ns").get<double>();
+    };
+    const double one = step_ns("");
+    const double two = step_ns("--data-parallel 2");
+    user.writes("runs.csv", "# ours\ndata-parallel,micro-batch-size,seconds\n1,," + std::to_string(one * 2 / 1e9) +
+                                "\n2,1," + std::to_string(two * 2 / 1e9) + "\n");
+    const std::string fit = "simulate" + on + "--measured runs.csv --program-output ours.json";
+    const auto fitted = user.succeeds(fit + " --json").json();
+    EXPECT_NEAR(fitted.at("step_ns").get<double>() / one, 2, 0.1);
+    EXPECT_EQ(fitted.at("layout").at("program"), "measured");
+    ASSERT_EQ(fitted.at("measured").at("steps").size(), 2U);
+    EXPECT_NEAR(fitted.at("measured").at("steps").at(1).at("error_before").get<double>(), -0.5, 0.01);
+    EXPECT_LT(fitted.at("measured").at("mean_error_left_out").get<double>(), 0.1);
+    EXPECT_NEAR(step_ns("--program ours.json"), fitted.at("step_ns").get<double>(), 1);
+    const auto plan = user.succeeds("plan" + on + "--program ours.json --json").json();
+    EXPECT_EQ(plan.at("candidates").at(0).at("layout").at("program"), "measured");
+    EXPECT_THAT(user.succeeds(fit + " --force").out, HasSubstr("mean error of steps left out: "));
+
+    EXPECT_THAT(refused("simulate" + on + "--program-output x.json"), HasSubstr("add --measured"));
+    user.writes("bad.csv", "seconds,colour\n1,red\n");
+    EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"),
+                HasSubstr("bad.csv, line 1: column 'colour' is unknown"));
+    user.writes("bad.csv", "seconds\n0\n");
+    EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"), HasSubstr("bad.csv, line 2: seconds is '0'"));
+    user.writes("bad.csv", "data-parallel\n1\n");
+    EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"), HasSubstr("column seconds is missing"));
+    EXPECT_THAT(refused("simulate p.json --cluster c.json --batch 8 --measured runs.csv"),
+                HasSubstr("--measured is given with a profile"));
+}
+
 TEST_F(ClusterCommands, TokensGoToExpertsAsTheLayoutSays) {
     const std::string experts = "gpt:layers=4,hidden=256,heads=4,sequence=4096,vocabulary=512,experts=8,top_k=4";
     const std::string on = " --cluster c.json --batch 8 ";

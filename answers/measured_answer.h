@@ -1,0 +1,26 @@
+#pragma once
+
+#include "answers/layout_answer.h"
+#include "answers/simulate_answer.h"
+#include "cluster/calibration.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// A program fitted to measured steps of a model, for --measured.
+struct MeasuredAnswer {
+    Calibration calibration;
+    std::vector<std::string> layouts;  ///< of the steps, in the file's order
+    std::vector<double> measured_ns;
+};
+/// Fits the layout's program, or one without a name, to the steps of a CSV (docs/program-format.md): columns are
+/// options of simulate without dashes, `seconds`, and `gib` if memory was measured. What a row does not say is as the
+/// question has it. Throws UsageError for a profile, a fault of the file by its line, and steps on several types of
+/// device.
+MeasuredAnswer measured_answer(const SimulateQuestion& question, const LayoutQuestion& layout,
+                               const std::filesystem::path& file);
+nlohmann::ordered_json to_json(const MeasuredAnswer& answer);
+std::string to_text(const MeasuredAnswer& answer);
+}  // namespace pipescope
