@@ -984,8 +984,10 @@ def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> list[An
         warnings.simplefilter("ignore")
         memo: dict[int, Tensor] = {}
         named = {}
-        for name, tensor in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
-            named[name] = memo.setdefault(id(tensor), mode.from_tensor(tensor))
+        for prefix, module in model.named_modules():  # each once: torch would give a module of two names the tensors of its first swap
+            for key, tensor in (*module._parameters.items(), *module._buffers.items()):
+                if tensor is not None:
+                    named[_joined(prefix, key)] = memo.setdefault(id(tensor), mode.from_tensor(tensor))
         tensors = [mode.from_tensor(each.detach().clone()) for each in arguments.tensors]
         counters = {id(each) for name, each in named.items() if name.endswith("num_batches_tracked")}
         call = _Call(model, arguments)

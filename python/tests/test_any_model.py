@@ -1005,3 +1005,37 @@ def test_models_of_hugging_face(name):
     pipe.step(batch)
     assert worst(model, expected) < 1e-12
     assert type(pipe(**batch)) is type(model(**batch))
+
+
+class Named(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return torch.tanh(self.inner(x))
+
+
+class TwoNames(nn.Module):
+    """One module under two names, as blocks have that share a layer."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.a, self.b = Named(inner), Named(inner)
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+@pytest.mark.parametrize("inner", [lambda: nn.Linear(6, 6), lambda: nn.BatchNorm1d(6)])
+def test_a_module_of_two_names(inner):
+    torch.manual_seed(0)
+    model, x = TwoNames(inner()), torch.randn(8, 6)
+    before = dict(model.named_parameters(remove_duplicate=False))
+    pipe = pipescope.GPipe(model, sample=x, balance=None, devices=["cpu"] * 2, chunks=2, schedule="1f1b")
+    assert all(each is before[name] for name, each in model.named_parameters(remove_duplicate=False))
+    plain = copy.deepcopy(model)
+    pipe.step(x, loss=squares)
+    for part in x.chunk(2):
+        (squares(plain(part)) / 2).backward()
+    assert all(torch.allclose(one.grad, other.grad, atol=1e-6) for one, other in zip(model.parameters(), plain.parameters()))
