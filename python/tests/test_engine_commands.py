@@ -116,14 +116,14 @@ def language(tmp_path):
     return tmp_path
 
 
-def plain_losses(folder, steps, batch, rate, seed=0):
+def plain_losses(folder, steps, batch, rate, seed=0, optimizer_type=torch.optim.SGD):
     """Of the model of the file, trained without a pipeline."""
     spec = importlib.util.spec_from_file_location("the_model", folder / "model.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     torch.manual_seed(seed)
     model = module.make()
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    optimizer = optimizer_type(model.parameters(), lr=rate)
     losses = []
     for step in range(steps):
         torch.manual_seed(seed + step)
@@ -168,6 +168,18 @@ def test_profile_plan_run_and_compare(language):
     trace = pipescope.Trace.open(language / "run.sqlite")
     assert trace.options["balance"] == best["balance"] and trace.profile.model == "model.py:make"
     output_of(language, "advise", "run.sqlite")
+
+
+def test_tied_weights_over_lanes_are_one_parameter(here, language):
+    """Plain SGD would forgive two parameters that share memory."""
+    layers = here.json("models", "model.py")["models"][0]
+    assert layers["parameters"] == sum(each.numel() for each in loaded(language).make().parameters())
+    count = layers["layers"]
+    for balance in (f"{count - 2},2", str(count)):
+        run = here.json("run", "model.py", "--balance", balance, "-m", "4", "--batch", "8", "--schedule", "1f1b", "--steps", "5",
+                        "--optimizer", "adamw", "--learning-rate", "0.01")
+        expected = plain_losses(language, 5, 8, 0.01, optimizer_type=torch.optim.AdamW)
+        assert [step["loss"] for step in run["steps"]] == pytest.approx(expected, rel=1e-5)
 
 
 def loaded(folder):

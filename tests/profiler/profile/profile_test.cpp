@@ -1,6 +1,7 @@
 #include "profiler/profile/profile.h"
 
 #include "profiler/profile/profile_file.h"
+#include "profiler/profile/shared_parameter.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
@@ -162,6 +163,28 @@ TEST(Profile, NamesADtypeThatIsKnown) {
     EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }),
                 testing::HasSubstr(
                     "dtype is 'nonsense'; it must be one of float64, float32, tf32, float16, bfloat16; correct it"));
+}
+
+TEST(SharedParameter, IsCountedInItsFirstLayerAndNamedInAll) {
+    Profile profile;
+    profile.samples = {1};
+    profile.layers.resize(3);
+    for (LayerProfile& each : profile.layers) {
+        each.parameter_bytes = each.gradient_bytes = 100;
+        each.backward_ns = {10};
+    }
+    profile.layers[2].parameter_bytes = profile.layers[2].gradient_bytes = 80;  // nothing of its own
+    count_once(profile, {{.keys = {"0.weight", "2.weight"}, .elements = 20, .bytes = 80, .trains = true}});
+    EXPECT_EQ(profile.layers[0].parameter_bytes, 100);
+    EXPECT_EQ(profile.layers[2].parameter_bytes, 0);
+    EXPECT_EQ(profile.layers[2].gradient_bytes, 0);
+    EXPECT_EQ(profile.layers[0].shared, profile.layers[2].shared);
+    EXPECT_TRUE(profile.layers[1].shared.empty());
+    EXPECT_EQ(profile.layers[2].shared.at("weight").gradient_bytes, 80);
+    EXPECT_TRUE(has_weight_half(profile.layers[2])) << "it computes gradients of what it shares";
+    EXPECT_EQ(backward_weight_time(profile, profile.layers[2], 1).value, 5);
+    profile.layers[2].shared.at("weight").gradient_bytes = 0;
+    EXPECT_FALSE(has_weight_half(profile.layers[2])) << "frozen";
 }
 }  // namespace
 }  // namespace pipescope
