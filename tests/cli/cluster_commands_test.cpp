@@ -327,6 +327,7 @@ TEST_F(ClusterCommands, ExplainListsNoOptionThatItAlwaysRefuses) {
                                                     {"--token-dispatch", "expert"},
                                                     {"--schedule", "1f1b"},
                                                     {"--recompute", "full"},
+                                                    {"--program", "nemo"},
                                                     {"--balance", "8"},
                                                     {"--checkpoint", "always"},
                                                     {"--optimizer", "adam"},
