@@ -2,7 +2,7 @@
 
 #include "answers/layout_answer.h"
 #include "answers/simulate_answer.h"
-#include "cluster/calibration.h"
+#include "cluster/program_fit.h"
 
 #include <filesystem>
 #include <string>

@@ -645,7 +645,8 @@ HuggingFaceConfig load_hugging_face_config(const std::filesystem::path& path) {
     std::error_code ignored;
     const std::filesystem::path file = std::filesystem::is_directory(path, ignored) ? path / "config.json" : path;
     if (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored)) {
-        throw UsageError(file.string() + " is no file, and a model is read several times; write its config.json to a file");
+        throw UsageError(file.string() +
+                         " is no file, and a model is read several times; write its config.json to a file");
     }
     const std::string text = read_text_as<UsageError>(
         file, {"a Hugging Face configuration", "name the model's config.json or its folder after hf:"});

@@ -192,8 +192,7 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
         ModelUse use = model_use(flags, options);
         use.trains = false;
         const CommandModel copies = command_model(flags.model, use, python);
-        Profile profile =
-            profile_for_run(copies.spec, options.pipeline, options.seed, progress, copies.split.output);
+        Profile profile = profile_for_run(copies.spec, options.pipeline, options.seed, progress, copies.split.output);
         count_once(profile, copies.shared);
         return profile;
     }

@@ -1,4 +1,4 @@
-#include "cluster/calibration.h"
+#include "cluster/program_fit.h"
 
 #include "base/error.h"
 #include "tests/cluster/clusters.h"
