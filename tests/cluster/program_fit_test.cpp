@@ -13,7 +13,7 @@ namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
 
-constexpr const char* kModel =
+constexpr const char* kMeasuredModel =
     "gpt:layers=4,hidden=1024,heads=8,sequence=1024,vocabulary=4096,dropout=false,attention=flash";
 
 /// Layouts of different lengths and shares of messages.
@@ -33,7 +33,7 @@ PredictedStep predicted(std::size_t k, const TrainingProgram& program) {
     static const Cluster cluster = load_cluster("dgx-a100", device_catalogue());
     Layout layout = layouts()[k];
     layout.program = std::make_shared<const TrainingProgram>(program);
-    const double ns = step_of(kModel, cluster, layout).step_ns();
+    const double ns = step_of(kMeasuredModel, cluster, layout).step_ns();
     return {ns, 1e9 * static_cast<double>(k + 1)};
 }
 
