@@ -211,7 +211,7 @@ void print_errors(const std::vector<RunErrors>& sets, const std::vector<RunError
 constexpr const char* kRunsHead = R"(
 ## Runs of programs
 
-399 published runs of seven programs, each predicted from its configuration alone: `published FOLDER runs` prints every one, and
+399 published runs of seven programs. 390 are predicted, each from its configuration alone: `published FOLDER runs` prints them, and
 `benchmarks/published/runs.csv` has their facts and sources. A run's [program](../program-format.md) gives the options that its
 row does not; the columns without a program have every kernel at its usual rate.
 
