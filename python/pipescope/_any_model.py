@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -431,6 +432,15 @@ def _tensor_of(model: nn.Module, name: str) -> Any:
 # ---- Making them ----
 
 
+def _refuse_modules_without_code(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        title = f"the module {name}" if name else "the model"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UsageError(f"{title} is scripted or traced by torch.jit, and a trace needs its Python code; give the module that it was made of")
+        if lazy := next((key for key, each in module._parameters.items() if is_lazy(each)), None):
+            raise UsageError(f"{title} has the parameter {lazy}, which gets its shape in the first call; call the model once, then build the pipeline")
+
+
 def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], Sequence[str], None] = None) -> ModelLayers:
     """Cuts any model into layers, as its author wrote it.
 
@@ -456,6 +466,7 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
         raise TypeError(f"model is a {type(model).__name__}; it is a torch.nn.Module; give one")
     model = getattr(model, "_orig_mod", model)
     refuse_hidden_parameters(model)
+    _refuse_modules_without_code(model)
     names, given = _split_of(split)
     arguments = arguments_of(model, *call_of(sample))
     if not arguments.tensors:

@@ -1039,3 +1039,12 @@ def test_a_module_of_two_names(inner):
     for part in x.chunk(2):
         (squares(plain(part)) / 2).backward()
     assert all(torch.allclose(one.grad, other.grad, atol=1e-6) for one, other in zip(model.parameters(), plain.parameters()))
+
+
+@pytest.mark.parametrize("inner, said", [
+    (lambda: torch.jit.script(nn.Linear(6, 6)), "the module a.inner is scripted"),
+    (lambda: nn.LazyLinear(6), "the module a.inner has the parameter weight, which gets its shape in the first call"),
+])
+def test_modules_without_code_or_shape_are_refused(inner, said):
+    with pytest.raises(pipescope.UsageError, match=said):
+        pipescope.layers_of(TwoNames(inner()), torch.randn(8, 6))
