@@ -340,11 +340,12 @@ class ModelLayers(Mapping[str, nn.Module]):
                     self.model.get_submodule(path)._buffers[last] = buffer
                 given.add(name)
 
-    def tensors_of(self, layer: nn.Module) -> list[Tensor]:
-        """The model's parameters and buffers that a layer holds, without those of an earlier layer."""
+    def tensors_of(self, layer: nn.Module, with_copies: bool) -> list[Tensor]:
+        """The model's parameters and buffers that a layer uses, those of an earlier layer too if ``with_copies``."""
         if not isinstance(layer, TracedLayer):
             return [*layer.parameters(), *layer.buffers()]
-        found = [_tensor_of(self.model, name) for name in (*layer._parameters, *layer._buffers) if name not in layer.copies]
+        found = [_tensor_of(self.model, name) for name in (*layer._parameters, *layer._buffers)
+                 if with_copies or name not in layer.copies]
         return [each for each in found if each is not None]
 
     def _check_same(self, name: str, before: Tensor, now: Any) -> None:

@@ -240,11 +240,11 @@ class ModelPipe(GPipe):
         if self.__dict__.get("_model") is not None:
             self._model.train(mode)
 
-    def _elsewhere(self) -> set[str]:
-        """The names of the model's tensors that only other processes' lanes hold, and train."""
+    def _elsewhere(self, with_copies: bool = False) -> set[str]:
+        """The names of the model's tensors that only other processes' lanes hold, and train; ``with_copies``: or use."""
         if not self._is_in_processes or self._model is None:
             return set()
-        held = [{id(each) for each in self._found.tensors_of(layer)} for layer in self._layers.values()]
+        held = [{id(each) for each in self._found.tensors_of(layer, with_copies)} for layer in self._layers.values()]
         here: set[int] = set()
         for first, end, _lane, _device, is_here in self._model.partitions:
             here.update(*held[first:end] if is_here else ())
@@ -254,7 +254,7 @@ class ModelPipe(GPipe):
         return {name for name, each in named if id(each) in others}
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
-        elsewhere = self._elsewhere()
+        elsewhere = self._elsewhere(with_copies=True)  # one that is only used here gets no gradient, and an optimizer is never empty
         prefix = args[0] if args else kwargs.get("prefix", "")
         for name, each in super().named_parameters(*args, **kwargs):
             if name.removeprefix(f"{prefix}.") not in elsewhere:
