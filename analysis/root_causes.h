@@ -50,7 +50,7 @@ struct RootCauses {
 /// O(tasks) for each step.
 std::optional<RootCauses> root_causes(const Measured& measured, const TaskGraph& graph,
                                       const TaskLaunches& launches = {});
-/// The same for a run, by the graph that it recorded, or else by the pipeline that its tasks show. Also empty for a
-/// simulation, and if the pipeline is not known.
+/// Takes the graph that the run recorded, or else the pipeline that its tasks show. Also empty for a simulation, and if
+/// the pipeline is not known.
 std::optional<RootCauses> root_causes(const Measured& measured, const RecordedRun& run);
 }  // namespace pipescope

@@ -212,7 +212,7 @@ private:
         const double width = model_.head_width();
         return std::ceil(width / kStep) * kStep / width;
     }
-    /// What the program moves of each parameter for each micro-batch.
+    /// Adds the bytes of each parameter that the program moves for each micro-batch.
     void add_parameters(LayerTimes& times, double parameters) const {
         times.backward += added_pass(parameters * how_.parameter_bytes);
     }

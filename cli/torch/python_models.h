@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What a command needs a MODEL for.
+/// How a command is going to use a MODEL.
 struct ModelUse {
     bool trains = false;                      ///< false: it measures or counts, and gets copies of the layers
     bool on_meta = false;                     ///< layers and batches are to lie on the meta device

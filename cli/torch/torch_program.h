@@ -11,7 +11,7 @@ void prepare_torch();
 
 /// The commands that build or run models; `pipescope` becomes this program for them.
 int run_pipescope_torch(int argc, const char* const* argv);
-/// The same in a process that runs Python, which has called prepare_torch(). `python` must outlive the call.
+/// Runs these commands in a process that runs Python and has called prepare_torch(). `python` must outlive the call.
 int run_pipescope_torch(int argc, const char* const* argv, PythonModels* python);
 
 // Each in <name>_command.cpp. `python`: null in a process without Python.

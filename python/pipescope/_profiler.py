@@ -6,7 +6,7 @@ import contextlib
 import copy
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Optional, Union
 
 import torch
@@ -140,8 +140,7 @@ def profile(
             warn_of_mixed_samples(modules, own, where, _mini_batch.output_dimensions(split))
         if "output" not in split:
             loss = SizesChecked(loss)
-        measured = engine.profile(title, described, copy_layer, make_batch, loss, options)
-    return Profile.from_json(measured)
+        return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
 
 
 def _of_any_model(
