@@ -64,7 +64,8 @@ bool rename_to_free_name(const fs::path& from, const fs::path& to) {
 }
 
 /// Gives the finished file its name, once its bytes are on the disk: after a power failure there is the old or the new
-/// file. Without `force`, keeps a file that another process made meanwhile.
+/// file. Without `force`, keeps a file that another process made meanwhile. Throws Error; if the folder cannot be
+/// flushed, the file has its name all the same.
 void publish_output(const fs::path& from, const fs::path& to, bool force) {
     const int file = open(from.c_str(), O_RDONLY | O_CLOEXEC);
     const bool is_on_disk = file >= 0 && (fsync(file) == 0 || errno == EINVAL);  // EINVAL: there is no disk to wait for
@@ -82,7 +83,12 @@ void publish_output(const fs::path& from, const fs::path& to, bool force) {
         }
         refuse_output(to);
     }
-    sync_folder(folder_of(to));
+    if (const int problem = flush_folder(folder_of(to)); problem != 0) {
+        throw Error(fmt::format(
+            "{} is complete, but its folder cannot be flushed to the disk ({}), so after a power failure it "
+            "may be missing, or be the former file; check the disk, or use another folder",
+            to.string(), std::strerror(problem)));
+    }
 }
 }  // namespace
 

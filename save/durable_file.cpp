@@ -73,15 +73,18 @@ void DurableFile::close() noexcept {
     }
 }
 
-void sync_folder(const std::filesystem::path& folder) {
+int flush_folder(const std::filesystem::path& folder) {
     const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) {
-        throw_file_error(folder, "opened");
+        return errno;
     }
-    const int result = fsync(file);
-    const int error = errno;
+    const int error = fsync(file) == 0 || errno == EINVAL ? 0 : errno;  // EINVAL: it has no folders to wait for
     ::close(file);
-    if (result != 0 && error != EINVAL) {  // EINVAL: this file system has no folders to wait for
+    return error;
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+    if (const int error = flush_folder(folder); error != 0) {
         errno = error;
         throw_file_error(folder, "written");
     }

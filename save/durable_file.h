@@ -28,7 +28,9 @@ private:
     bool is_finished_ = false;
 };
 
-/// Waits until the folder's new and renamed entries are on the disk. Throws SaveError.
+/// Waits until the folder's new and renamed entries are on the disk. Returns the error number, 0 without an error.
+int flush_folder(const std::filesystem::path& folder);
+/// flush_folder(). Throws SaveError.
 void sync_folder(const std::filesystem::path& folder);
 
 /// Throws SaveError: `action` failed on `path` for the reason in errno.
