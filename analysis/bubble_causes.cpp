@@ -90,6 +90,15 @@ StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex
     return waiting;
 }
 
+/// The collective that follows a task on its device before the copy of its output starts, such as the last sum of a
+/// tensor-parallel group; null if there is none.
+const LaneWork* collective_between(const TaskLaunches& launches, const StepTask& task, const StepTask& copy) {
+    const std::span<const LaneWork> work = launches.work_of(task.lane, LaneWorkKind::collective);
+    const auto next =
+        std::ranges::upper_bound(work, task.end, {}, [](const LaneWork& each) { return each.end.count(); });
+    return next != work.end() && next->end.count() <= copy.start ? &*next : nullptr;
+}
+
 /// `waiting`: the task after the gap, which may not be recorded. Its dependencies end `later` ns later than recorded.
 void add_gap(const StepGraph& tasks, const TaskLaunches& launches, const Bubble& gap, const TaskKey& waiting,
              StepTaskIndex before, std::vector<Bubble>& bubbles, std::int64_t later = 0) {
@@ -105,6 +114,15 @@ void add_gap(const StepGraph& tasks, const TaskLaunches& launches, const Bubble&
     if (dependency != kNoTask) {
         if (const StepTaskIndex producer = producer_of(tasks, dependency); producer != kNoTask) {
             add(tasks.task(producer).end + later, cause_of_wait(tasks, before, producer), producer);
+            if (is_copy(tasks.task(dependency).key.kind)) {
+                if (const LaneWork* const work =
+                        collective_between(launches, tasks.task(producer), tasks.task(dependency))) {
+                    constexpr std::int64_t kPause = 10'000;  // ns between two kernels that were launched in time
+                    const bool is_late = work->start.count() > tasks.task(producer).end + kPause;
+                    add(is_late ? work->start.count() + later : from, BubbleCause::launch, producer);
+                    add(work->end.count() + later, BubbleCause::collective, producer);
+                }
+            }
         }
         if (is_copy(tasks.task(dependency).key.kind)) {
             const StepTask& copy = tasks.task(dependency);
@@ -245,6 +263,45 @@ std::vector<Bubble> with_messages(const std::vector<Bubble>& bubbles,
     return parts;
 }
 
+/// Gives the parts of some bubbles to what the lane's device or host did meanwhile.
+std::vector<Bubble> with_lane_work(std::vector<Bubble> bubbles, const TaskLaunches& launches) {
+    const auto give = [&](LaneWorkKind kind, BubbleCause cause, bool also_when_done) {
+        std::vector<Bubble> parts;
+        for (Bubble rest : bubbles) {
+            const bool gives = rest.cause == BubbleCause::launch || rest.cause == BubbleCause::contention ||
+                               (also_when_done && rest.cause == BubbleCause::finished);
+            const std::span<const LaneWork> work =
+                gives ? launches.work_of(rest.lane, kind) : std::span<const LaneWork>();
+            auto each = std::ranges::upper_bound(work, rest.start, {}, [](const LaneWork& w) { return w.end.count(); });
+            for (; each != work.end() && each->start.count() < rest.end; ++each) {
+                Bubble before = rest;
+                before.end = std::max(rest.start, each->start.count());
+                Bubble part = rest;
+                part.start = before.end;
+                part.end = std::min(rest.end, each->end.count());
+                part.cause = cause;
+                part.culprit = kNoTask;
+                if (before.length() > 0) {
+                    parts.push_back(before);
+                }
+                parts.push_back(part);
+                rest.start = part.end;
+            }
+            if (rest.length() > 0) {
+                parts.push_back(rest);
+            }
+        }
+        bubbles = std::move(parts);
+    };
+    if (launches.has_work()) {
+        give(LaneWorkKind::collective, BubbleCause::collective, true);
+        give(LaneWorkKind::optimizer, BubbleCause::updates_parameters, true);
+        give(LaneWorkKind::loading, BubbleCause::loading, true);
+        give(LaneWorkKind::data, BubbleCause::loading, false);
+    }
+    return bubbles;
+}
+
 /// Joins neighbouring pieces of one gap: a task of zero length may have cut it in two.
 std::vector<Bubble> joined(const std::vector<Bubble>& pieces) {
     std::vector<Bubble> bubbles;
@@ -285,6 +342,8 @@ std::string_view to_string(BubbleCause cause) {
         case BubbleCause::sums_gradients: return "sums_gradients";
         case BubbleCause::updates_parameters: return "updates_parameters";
         case BubbleCause::launch: return "launch";
+        case BubbleCause::collective: return "collective";
+        case BubbleCause::loading: return "loading";
     }
     return "unknown";
 }
@@ -302,6 +361,8 @@ std::string_view describe(BubbleCause cause) {
         case BubbleCause::sums_gradients: return "sums gradients over replicas";
         case BubbleCause::updates_parameters: return "updates its parameters";
         case BubbleCause::launch: return "waits for the host's launch";
+        case BubbleCause::collective: return "waits for a collective";
+        case BubbleCause::loading: return "waits for data";
     }
     return "unknown";
 }
@@ -342,12 +403,22 @@ std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, 
     return held;
 }
 
-TaskLaunches::TaskLaunches(std::span<const TaskOnDevice> tasks) {
+TaskLaunches::TaskLaunches(std::span<const TaskOnDevice> tasks, std::vector<LaneWork> work) {
     std::map<TaskKey, TaskOnDevice> by_key;
     for (const TaskOnDevice& task : tasks) {
         by_key.emplace(task.task, task);
     }
     tasks_ = std::make_shared<const std::map<TaskKey, TaskOnDevice>>(std::move(by_key));
+    work_ = std::make_shared<const std::vector<LaneWork>>(std::move(work));
+}
+
+std::span<const LaneWork> TaskLaunches::work_of(LaneId lane, LaneWorkKind kind) const {
+    if (work_ == nullptr) {
+        return {};
+    }
+    const auto found = std::ranges::equal_range(*work_, std::pair(lane, kind), {},
+                                                [](const LaneWork& each) { return std::pair(each.lane, each.kind); });
+    return {found.begin(), found.end()};
 }
 
 const TaskOnDevice* TaskLaunches::find(const TaskKey& task) const {
@@ -377,6 +448,7 @@ std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends, const TaskLa
         std::sort(pieces.begin() + first, pieces.end(),
                   [](const Bubble& a, const Bubble& b) { return a.start < b.start; });
     }
+    pieces = with_lane_work(std::move(pieces), launches);
     return joined(sends == Sends::overlapped ? pieces : with_messages(pieces, held_by_messages(tasks, sends)));
 }
 

@@ -2,6 +2,7 @@
 
 #include "analysis/step_graph.h"
 #include "hardware/hardware.h"
+#include "trace/store/lane_work.h"
 #include "trace/store/trace_records.h"
 
 #include <array>
@@ -27,8 +28,10 @@ enum class BubbleCause {
     sums_gradients,  ///< it ran a sum over replicas, which does not count as busy either
     updates_parameters,  ///< it ran a staggered update, which does not count as busy either
     launch,              ///< its device was free and the inputs were there, but the host launched the task too late
+    collective,          ///< a collective on its device, or on the device that made its input, was not overlapped
+    loading,             ///< its data was copied to the device, or the host waited for its data loader
 };
-inline constexpr int kNumBubbleCauses = 11;
+inline constexpr int kNumBubbleCauses = 13;
 /// The key in JSON and SQL: previous_partition.
 std::string_view to_string(BubbleCause cause);
 /// For people: "waits for the previous partition".
@@ -62,19 +65,25 @@ struct MessageRange {
 /// overlapped.
 std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, Sends sends);
 
-/// When the host launched the tasks of a run on devices. Empty for other runs. A value; copies share the tasks.
+/// When the host launched the tasks of a run on devices, and what the devices did beside the tasks. Empty for other
+/// runs. A value; copies share the tasks.
 class TaskLaunches {
 public:
     TaskLaunches() = default;
-    explicit TaskLaunches(std::span<const TaskOnDevice> tasks);
+    /// `work`: joined_work().
+    explicit TaskLaunches(std::span<const TaskOnDevice> tasks, std::vector<LaneWork> work = {});
 
     /// Null if unknown.
     const TaskOnDevice* find(const TaskKey& task) const;
     /// When the device could have started the task, since the host had launched it, in ns. Empty if unknown.
     std::optional<std::int64_t> could_start(const TaskKey& task) const;
+    /// By start, without overlaps.
+    std::span<const LaneWork> work_of(LaneId lane, LaneWorkKind kind) const;
+    bool has_work() const { return work_ != nullptr && !work_->empty(); }
 
 private:
     std::shared_ptr<const std::map<TaskKey, TaskOnDevice>> tasks_;  // null: none
+    std::shared_ptr<const std::vector<LaneWork>> work_;             // null: none
 };
 
 /// The bubbles of all lanes, sorted by lane and time. They never overlap, and together are exactly what a bubble
@@ -83,7 +92,9 @@ private:
 ///
 /// The latest dependency of the task after a gap splits the gap. The producer of its input is the cause until the
 /// producer ends, then the copy that brings the input, then a message that holds the lane, then contention.
-/// With `launches`, the launch is the cause while a copy or the task could run but was not launched.
+/// With `launches`, the launch is the cause while a copy or the task could run but was not launched. What the lane's
+/// device did meanwhile is the cause instead of the launch, of contention and of having no more work: a collective, an
+/// update of parameters, loading of data. A collective that follows the producer delays the copy.
 ///
 /// In the window of a schedule that never drains, no lane is done: its last gap is before its first task, which runs
 /// again a period later. The last step with staggered updates is treated the same, until that task's input would be

@@ -304,7 +304,7 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     const Json simulation = entry_of(trace, kSimulationKey);  // the facts of write_simulation()
     run.lower_bound = bound_of(simulation);
     run.steps = trace.steps;
-    run.launches = TaskLaunches(trace.on_device);
+    run.launches = TaskLaunches(trace.on_device, trace.lane_work);
     run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);
     run.cut_off = trace.cut_off();

@@ -289,6 +289,30 @@ Nanoseconds arrival_in_time(const RunStep& step, const Slice& copy, const TaskLa
     return copy.end - std::max(late, Nanoseconds{0});
 }
 
+/// When a task's output could leave: at its end, or at the end of a collective that follows it, as the last sum of a
+/// tensor-parallel group. The collective ends before the output's message starts, or, without a message, before the
+/// lane's next task, and starts right after the task.
+Nanoseconds end_of_output(const RunStep& step, LaneId lane, const std::vector<Slice>& slices, std::size_t k,
+                          const TaskLaunches& launches) {
+    constexpr Nanoseconds kPause{20'000};
+    const Slice& slice = slices[k];
+    const std::span<const LaneWork> work = launches.work_of(lane, LaneWorkKind::collective);
+    const auto next = std::ranges::upper_bound(work, slice.end, {}, &LaneWork::end);
+    const bool computes = slice.key.kind == TaskKind::forward || slice.key.kind == TaskKind::backward;
+    if (next == work.end() || !computes) {
+        return slice.end;
+    }
+    TaskKey copy = slice.key;
+    copy.kind = slice.key.kind == TaskKind::forward ? TaskKind::copy_forward : TaskKind::copy_backward;
+    copy.partition -= slice.key.kind == TaskKind::forward ? 0 : 1;
+    const auto sent = step.copies.find(name_of(copy));
+    const Nanoseconds until = sent != step.copies.end() ? sent->second.start
+                              : k + 1 < slices.size()   ? slices[k + 1].start
+                                                        : Nanoseconds::max();
+    const bool follows = sent != step.copies.end() || next->start <= slice.end + kPause;
+    return follows && next->end <= until ? next->end : slice.end;
+}
+
 /// Times of tasks, from the moment when the lane was free and the input had arrived. If the input's arrival is not
 /// recorded, the task's time may contain its wait. Such a time is the recorded range alone, and counts only if no task
 /// of its kind and partition has a better one. `loss_ns`: loss_of_phases() if it is known to be a loss, which is then
@@ -313,17 +337,18 @@ MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, doub
                 if (opens_backwards(shape, slices, k)) {
                     loss_left = Nanoseconds{std::llround(loss_ns)};
                 }
+                const auto end_of = [&](std::size_t at) { return end_of_output(step, lane, slices, at, launches); };
                 if (k > 0 && !may_wait && is_certain) {
-                    const Nanoseconds input =
-                        copy ? arrival_in_time(step, arrived->second, launches) : slices[k - 1].end;
-                    begin = std::max(slices[k - 1].end, input);
+                    const Nanoseconds before = end_of(k - 1);
+                    const Nanoseconds input = copy ? arrival_in_time(step, arrived->second, launches) : before;
+                    begin = std::max(before, input);
                     begin = std::min(begin, slice.start);
                     const Nanoseconds loss = std::min(loss_left, slice.start - begin);
                     begin += loss;
                     loss_left = recomputes ? loss_left - loss : Nanoseconds{0};  // the rest may follow a recompute
                 }
                 (is_certain ? measured.costs : uncertain)[name_of(slice.key)].push_back(
-                    static_cast<double>((slice.end - begin).count()));
+                    static_cast<double>((end_of(k) - begin).count()));
                 if (is_certain) {
                     certain.emplace(slice.key.kind, slice.key.partition);
                 }

@@ -28,6 +28,7 @@ set(PIPESCOPE_CORE_HEADERS
   simulator/plan/planner.h
   simulator/simulation.h
   trace/open_trace.h
+  trace/store/lane_work.h
   trace/store/opened_trace.h
   trace/store/trace_records.h)
 

@@ -1,11 +1,13 @@
-// Recognition makes five passes over a rank's ranges: which names have a meaning (NamedRanges), which task each range
-// is (RankRecognition::number), whether host or device times count (read_device_times), when messages came
-// (read_messages), and when tasks truly began (take_tasks).
+// Recognition makes seven passes over a rank's ranges: which names have a meaning (NamedRanges), which task each range
+// is (RankRecognition::number), which backwards only their operators show (add_linked_backwards), whether host or
+// device times count (read_device_times), when messages came (read_messages), when tasks truly began (take_tasks), and
+// what else the device did (take_lane_work).
 
 #include "trace/foreign/task_recognition.h"
 
 #include "base/printable.h"
 #include "base/quantities.h"
+#include "trace/foreign/backward_links.h"
 #include "trace/foreign/chrome_tracks.h"
 #include "trace/store/device_launches.h"
 #include "trace/store/launch_attribution.h"
@@ -18,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -32,10 +35,12 @@ struct NamedRange {
     RangeMeaning meaning;
     std::size_t track = 0;
     bool on_device = false;
+    std::optional<RangeArrow::End> place = {};  ///< of the first operator, if the range joins operators
 };
 
 bool counts_micro_batches(const RangeMeaning& meaning) {
-    const bool is_message = meaning.role != RangeRole::task && meaning.role != RangeRole::step;
+    const bool is_message =
+        meaning.role != RangeRole::task && meaning.role != RangeRole::step && meaning.role != RangeRole::loading;
     return is_message || is_compute(meaning.task) || meaning.task == TaskKind::loss;
 }
 
@@ -73,9 +78,13 @@ struct LaunchedRange {
     std::size_t stream = 0;  // its track
     std::size_t thread = 0;  // the call's, as threads_of_tracks() numbers it
     Nanoseconds launch{0};
-    bool is_message = false;
+    bool is_message = false;     // NCCL's, but no collective
+    bool is_collective = false;  // NCCL's
     bool is_kernel = false;
     std::uint32_t place = 0;  // within the track
+
+    bool computes() const { return is_kernel && !is_message && !is_collective; }
+    RangeArrow::End end() const { return {static_cast<std::uint32_t>(stream), place}; }
 };
 
 /// A call that launches a kernel which the file lacks.
@@ -90,6 +99,7 @@ struct DeviceWork {
     bool is_called = false;               ///< a call launches a kernel
     std::vector<LaunchedRange> launched;  ///< the work whose launch is known
     std::vector<LostLaunch> lost;
+    std::vector<LaunchedRange> orphans;  ///< kernels that compute, without a known launch although others have one
 };
 
 /// The times of ranges on the device, by the range on the host.
@@ -128,11 +138,12 @@ class RankRecognition {
 public:
     RankRecognition(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
                     const std::vector<std::size_t>& threads, std::vector<NamedRange> ranges, const DeviceWork& work,
-                    int rank, std::int32_t position)
+                    const std::vector<RangeArrow>& backwards, int rank, std::int32_t position)
         : trace_(trace),
           meanings_(meanings),
           threads_(threads),
           work_(work),
+          backwards_(backwards),
           ranges_(std::move(ranges)),
           position_(position) {
         found_.rank = rank;
@@ -149,9 +160,11 @@ public:
     RankTasks find(std::vector<std::string>& warnings) {
         read_steps();
         number();
+        add_linked_backwards();
         read_device_times();
         read_messages();
         take_tasks();
+        take_lane_work();
         if (outside_ > 0) {
             warnings.push_back(
                 fmt::format("rank {}: {} of the pipeline outside of every step {} left out; profile whole steps",
@@ -270,8 +283,8 @@ private:
         std::map<std::tuple<RangeRole, TaskKey>, std::int32_t> counts;
         for (std::size_t k = 0; k < ranges_.size(); ++k) {
             const NamedRange& named = ranges_[k];
-            if (named.on_device || named.meaning.role == RangeRole::step || is_transport(named.meaning.role) ||
-                named.range->open) {
+            if (named.on_device || named.meaning.role == RangeRole::step || named.meaning.role == RangeRole::loading ||
+                is_transport(named.meaning.role) || named.range->open) {
                 continue;
             }
             const RangeMeaning& meaning = named.meaning;
@@ -297,6 +310,89 @@ private:
             }
             numbered_.push_back({&named, key, outer});
         }
+    }
+
+    /// The forward whose range holds an operator; null if there is none.
+    const Numbered* forward_with(const RangeArrow::End& place,
+                                 const std::map<std::size_t, std::map<Nanoseconds, const Numbered*>>& forwards) const {
+        const auto of_track = forwards.find(place.track);
+        if (of_track == forwards.end()) {
+            return nullptr;
+        }
+        const TraceRange& operation = trace_.tracks.at(place.track).ranges.at(place.range);
+        const auto after = of_track->second.upper_bound(operation.start);
+        if (after == of_track->second.begin()) {
+            return nullptr;
+        }
+        const Numbered* const forward = std::prev(after)->second;
+        return operation.start <= forward->named->range->end ? forward : nullptr;
+    }
+
+    /// If only forwards have ranges: adds a backward for each forward, from its first linked operator to the last one,
+    /// and to those of autograd that directly follow, as these add up gradients.
+    void add_linked_backwards() {
+        std::map<std::size_t, std::map<Nanoseconds, const Numbered*>> forwards;  // by track and start
+        for (const Numbered& each : numbered_) {
+            if (is_computing(each) && each.key.kind != TaskKind::forward && each.key.kind != TaskKind::recompute) {
+                return;
+            }
+            if (is_computing(each) && each.key.kind == TaskKind::forward) {
+                forwards[each.named->track].emplace(each.named->range->start, &each);
+            }
+        }
+        std::map<std::pair<std::uint32_t, std::uint32_t>, const Numbered*> operators;  // of backwards: their forwards
+        for (const RangeArrow& link : forwards.empty() ? std::vector<RangeArrow>() : backwards_) {
+            if (const Numbered* const forward = forward_with(link.from, forwards)) {
+                operators.try_emplace({link.to.track, link.to.range}, forward);
+            }
+        }
+        struct Span {
+            const NamedRange* forward = nullptr;
+            TaskKey key;
+            RangeArrow::End first, last;
+        };
+        std::vector<Span> spans;
+        for (const auto& [place, forward] : operators) {  // by track and start
+            TaskKey key = forward->key;
+            key.kind = TaskKind::backward;
+            const RangeArrow::End end{place.first, place.second};
+            if (!spans.empty() && spans.back().key == key && spans.back().first.track == end.track) {
+                spans.back().last = end;
+            } else {
+                spans.push_back({forward->named, key, end, end});
+            }
+        }
+        std::set<TaskKey> seen;
+        for (std::size_t k = 0; k < spans.size(); ++k) {
+            if (!seen.insert(spans[k].key).second) {
+                ++repeated_;
+                continue;
+            }
+            const bool more = k + 1 < spans.size() && spans[k + 1].first.track == spans[k].first.track;
+            add_backward(*spans[k].forward, spans[k].key, spans[k].first,
+                         end_of_backward(spans[k].last, more ? std::optional(spans[k + 1].first.range) : std::nullopt));
+        }
+        std::ranges::stable_sort(numbered_, {}, [](const Numbered& each) { return each.named->range->start; });
+    }
+    /// The end of autograd's operators that follow `last` within a millisecond of each other, before `next`.
+    Nanoseconds end_of_backward(const RangeArrow::End& last, std::optional<std::uint32_t> next) const {
+        constexpr Nanoseconds kMostPause{1'000'000};
+        const std::vector<TraceRange>& ranges = trace_.tracks.at(last.track).ranges;
+        Nanoseconds end = ranges[last.range].end;
+        const std::size_t until = next.value_or(static_cast<std::uint32_t>(ranges.size()));
+        for (std::size_t at = last.range + 1; at < until && ranges[at].start - end <= kMostPause; ++at) {
+            if (trace_.names.at(ranges[at].name).starts_with(kAutogradOperator)) {
+                end = std::max(end, ranges[at].end);
+            }
+        }
+        return end;
+    }
+    void add_backward(const NamedRange& forward, const TaskKey& key, const RangeArrow::End& first, Nanoseconds end) {
+        TraceRange& range = joined_ranges_.emplace_back(trace_.tracks.at(first.track).ranges.at(first.range));
+        range.end = end;
+        NamedRange& named = joined_named_.emplace_back(NamedRange{&range, forward.meaning, first.track, false, first});
+        named.meaning.task = TaskKind::backward;
+        numbered_.push_back({&named, key, false});
     }
 
     static bool is_computing(const Numbered& each) {
@@ -371,25 +467,21 @@ private:
                 by_range[task->named->range].push_back(&each);
             }
             if (is_task) {
-                found_.work.push_back({{static_cast<std::uint32_t>(each.stream), each.place},
-                                       task->key,
-                                       each.launch,
-                                       found[k].by_stream});
+                found_.work.push_back({each.end(), task->key, each.launch, found[k].by_stream});
             }
+            note_work(each, task);
         }
+        std::vector<const Numbered*> lacking;
+        place_orphans(found, launching, by_range, lacking);
         DeviceTimes times;
         for (auto& [host, launched] : by_range) {
-            if (std::ranges::any_of(launched, &LaunchedRange::is_kernel)) {
-                std::erase_if(launched, [](const LaunchedRange* each) { return !each->is_kernel; });
-            }
-            std::ranges::stable_sort(launched, {}, [](const LaunchedRange* each) { return each->range->start; });
+            leave_out_edges(launched);
             TaskWorkSum sum;
             for (const LaunchedRange* each : launched) {
                 sum.add(each->is_kernel, each->range->start.count(), each->range->end.count(), each->launch.count());
             }
             times.spans.emplace(host, DeviceTimes::Span{Nanoseconds{sum.start}, Nanoseconds{sum.end}, sum});
         }
-        std::vector<const Numbered*> lacking;
         for (std::size_t k = work_.launched.size(); k < found.size(); ++k) {
             if (found[k].task) {
                 lacking.push_back(launching[*found[k].task]);
@@ -397,6 +489,116 @@ private:
         }
         leave_out_lacking(lacking, times);
         return times;
+    }
+
+    /// Sorts the work by start. If some of it computes, leaves out what does not, but for collectives between kernels
+    /// that compute: the others may run far ahead, or wait long for other ranks.
+    static void leave_out_edges(std::vector<const LaunchedRange*>& launched) {
+        std::ranges::stable_sort(launched, {}, [](const LaunchedRange* each) { return each->range->start; });
+        if (std::ranges::none_of(launched, &LaunchedRange::computes)) {
+            return;
+        }
+        Nanoseconds first = Nanoseconds::max();
+        Nanoseconds last = Nanoseconds::min();
+        for (const LaunchedRange* each : launched) {
+            if (each->computes()) {
+                first = std::min(first, each->range->start);
+                last = std::max(last, each->range->end);
+            }
+        }
+        std::erase_if(launched, [&](const LaunchedRange* each) {
+            const bool is_within = each->is_collective && each->range->start >= first && each->range->end <= last;
+            return !each->computes() && !is_within;
+        });
+    }
+
+    /// Kernels without a call belong to the task around them on their stream. Between two tasks, it is not known which
+    /// one lacks the kernel, so both do.
+    void place_orphans(const std::vector<Attribution>& found, const std::vector<const Numbered*>& launching,
+                       std::map<const TraceRange*, std::vector<const LaunchedRange*>>& by_range,
+                       std::vector<const Numbered*>& lacking) const {
+        struct Neighbour {
+            const LaunchedRange* work = nullptr;
+            const Numbered* task = nullptr;
+        };
+        std::map<std::size_t, std::map<Nanoseconds, Neighbour>> streams;  // by start
+        for (std::size_t k = 0; k < work_.launched.size() && !work_.orphans.empty(); ++k) {
+            const LaunchedRange& each = work_.launched[k];
+            if (each.computes()) {
+                const Numbered* const task = found[k].task ? launching[*found[k].task] : nullptr;
+                streams[each.stream].emplace(each.range->start, Neighbour{&each, task});
+            }
+        }
+        for (const LaunchedRange& orphan : work_.orphans) {
+            const auto& neighbours = streams[orphan.stream];
+            const auto after = neighbours.upper_bound(orphan.range->start);
+            const Numbered* const before = after == neighbours.begin() ? nullptr : std::prev(after)->second.task;
+            const Numbered* const next = after == neighbours.end() ? nullptr : after->second.task;
+            if (before != nullptr && before == next) {
+                by_range[before->named->range].push_back(&orphan);
+                continue;
+            }
+            if (before != nullptr) {
+                lacking.push_back(before);
+            }
+            if (next != nullptr && orphan.range->start >= next->named->range->start) {
+                lacking.push_back(next);
+            }
+        }
+    }
+
+    /// Notes what the device did beside the tasks that compute, and what nothing explains.
+    void note_work(const LaunchedRange& work, const Numbered* task) {
+        const std::string& name = trace_.names.at(work.range->name);
+        const bool updates = task != nullptr ? task->key.kind == TaskKind::optimizer && is_task(*task)
+                                             : work.computes() && is_optimizer_kernel(name);
+        // "Memcpy HtoD (Pinned -> Device)" of PyTorch's profiler, "copy Host-to-Device" of nsys
+        const bool loads = !work.is_kernel &&
+                           (name.find("HtoD") != std::string::npos || name.find("Host-to-Device") != std::string::npos);
+        const std::optional<LaneWorkKind> kind = work.is_collective ? std::optional(LaneWorkKind::collective)
+                                                 : updates          ? std::optional(LaneWorkKind::optimizer)
+                                                 : loads            ? std::optional(LaneWorkKind::loading)
+                                                                    : std::nullopt;
+        if (kind) {
+            found_.lane_work.push_back({LaneId{0}, *kind, work.range->start, work.range->end});
+        }
+        const bool is_known = kind || task != nullptr || work.is_message;
+        (is_known ? attributed_ : unattributed_).emplace_back(work.range->start, work.range->end);
+    }
+    static bool is_task(const Numbered& each) { return each.named->meaning.role == RangeRole::task; }
+
+    /// If the tasks have the device's times: what else kept the lane busy, and how much of the device's time has no
+    /// explanation.
+    void take_lane_work() {
+        if (!on_device_ || found_.tasks.empty()) {
+            found_.lane_work.clear();
+            return;
+        }
+        for (const NamedRange& each : ranges_) {
+            if (each.meaning.role == RangeRole::loading && !each.on_device && !each.range->open) {
+                found_.lane_work.push_back({LaneId{0}, LaneWorkKind::data, each.range->start, each.range->end});
+            }
+        }
+        found_.lane_work = joined_work(std::move(found_.lane_work));
+        Nanoseconds start = Nanoseconds::max();
+        Nanoseconds end = Nanoseconds::min();
+        for (const Slice& slice : found_.tasks) {
+            start = std::min(start, slice.start);
+            end = std::max(end, slice.end);
+        }
+        for (const LaunchedRange& each : work_.orphans) {
+            unattributed_.emplace_back(each.range->start, each.range->end);
+        }
+        for (auto* ranges : {&attributed_, &unattributed_}) {
+            for (auto& [from, to] : *ranges) {
+                from = std::clamp(from, start, end);
+                to = std::clamp(to, start, end);
+            }
+        }
+        const Nanoseconds explained = covered_time(attributed_);
+        unattributed_.insert(unattributed_.end(), attributed_.begin(), attributed_.end());
+        found_.device_busy = covered_time(std::move(unattributed_));
+        found_.unattributed = found_.device_busy - explained;
     }
 
     /// Tasks that lack kernels have no time. If all tasks of a name lack some, their calls launch nothing that the
@@ -467,6 +669,7 @@ private:
         if (std::ranges::none_of(numbered_, is_computing)) {
             return;
         }
+        compare_clocks();
         DeviceTimes kernels = times_of_kernels();
         DeviceTimes annotations = times_of_annotations();
         find_whole_steps(kernels);
@@ -517,8 +720,17 @@ private:
         return found != on_device_->spans.end() ? &found->second : nullptr;
     }
 
-    static std::optional<Nanoseconds> launch_of(const DeviceTimes::Span& span) {
-        return span.work ? std::optional(Nanoseconds{span.work->start - span.work->launch_delay}) : std::nullopt;
+    std::optional<Nanoseconds> launch_of(const DeviceTimes::Span& span) const {
+        return span.work ? std::optional(on_device_clock(Nanoseconds{span.work->start - span.work->launch_delay}))
+                         : std::nullopt;
+    }
+    /// A time of the host as the device's clock shows it. If kernels seem to start before their launch, the device's
+    /// clock is behind by the largest such time.
+    Nanoseconds on_device_clock(Nanoseconds launch) const { return launch - device_behind_; }
+    void compare_clocks() {
+        for (const LaunchedRange& each : work_.launched) {
+            device_behind_ = std::max(device_behind_, each.launch - each.range->start);
+        }
     }
 
     /// True if the host's range of a message shows when it was sent or arrived. With NCCL it only shows the launch.
@@ -573,7 +785,8 @@ private:
         MessageEnd& end = (sends ? found_.sent : found_.arrived)[copy];
         end.time = sends ? kernel.range->start : std::max(end.time, kernel.range->end);
         end.began = kernel.range->start;
-        end.launched = kernel.launch;
+        end.launched = on_device_clock(kernel.launch);
+        end.ended = kernel.range->end;
         add_tensor(end, range);
     }
 
@@ -624,6 +837,7 @@ private:
                 if (device != nullptr) {
                     end.began = times.start;
                     end.launched = launch_of(times);
+                    end.ended = times.end;
                 }
             }
         }
@@ -680,7 +894,7 @@ private:
     void find_sending() {
         for (auto each = numbered_.rbegin(); each != numbered_.rend(); ++each) {  // inner tasks first
             if (each->named->meaning.role == RangeRole::task && !each->has_inner) {
-                sendings_.emplace(each->named->range, sending_of(*each->named));
+                sendings_.emplace(each->named->range, each->named->place ? Sending{} : sending_of(*each->named));
             }
         }
     }
@@ -689,6 +903,9 @@ private:
     }
 
     RangeArrow::End place_of(const NamedRange& named) const {
+        if (named.place) {
+            return *named.place;
+        }
         const auto range = named.range - trace_.tracks.at(named.track).ranges.data();
         return {static_cast<std::uint32_t>(named.track), static_cast<std::uint32_t>(range)};
     }
@@ -773,7 +990,13 @@ private:
     const std::vector<std::optional<RangeMeaning>>& meanings_;  // by name
     const std::vector<std::size_t>& threads_;                   // by track
     const DeviceWork& work_;
-    std::vector<NamedRange> ranges_;  // by start, longer ones first
+    const std::vector<RangeArrow>& backwards_;  // from an operator to that of its backward
+    std::vector<NamedRange> ranges_;            // by start, longer ones first
+    std::deque<TraceRange> joined_ranges_;      // of backwards without ranges
+    std::deque<NamedRange> joined_named_;
+    Nanoseconds device_behind_{0};
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> attributed_;    // the device's work
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> unattributed_;  // the device's work
     const std::int32_t position_;
     std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
     std::map<Nanoseconds, std::int32_t> steps_;                          // by start
@@ -824,20 +1047,44 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
                 std::ranges::any_of(track.ranges, [&](const TraceRange& range) { return launches.at(range.name); });
         }
     }
+    std::vector<std::vector<bool>> linked_work(trace.tracks.size());  // by track
+    for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
+        linked_work[k].resize(trace.tracks[k].kind == RangeTrack::Kind::stream ? trace.tracks[k].ranges.size() : 0);
+    }
+    const auto launched_range = [&](const RangeArrow::End& place) {
+        const TraceRange& range = trace.tracks[place.track].ranges[place.range];
+        const std::string& name = trace.names.at(range.name);
+        const bool is_copy = trace.names.at(range.category).find("mem") != std::string::npos;  // gpu_memcpy, memset
+        const bool is_collective = is_collective_kernel(name);
+        return LaunchedRange{
+            &range,        place.track, 0,          range.start, name.starts_with("nccl") && !is_collective,
+            is_collective, !is_copy,    place.range};
+    };
     std::map<std::string, std::unordered_set<std::uint32_t>> known;  // by group: two calls may share a correlation
     for (const DeviceLaunch& launch : device_launches(trace)) {
         const RangeTrack& calls = trace.tracks[launch.call.track];
         known[calls.group].insert(calls.ranges[launch.call.range].correlation);
-        const RangeTrack& stream = trace.tracks[launch.work.track];
+        linked_work[launch.work.track][launch.work.range] = true;
         const auto own = work.find(group_of(calls));
         if (own == work.end()) {
             continue;
         }
-        const TraceRange& range = stream.ranges[launch.work.range];
-        const bool is_copy = trace.names.at(range.category).find("mem") != std::string::npos;  // gpu_memcpy, memset
-        own->second.launched.push_back({&range, launch.work.track, threads[launch.call.track],
-                                        calls.ranges[launch.call.range].start,
-                                        trace.names.at(range.name).starts_with("nccl"), !is_copy, launch.work.range});
+        LaunchedRange range = launched_range(launch.work);
+        range.thread = threads[launch.call.track];
+        range.launch = calls.ranges[launch.call.range].start;
+        own->second.launched.push_back(range);
+    }
+    for (std::uint32_t k = 0; k < trace.tracks.size(); ++k) {
+        const auto process = processes.find(trace.tracks[k].process);
+        const auto own = process != processes.end() ? work.find(process->second)
+                         : work.size() == 1         ? work.begin()
+                                                    : work.end();
+        for (std::uint32_t at = 0; own != work.end() && at < linked_work[k].size(); ++at) {
+            const LaunchedRange range = launched_range({k, at});
+            if (!linked_work[k][at] && range.computes() && !own->second.launched.empty()) {
+                own->second.orphans.push_back(range);
+            }
+        }
     }
     for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
         const RangeTrack& track = trace.tracks[k];
@@ -980,13 +1227,14 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
     const std::vector<std::size_t> threads = threads_of_tracks(trace.tracks);
     const std::map<std::string, DeviceWork> work =
         groups.empty() ? std::map<std::string, DeviceWork>() : device_work_of(trace, threads, groups);
+    const std::vector<RangeArrow> backwards = groups.empty() ? std::vector<RangeArrow>() : backward_links(trace);
     int next = 0;
     for (const std::string& group : groups) {
         const int rank = trace.rank ? trace.rank->rank : next;
         const int position = trace.rank ? trace.rank->pipeline_position : next;
-        RankTasks tasks =
-            RankRecognition(trace, meanings, threads, std::move(by_group[group]), work.at(group), rank, position)
-                .find(found.warnings);
+        RankTasks tasks = RankRecognition(trace, meanings, threads, std::move(by_group[group]), work.at(group),
+                                          backwards, rank, position)
+                              .find(found.warnings);
         tasks.device = device;
         if (!tasks.tasks.empty()) {
             found.ranks.push_back(std::move(tasks));
@@ -1064,6 +1312,23 @@ void note_samples(const std::map<std::int32_t, std::int64_t>& samples, OpenedTra
         }
     }
     trace.run.emplace(kMicroBatchKey, entry.dump());
+}
+
+/// Notes how much of each lane's device time is explained. A rank with several lanes has one device: its first lane's.
+void note_device_time(const std::vector<const RankTasks*>& ranks, OpenedTrace& trace) {
+    nlohmann::ordered_json lanes = nlohmann::ordered_json::array();
+    int lane = 0;
+    for (const RankTasks* rank : ranks) {
+        if (rank->has_device_times) {
+            lanes.push_back({{"lane", lane},
+                             {"busy_ns", rank->device_busy.count()},
+                             {"unattributed_ns", rank->unattributed.count()}});
+        }
+        lane += LanesOfRank(*rank).count();
+    }
+    if (!lanes.empty()) {
+        trace.run.emplace(kDeviceTimeKey, nlohmann::ordered_json{{"lanes", lanes}}.dump());
+    }
 }
 
 /// What the messages and partitions of some ranks reveal about other ranks.
@@ -1196,6 +1461,10 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
         for (int lane = 0; lane < lanes.count(); ++lane) {
             timeline.lanes.push_back({lanes.name_of(lane, rank->rank), rank->device});
         }
+        for (LaneWork each : rank->lane_work) {
+            each.lane = LaneId{first};
+            trace.lane_work.push_back(each);
+        }
         for (Slice slice : rank->tasks) {
             slice.lane = LaneId{first + lanes.of_partition(slice.key.partition)};
             timeline.slices.push_back(slice);
@@ -1231,6 +1500,8 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     std::erase_if(trace.on_device, [&](const TaskOnDevice& task) { return lost.contains(task.task.step); });
     sort_slices(timeline);
     note_launches(kept, trace);
+    note_device_time(kept, trace);
+    trace.lane_work = joined_work(std::move(trace.lane_work));
     std::vector<RecordingRank> shown = given;
     std::erase_if(shown, [&](const RecordingRank& each) { return unknown.contains(each.rank); });
     note_missing_ranks(kept, shown, !unknown.empty(), trace);

@@ -20,6 +20,7 @@ struct MessageEnd {
     /// kernel was launched.
     std::optional<Nanoseconds> began = {};
     std::optional<Nanoseconds> launched = {};
+    std::optional<Nanoseconds> ended = {};  ///< when the kernel ended
 };
 
 /// A kernel, copy or fill that a task launched.
@@ -33,13 +34,16 @@ struct WorkOfTask {
 /// The recording of one rank of another program's pipeline, in its own time.
 struct RankTasks {
     int rank = 0;
-    std::string device;                                                 ///< the name of its GPU, if it used one
-    std::vector<Slice> tasks;                                           ///< by start; without lanes and copies
-    std::vector<RecognisedRange> ranges;                                ///< of the tasks, on the host
-    std::vector<TaskOnDevice> on_device;                                ///< of tasks with a device's times
-    std::vector<WorkOfTask> work;                                       ///< of the tasks, by start
-    std::map<TaskKey, MessageEnd> sent;                                 ///< by the copy that the message belongs to
-    std::map<TaskKey, MessageEnd> arrived;                              ///< by the copy that the message belongs to
+    std::string device;                     ///< the name of its GPU, if it used one
+    std::vector<Slice> tasks;               ///< by start; without lanes and copies
+    std::vector<RecognisedRange> ranges;    ///< of the tasks, on the host
+    std::vector<TaskOnDevice> on_device;    ///< of tasks with a device's times
+    std::vector<WorkOfTask> work;           ///< of the tasks, by start
+    std::vector<LaneWork> lane_work;        ///< beside the tasks; without lanes
+    Nanoseconds device_busy{0};             ///< time in which the device worked, from the first task to the last one
+    Nanoseconds unattributed{0};            ///< the part of device_busy that nothing explains (kDeviceTimeKey)
+    std::map<TaskKey, MessageEnd> sent;     ///< by the copy that the message belongs to
+    std::map<TaskKey, MessageEnd> arrived;  ///< by the copy that the message belongs to
     std::map<std::int32_t, std::pair<Nanoseconds, Nanoseconds>> steps;  ///< as the program's training loop sees them
     std::set<std::int32_t> lost_steps;  ///< left out, since the device times of some tasks are missing
     bool has_device_times = false;      ///< the tasks have a device's times
@@ -63,6 +67,9 @@ struct RecognizedTasks {
 ///
 /// Times: ranges of schedules include the wait for the input, so a task whose input arrives while its range is open
 /// begins at the arrival. It ends where its thread starts to do nothing but send.
+///
+/// Backwards without ranges: if only forwards have ranges, the operators of a forward's backward, which the profiler
+/// links to those of the forward, are its backward.
 ///
 /// Accelerators: ranges may only launch the work. Then all tasks of the rank have the times of the kernels that they
 /// launched, or else the times of their ranges that the profiler shows on the device. Steps that lack some are left

@@ -23,14 +23,15 @@ constexpr std::string_view kFormat = "pipescope.task-rules";
 constexpr int kVersion = 1;
 constexpr std::string_view kBuiltIn = "the built-in rules";
 
-constexpr std::array<std::pair<std::string_view, RangeRole>, 7> kRoles{
+constexpr std::array<std::pair<std::string_view, RangeRole>, 8> kRoles{
     {{"step", RangeRole::step},
      {"send_forward", RangeRole::send_forward},
      {"receive_forward", RangeRole::receive_forward},
      {"send_backward", RangeRole::send_backward},
      {"receive_backward", RangeRole::receive_backward},
      {"send", RangeRole::send},
-     {"receive", RangeRole::receive}}};
+     {"receive", RangeRole::receive},
+     {"loading", RangeRole::loading}}};
 constexpr std::array kTasks{TaskKind::forward, TaskKind::recompute, TaskKind::backward,  TaskKind::backward_weight,
                             TaskKind::loss,    TaskKind::optimizer, TaskKind::all_reduce};
 

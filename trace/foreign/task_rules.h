@@ -33,6 +33,7 @@ enum class RangeRole {
     receive_backward,  ///< a partition receives the gradient of its output
     send,              ///< a message; belongs to the range in which it starts
     receive,           ///< a message, until it has arrived; belongs to the range in which it starts
+    loading,           ///< the host waits for its data
 };
 
 struct RangeMeaning {

@@ -164,12 +164,15 @@ AlignedClocks align_clocks(std::vector<RankClock> clocks, std::span<const ClockM
     return aligned;
 }
 
-WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<const ClockMessage> messages) {
+WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<const ClockMessage> messages,
+                             std::span<const ClockMessage> agreements) {
     std::map<std::pair<std::size_t, std::size_t>, Nanoseconds> least;  // travel time, by sender and receiver
-    for (const ClockMessage& each : messages) {
-        const Nanoseconds travel = each.came + offsets[each.receiver] - each.sent - offsets[each.sender];
-        const auto [found, fresh] = least.try_emplace({each.sender, each.receiver}, travel);
-        found->second = std::min(found->second, travel);
+    for (const std::span<const ClockMessage> all : {messages, agreements}) {
+        for (const ClockMessage& each : all) {
+            const Nanoseconds travel = each.came + offsets[each.receiver] - each.sent - offsets[each.sender];
+            const auto [found, fresh] = least.try_emplace({each.sender, each.receiver}, travel);
+            found->second = std::min(found->second, travel);
+        }
     }
     struct Reached {
         Nanoseconds shift{0};

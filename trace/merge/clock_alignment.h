@@ -75,5 +75,8 @@ struct WallClocks {
 /// Paths: ranks that exchange no messages with clock 0 are reached over other ranks, and bounds add up; the path with
 /// the smallest bound counts. If the sum of two travel times is negative, no offset is right, and the clocks reached
 /// over this pair are contradicted.
-WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<const ClockMessage> messages);
+/// `agreements`: bound offsets like messages, but none is impossible, as if two events of different clocks happen at
+/// about the same time.
+WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<const ClockMessage> messages,
+                             std::span<const ClockMessage> agreements = {});
 }  // namespace pipescope

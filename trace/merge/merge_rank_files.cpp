@@ -24,6 +24,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace pipescope {
@@ -76,7 +77,15 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, std::ve
     const auto refuse = [&](const std::string& why) { throw TraceFormatError(quoted(path) + " " + why); };
     OpenOptions options;
     options.find_tasks = false;
-    RankPart part{path, open_trace(path, options), {}, RankClock()};
+    RankPart part{path, {}, {}, RankClock()};
+    try {
+        part.trace = open_trace(path, options);
+    } catch (const Error& fault) {
+        if (alone) {
+            throw;
+        }
+        return leave_out(fmt::format("cannot be read ({})", fault.what()));
+    }
     const TraceOrigin origin = part.trace.origin;
     const bool is_own = origin == TraceOrigin::pipescope || origin == TraceOrigin::pipescope_chrome;
     if (alone && is_own) {
@@ -100,6 +109,13 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, std::ve
         return leave_out("cannot be shown: " + missing);
     }
     return part;
+}
+
+std::vector<std::string> names_of(const std::vector<fs::path>& files) {
+    std::vector<std::string> names;
+    std::ranges::transform(files, std::back_inserter(names),
+                           [](const fs::path& file) { return file.filename().string(); });
+    return names;
 }
 
 /// The number after the last word "rank" of a file's name, as in rank3.json or trace_rank-3.sqlite. Without `by_word`,
@@ -148,6 +164,23 @@ std::optional<std::vector<int>> ranks_by_partition(const std::vector<RankPart>& 
         ranks[owner] = ranks[owner] < 0 ? next++ : ranks[owner];
     }
     return std::ranges::find(ranks, -1) == ranks.end() ? std::optional(ranks) : std::nullopt;
+}
+
+/// Gives the files the ranks that the user names, in the order of `inputs`.
+void take_given_ranks(std::vector<RankPart>& parts, const std::vector<fs::path>& inputs,
+                      const std::vector<int>& ranks) {
+    if (ranks.size() != inputs.size()) {
+        throw UsageError(
+            fmt::format("--ranks names {} and {} given: {}; name a rank for each file, in the order of the "
+                        "files",
+                        counted(ranks.size(), "rank", "ranks"), counted(inputs.size(), "file is", "files are"),
+                        fmt::join(names_of(inputs), ", ")));
+    }
+    const int size = *std::ranges::max_element(ranks) + 1;
+    for (RankPart& part : parts) {
+        const int rank = ranks[static_cast<std::size_t>(std::ranges::find(inputs, part.path) - inputs.begin())];
+        part.trace.rank = RecordingRank{rank, size, rank};
+    }
 }
 
 /// If no file says its rank, takes the ranks from the files' names, or else from their partitions.
@@ -286,13 +319,67 @@ std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
     return messages;
 }
 
+/// Both kernels of a message of NCCL end together, within microseconds. Returns two messages for each pair of clocks
+/// whose kernels always do, as if the earliest and the latest end were messages. These bound errors that are smaller
+/// than a true message's time.
+std::vector<ClockMessage> agreeing_ends(const std::vector<RankPart>& parts, std::span<const Nanoseconds> offsets) {
+    constexpr Nanoseconds kMostSpread{50'000};  // beyond, the ends depend on more than the clocks
+    constexpr std::size_t kFewest = 4;
+    std::map<TaskKey, std::pair<std::size_t, Nanoseconds>> sent;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        for (const RankTasks& rank : parts[k].found.ranks) {
+            for (const auto& [copy, end] : rank.sent) {
+                if (end.ended) {
+                    sent.emplace(copy, std::pair(k, *end.ended));
+                }
+            }
+        }
+    }
+    struct Pair {
+        std::size_t count = 0;
+        ClockMessage least, most;  // from the clock of lower index to the other
+        Nanoseconds low = Nanoseconds::max();
+        Nanoseconds high = Nanoseconds::min();
+    };
+    std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        for (const RankTasks& rank : parts[k].found.ranks) {
+            for (const auto& [copy, end] : rank.arrived) {
+                const auto from = sent.find(copy);
+                if (!end.ended || from == sent.end() || from->second.first == k) {
+                    continue;
+                }
+                const auto& [other, its_end] = from->second;
+                const ClockMessage message = k > other ? ClockMessage{other, k, its_end, *end.ended}
+                                                       : ClockMessage{k, other, *end.ended, its_end};
+                Pair& pair = pairs[{message.sender, message.receiver}];
+                const Nanoseconds later =
+                    message.came + offsets[message.receiver] - message.sent - offsets[message.sender];
+                ++pair.count;
+                pair.least = later < pair.low ? message : pair.least;
+                pair.most = later > pair.high ? message : pair.most;
+                pair.low = std::min(pair.low, later);
+                pair.high = std::max(pair.high, later);
+            }
+        }
+    }
+    std::vector<ClockMessage> messages;
+    for (const auto& [clocks, pair] : pairs) {
+        if (pair.count >= kFewest && pair.high - pair.low <= kMostSpread) {
+            messages.push_back(pair.most);
+            messages.push_back({pair.least.receiver, pair.least.sender, pair.least.came, pair.least.sent});
+        }
+    }
+    return messages;
+}
+
 void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
     std::vector<Nanoseconds> offsets;
     for (const RankPart& part : parts) {
         offsets.emplace_back(part.trace.utc_epoch_ns.value_or(0) - parts.front().trace.utc_epoch_ns.value_or(0));
     }
     const std::vector<ClockMessage> messages = messages_between(parts);
-    WallClocks clocks = align_wall_clocks(offsets, messages);
+    WallClocks clocks = align_wall_clocks(offsets, messages, agreeing_ends(parts, offsets));
     merged.copies = messages.size();
     merged.largest_shift = clocks.aligned.largest_shift;
     constexpr std::chrono::seconds kMostPlausible{1};  // a time service keeps hosts within milliseconds
@@ -338,7 +425,7 @@ RankTasks on_clock(RankTasks rank, const RankClock& clock) {
     for (auto* ends : {&rank.sent, &rank.arrived}) {
         for (auto& [copy, end] : *ends) {
             move(end.time);
-            for (std::optional<Nanoseconds>* time : {&end.began, &end.launched}) {
+            for (std::optional<Nanoseconds>* time : {&end.began, &end.launched, &end.ended}) {
                 if (*time) {
                     move(**time);
                 }
@@ -349,6 +436,10 @@ RankTasks on_clock(RankTasks rank, const RankClock& clock) {
         for (Nanoseconds* time : {&task.start, &task.end, &task.launch}) {
             move(*time);
         }
+    }
+    for (LaneWork& work : rank.lane_work) {
+        move(work.start);
+        move(work.end);
     }
     for (auto& [step, times] : rank.steps) {
         move(times.first);
@@ -627,6 +718,16 @@ void write_tasks_on_device(const std::vector<TaskOnDevice>& tasks, const std::ma
     });
 }
 
+void write_lane_work(const std::vector<LaneWork>& work, TraceWriter& writer) {
+    writer.change([&](SQLite::Database& db) {
+        PreparedStatements statements(db);
+        for (const LaneWork& each : work) {
+            statements.insert("PIPESCOPE_LANE_WORK", each.lane.value(), std::string(to_string(each.kind)), each.start,
+                              each.end);
+        }
+    });
+}
+
 /// Rank and lanes of a process, from its PyTorch profile.
 MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
     MergedProcess process;
@@ -650,7 +751,7 @@ MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
 }  // namespace
 
 MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
-                             const TaskRules& rules) {
+                             const TaskRules& rules, const std::vector<int>& ranks_of_files) {
     if (inputs.empty()) {
         throw TraceFormatError("no trace was given; merge joins those of all ranks of a run; give them");
     }
@@ -665,6 +766,9 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     if (parts.empty()) {
         throw TraceFormatError(fmt::format("none of {} holds anything to show: {}",
                                            counted(inputs.size(), "file", "files"), merged.warnings.front()));
+    }
+    if (!ranks_of_files.empty()) {
+        take_given_ranks(parts, inputs, ranks_of_files);
     }
     name_ranks(parts, rules, merged.warnings);
     require_ranks(parts);
@@ -730,6 +834,7 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         }
     }
     write_tasks_on_device(joined.on_device, rows, writer);
+    write_lane_work(joined.lane_work, writer);
     for (const std::string& warning : merged.warnings) {
         writer.add_diagnostic({"warning", "merge", warning});
     }

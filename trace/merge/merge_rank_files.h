@@ -17,13 +17,16 @@ namespace pipescope {
 /// correct the clocks (align_wall_clocks). A file that was cut off before it recorded its time gets it from the other
 /// ranks.
 ///
-/// Warnings: for a missing rank, and for one of several files that holds nothing to show or is not a trace, which is
-/// left out.
+/// Warnings: for a missing rank, and for one of several files that holds nothing to show, is not a trace or cannot be
+/// read, which is left out.
 ///
 /// Memory: the files' ranges. Errors: TraceFormatError for files that name no rank or the same rank, TraceError if
 /// reading or writing fails.
+///
+/// `ranks`: the rank of each file, instead of what the files say; empty: as they say. Throws UsageError if their number
+/// differs.
 MergedTrace merge_rank_files(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
-                             IfExists if_exists, const TaskRules& rules);
+                             IfExists if_exists, const TaskRules& rules, const std::vector<int>& ranks = {});
 
 /// True for JSON and for empty files, as after a full disk. If any other file is given, are_rank_files() is false.
 bool may_be_rank_file(const std::filesystem::path& file);

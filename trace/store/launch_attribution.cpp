@@ -53,24 +53,25 @@ private:
     std::vector<std::int64_t> last_ends_;  // a tree: node n has the latest end in nodes 2 n and 2 n + 1
 };
 
-using Lanes = std::map<std::size_t, std::vector<std::int64_t>>;  // by stream
+using Lanes = std::map<std::size_t, std::vector<std::int64_t>>;  // by stream, or by thread
 
-Lanes lanes_of_streams(std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work,
-                       std::span<const Attribution> found) {
+/// `of`: the work's stream or its thread.
+Lanes lanes_by(std::size_t LaunchedWork::*of, std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work,
+               std::span<const Attribution> found) {
     std::map<std::size_t, std::map<std::int64_t, std::int64_t>> votes;
     std::map<std::size_t, std::int64_t> all;
     for (std::size_t k = 0; k < work.size(); ++k) {
         if (found[k].task && tasks[*found[k].task].lane >= 0) {
-            ++votes[work[k].stream][tasks[*found[k].task].lane];
-            ++all[work[k].stream];
+            ++votes[work[k].*of][tasks[*found[k].task].lane];
+            ++all[work[k].*of];
         }
     }
     constexpr std::int64_t kLeastPart = 10;
     Lanes lanes;
-    for (const auto& [stream, counts] : votes) {
+    for (const auto& [number, counts] : votes) {
         for (const auto& [lane, count] : counts) {
-            if (count * kLeastPart >= all[stream]) {
-                lanes[stream].push_back(lane);
+            if (count * kLeastPart >= all[number]) {
+                lanes[number].push_back(lane);
             }
         }
     }
@@ -110,14 +111,30 @@ std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks
             found[k].task = thread->second.at(work[k].launch);
         }
     }
-    const Lanes lanes = lanes_of_streams(tasks, work, found);
-    for (std::size_t k = 0; k < work.size(); ++k) {
-        const auto of_stream = lanes.find(work[k].stream);
-        if (!found[k].task && of_stream != lanes.end()) {
-            found[k].task = only_task(of_stream->second, of_lane, work[k].launch);
-            found[k].by_stream = found[k].task.has_value();
+    const Lanes streams = lanes_by(&LaunchedWork::stream, tasks, work, found);
+    const auto take = [&](const auto& lanes_of) {
+        for (std::size_t k = 0; k < work.size(); ++k) {
+            const std::vector<std::int64_t>* const lanes = found[k].task ? nullptr : lanes_of(work[k]);
+            if (lanes != nullptr) {
+                found[k].task = only_task(*lanes, of_lane, work[k].launch);
+                found[k].by_stream = found[k].task.has_value();
+            }
         }
-    }
+    };
+    take([&](const LaunchedWork& each) {
+        const auto lanes = streams.find(each.stream);
+        return lanes == streams.end() ? nullptr : &lanes->second;
+    });
+    const Lanes threads = lanes_by(&LaunchedWork::thread, tasks, work, found);
+    const std::vector<std::int64_t> only =
+        of_lane.size() == 1 ? std::vector{of_lane.begin()->first} : std::vector<std::int64_t>();
+    take([&](const LaunchedWork& each) {
+        if (streams.contains(each.stream)) {
+            return static_cast<const std::vector<std::int64_t>*>(nullptr);
+        }
+        const auto lanes = threads.find(each.thread);
+        return lanes == threads.end() ? &only : &lanes->second;
+    });
     return found;
 }
 

@@ -31,7 +31,8 @@ struct Attribution {
 /// Finds the task of each piece of work. First rule: the innermost task that ran on the launching thread at the time of
 /// the launch. Second rule: autograd launches from its own threads, outside any task. Such work belongs to the
 /// computing task that ran meanwhile on a lane of its stream, or to no task if several did. A stream's lanes are those
-/// whose tasks launched at least a tenth of the work on that stream. Cost: O((tasks + work) log tasks).
+/// whose tasks launched at least a tenth of the work on that stream. If none did, the stream is used by such threads
+/// only: then the lanes are those of the thread's other work, or else the only lane. Cost: O((tasks + work) log tasks).
 std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work);
 
 /// Device work of one task: totals over its work, in order of starts. Times in ns.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trace/store/lane_work.h"
 #include "trace/store/trace_records.h"
 
 #include <cstdint>
@@ -137,6 +138,10 @@ LostRecords lost_records(const std::vector<DropRecord>& drops);
 inline constexpr std::string_view kMicroBatchKey = "micro_batch";
 /// Key of OpenedTrace::run: {"ranks": [0, 1]}, the ranks whose ranges only launch tasks, whose own times are unknown.
 inline constexpr std::string_view kLaunchesKey = "only_launches";
+/// Key of OpenedTrace::run: {"lanes": [{"lane": 0, "busy_ns": 9000, "unattributed_ns": 90}]}, the time in which the
+/// lane's device worked while the shown steps ran, and the part that belongs to no task, message, collective, optimizer
+/// or loading of data.
+inline constexpr std::string_view kDeviceTimeKey = "device_time";
 /// Key of OpenedTrace::run: {"ranks": [1], "size": 2}, the ranks of another program's run that the trace lacks although
 /// its tasks wait for theirs, as far as is known. `size` is 0 if the ranks are unknown.
 inline constexpr std::string_view kMissingRanksKey = "missing_ranks";
@@ -167,6 +172,7 @@ struct OpenedTrace {
     std::vector<RangeArrow> arrows;            ///< those listed in a file, besides equal correlations
     std::vector<RecognisedRange> task_ranges;  ///< of tasks that were recognised
     std::vector<TaskOnDevice> on_device;       ///< of another program's tasks, if their times are a device's
+    std::vector<LaneWork> lane_work;           ///< joined_work(); only beside on_device
     std::vector<std::string> event_files;      ///< of a joined trace: the Chrome traces with its ranges' events
     std::vector<std::string> names;            ///< texts of the ranges; [0] is empty
     std::optional<RecordingRank> rank;         ///< of another program

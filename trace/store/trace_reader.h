@@ -20,6 +20,17 @@ struct RowIds {
     std::int64_t size() const { return last < first ? 0 : last - first + 1; }
 };
 
+/// A kernel, copy or fill on a device, with the task that launched it. Borrowed texts.
+struct DeviceActivity {
+    std::string_view name;
+    std::string_view activity;  ///< "kernel", "memcpy", "memset", "graph"
+    std::string_view stream;    ///< "GPU 0 (NVIDIA H100), stream 7"
+    Nanoseconds start{0};
+    Nanoseconds end{0};
+    std::optional<TaskKind> task = {};
+    std::int32_t partition = -1;
+};
+
 /// Reads a trace of TraceWriter, finished or still being written. Threading: not thread-safe; open one per thread.
 /// Errors: TraceFormatError for another type of file (with a guess at the type) or a trace from a newer version;
 /// TraceError if SQLite fails.
@@ -38,6 +49,10 @@ public:
     OpenedTrace head() const;
     /// PIPESCOPE_TASK_DEVICE of an imported trace, whose tasks have the times of a device. Part of head().
     std::vector<TaskOnDevice> tasks_on_device() const;
+    /// PIPESCOPE_LANE_WORK of such a trace. Part of head().
+    std::vector<LaneWork> lane_work() const;
+    /// Calls `each` with all device work, in the order of the tables. About 1 us per row.
+    void for_each_device_activity(const std::function<void(const DeviceActivity&)>& each) const;
     /// Adds its threads, streams and counters. About 0.5 us per range.
     void read_tracks(OpenedTrace& trace) const;
     /// PIPESCOPE_RUN, values as JSON text.
@@ -72,6 +87,7 @@ public:
 private:
     struct Impl;
     explicit TraceReader(std::unique_ptr<Impl> impl);
+    bool has_table(const std::string& name) const;
     std::unique_ptr<Impl> impl_;
 };
 

@@ -13,6 +13,7 @@
 namespace pipescope {
 namespace {
 using testing::AllOf;
+using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -273,6 +274,76 @@ TEST_F(TaskRecognition, SaysThatTimesAreUnknownIfNoStepHasItsKernels) {
     const OpenedTrace calls_alone =
         opened(RankFile(0, 1).range("PP:0F0", 0, 2).range("cudaLaunchKernel", 1, 1.5).range("PP:0B0", 3, 4));
     EXPECT_TRUE(calls_alone.run.contains(std::string(kLaunchesKey)));
+}
+
+// The thread of emit_nvtx()'s names; PyTorch's profiler draws arrows instead.
+TEST_F(TaskRecognition, FindsBackwardsByTheOperatorsOfForwards) {
+    RankFile file(0, 1);
+    for (int step = 0; step < 2; ++step) {
+        const double t = 200 * step;
+        for (int i = 0; i < 2; ++i) {
+            const int seq = 10 * step + i;
+            file.range(fmt::format("PP:0F{}", i), t + 10 * i, t + 10 * i + 8)
+                .range(fmt::format("aten::relu, seq = {}, op_id = 1", seq), t + 10 * i + 1, t + 10 * i + 2)
+                .range(fmt::format("aten::mm, seq = {}, op_id = 2", seq), t + 10 * i + 2, t + 10 * i + 4)
+                .range(fmt::format("MmBackward0, seq = {}, op_id = 3", seq), t + 100 + 20 * i, t + 110 + 20 * i)
+                .range("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", t + 111 + 20 * i,
+                       t + 112 + 20 * i);
+        }
+    }
+    EXPECT_THAT(texts_of(opened(file)),
+                ElementsAre("step 0 forward (0, 0) 0..8 on rank 0", "step 0 forward (1, 0) 10..18 on rank 0",
+                            "step 0 backward (0, 0) 100..112 on rank 0", "step 0 backward (1, 0) 120..132 on rank 0",
+                            "step 1 forward (0, 0) 200..208 on rank 0", "step 1 forward (1, 0) 210..218 on rank 0",
+                            "step 1 backward (0, 0) 300..312 on rank 0", "step 1 backward (1, 0) 320..332 on rank 0"));
+    file.range("PP:0B0", 500, 501);  // the program names its backwards
+    EXPECT_THAT(texts_of(opened(file)), Contains(HasSubstr("backward (0, 0) 500..501")));
+    EXPECT_THAT(texts_of(opened(file)), Not(Contains(HasSubstr("backward (0, 0) 100..112"))));
+}
+
+TEST_F(TaskRecognition, GivesKernelsWithoutCallsToTheTaskAroundThem) {
+    const auto file = [](bool between) {
+        RankFile made(0, 1);
+        for (int step = 0; step < 2; ++step) {
+            const double t = 100 * step;
+            made.range(fmt::format("ProfilerStep#{}", step), t, t + 90)
+                .range("PP:0F0", t, t + 2)
+                .launched(t + 0.5, t + 10, t + 20)
+                .launched(t + 1, t + 30, t + 40)
+                .range("PP:0B0", t + 3, t + 5)
+                .launched(t + 4, t + 50, t + 60);
+        }
+        return made.work_without_call(22, 28).work_without_call(between ? 42 : 24, between ? 45 : 26);
+    };
+    const OpenedTrace whole = opened(file(false));
+    EXPECT_THAT(texts_of(whole), Contains("step 0 forward (0, 0) 10..40 on rank 0"));
+    EXPECT_EQ(whole.on_device.at(0).kernels, 4);
+    EXPECT_THAT(texts_of(opened(file(true))), Each(StartsWith("step 1"))) << "a kernel of either task";
+}
+
+TEST_F(TaskRecognition, NotesWhatTheDeviceDoesBesideTheTasks) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 0, 3)
+                                         .launched(0.5, 6, 8, "Memcpy HtoD (Pinned -> Device)")
+                                         .launched(1, 10, 20)
+                                         .launched(2, 20, 25, "ncclDevKernel_AllReduce_Sum_f32", 9)
+                                         .launched(2.5, 25, 30)
+                                         .range("PP:0B0", 4, 5)
+                                         .launched(4, 40, 60)
+                                         .launched(4.5, 60, 70, "ncclDevKernel_AllReduce_Sum_f32", 9)
+                                         .range("other", 71, 72)
+                                         .launched(71.5, 32, 36)
+                                         .range("enumerate(DataLoader)#_Iter.__next__", 80, 90));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 40..60 on rank 0"));
+    EXPECT_EQ(trace.on_device.at(0).busy, Nanoseconds{20'000}) << "the collective within it counts";
+    const auto us = [](int time) { return Nanoseconds{1000 * time}; };
+    EXPECT_THAT(trace.lane_work, ElementsAre(LaneWork{LaneId{0}, LaneWorkKind::collective, us(20), us(25)},
+                                             LaneWork{LaneId{0}, LaneWorkKind::collective, us(60), us(70)},
+                                             LaneWork{LaneId{0}, LaneWorkKind::loading, us(6), us(8)},
+                                             LaneWork{LaneId{0}, LaneWorkKind::data, us(80), us(90)}));
+    EXPECT_EQ(trace.run.at(std::string(kDeviceTimeKey)),
+              R"({"lanes":[{"lane":0,"busy_ns":44000,"unattributed_ns":4000}]})");
 }
 
 // In the first half of a split backward, the first partition has nothing to compute.

@@ -174,6 +174,19 @@ TEST(WallClocks, MoveIfAMessageWouldComeBeforeItWasSent) {
     EXPECT_EQ(clocks.aligned.largest_shift, Nanoseconds{700});
 }
 
+TEST(WallClocks, AreBoundMoreTightlyByEventsThatAgree) {
+    const std::vector<Nanoseconds> offsets{Nanoseconds{0}, Nanoseconds{0}};
+    const std::vector<ClockMessage> messages{{0, 1, Nanoseconds{1000}, Nanoseconds{2000}},
+                                             {1, 0, Nanoseconds{3000}, Nanoseconds{4000}}};
+    const std::vector<ClockMessage> agreements{{0, 1, Nanoseconds{5000}, Nanoseconds{5310}},   // 310 later
+                                               {1, 0, Nanoseconds{6290}, Nanoseconds{6000}}};  // 290 later
+    EXPECT_EQ(align_wall_clocks(offsets, messages).aligned.clocks[1].bound(), Nanoseconds{1000});
+    const WallClocks clocks = align_wall_clocks(offsets, messages, agreements);
+    EXPECT_EQ(clocks.aligned.clocks[1].to_rank_0(Nanoseconds{0}), Nanoseconds{-300});
+    EXPECT_EQ(clocks.aligned.clocks[1].bound(), Nanoseconds{10});
+    EXPECT_EQ(clocks.aligned.impossible, 0U);
+}
+
 TEST(WallClocks, AreContradictedByMessagesThatNoOffsetPutsInOrder) {
     const std::vector<Nanoseconds> offsets(4, Nanoseconds{0});
     const std::vector<ClockMessage> messages{{0, 1, Nanoseconds{1000}, Nanoseconds{400}},  // -600

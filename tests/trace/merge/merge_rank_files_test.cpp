@@ -326,6 +326,30 @@ TEST_F(MergeRankFiles, LeavesOutFilesThatHoldNothing) {
                 HasSubstr("none of 2 files holds anything to show"));
 }
 
+TEST_F(MergeRankFiles, LeavesOutFilesThatCannotBeRead) {
+    write_text(folder_ / "text.json", "no JSON");
+    write_text(folder_ / "other.sqlite", "SQLite format 3");
+    const MergedTrace result = merge({first(), second(), folder_ / "text.json", folder_ / "other.sqlite"});
+    EXPECT_EQ(result.tasks, 7);
+    for (const char* name : {"text.json", "other.sqlite"}) {
+        EXPECT_THAT(result.warnings,
+                    Contains(AllOf(HasSubstr(name), HasSubstr("cannot be read ("), HasSubstr("left out"))));
+    }
+    EXPECT_THROW(merge({folder_ / "text.json"}), TraceError) << "alone, it is refused";
+}
+
+TEST_F(MergeRankFiles, TakesTheRanksThatTheUserGives) {
+    const auto merge_as = [&](const std::vector<int>& ranks) {
+        return merge_rank_files({first(), second()}, folder_ / "out.sqlite", IfExists::replace, TaskRules(), ranks);
+    };
+    const MergedTrace result = merge_as({1, 0});
+    EXPECT_EQ(result.processes.at(0).pid, 4001);
+    EXPECT_EQ(merged().measured.lanes.at(1).name, "rank 1");
+    EXPECT_THAT(thrown<UsageError>([&] { merge_as({0}); }),
+                AllOf(HasSubstr("--ranks names 1 rank"), HasSubstr("rank1.json")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { merge_as({1, 1}); }), HasSubstr("are both of rank 1"));
+}
+
 TEST_F(MergeRankFiles, LeavesOutJsonThatIsNoTrace) {
     const std::vector<std::string> texts{"[]", R"({"traceEvents": []})", R"([{"a": 1}])", "3", R"("x")", "null"};
     std::vector<fs::path> all{first(), second()};

@@ -40,6 +40,19 @@ TEST(LaunchAttribution, FindsTheTaskThatBeganLastAndStillRan) {
     }
 }
 
+// Autograd's thread may use a stream of its own, on which no task's thread ever launches.
+TEST(LaunchAttribution, KnowsStreamsOfAutogradAloneByTheThreadOrTheOnlyLane) {
+    const std::vector<LaunchingTask> tasks{{1, 0, true, 0, 10}, {1, 0, true, 20, 30}};
+    const LaunchedWork own{1, 5, 7};
+    const LaunchedWork by_stream{2, 6, 7};
+    const LaunchedWork alone{2, 25, 13};
+    EXPECT_EQ(tasks_of(tasks, {own, by_stream, alone}), (std::vector<std::optional<std::size_t>>{0, 0, 1}));
+    EXPECT_EQ(tasks_of(tasks, {alone}), (std::vector<std::optional<std::size_t>>{1}));
+    EXPECT_EQ(tasks_of(tasks, {{2, 15, 13}}), (std::vector<std::optional<std::size_t>>{std::nullopt}));
+    const std::vector<LaunchingTask> two{{1, 0, true, 0, 10}, {3, 1, true, 0, 10}};
+    EXPECT_EQ(tasks_of(two, {{2, 5, 13}}), (std::vector<std::optional<std::size_t>>{std::nullopt})) << "which lane?";
+}
+
 // A launch after 100,000 nested tasks once cost a walk over all of them.
 TEST(LaunchAttribution, IsQuickForDeeplyNestedTasks) {
     constexpr std::size_t kDepth = 100'000;

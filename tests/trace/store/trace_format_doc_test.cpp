@@ -87,7 +87,11 @@ TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
         writer.add_overhead({"drain thread", "rows", 1});
         add_device_sample(writer);
         writer.set_run("processes", to_json(std::vector<MergedProcess>(2)));
-        writer.change([](SQLite::Database& db) { db.exec("INSERT INTO PIPESCOPE_COPY VALUES (1, 0, 1, 5, 6)"); });
+        writer.change([](SQLite::Database& db) {
+            db.exec(
+                "INSERT INTO PIPESCOPE_COPY VALUES (1, 0, 1, 5, 6);"
+                "INSERT INTO PIPESCOPE_LANE_WORK VALUES (0, 'collective', 5, 6)");
+        });
         writer.close();
     }
     SQLite::Database db(folder / "t.sqlite");
