@@ -23,6 +23,7 @@ struct CompareFlags {
     std::vector<std::string> traces;
     std::vector<std::string> baseline;
     std::string rules;
+    std::vector<int> ranks;
     bool json = false;
 };
 
@@ -37,11 +38,15 @@ ExitCode compare_two(const CompareFlags& flags, const std::vector<std::string>& 
 
 ExitCode compare_command(const CompareFlags& flags) {
     if (!flags.baseline.empty()) {
+        if (!flags.ranks.empty()) {
+            throw UsageError(
+                "--ranks is given with the files of two runs; import each run with its --ranks, and compare the two");
+        }
         return compare_two(flags, flags.baseline, flags.traces);
     }
     const std::vector<std::string> files = with_files_of_folders(flags.traces);
     const std::vector<std::string> traces = without_notes(flags.traces);
-    if (traces.size() > 1 && !are_of_one_run(files)) {
+    if (flags.ranks.empty() && traces.size() > 1 && !are_of_one_run(files)) {
         if (traces.size() > 2) {
             throw UsageError(
                 fmt::format("compare was given {} traces that are not of one run's processes; two traces are compared "
@@ -50,7 +55,7 @@ ExitCode compare_command(const CompareFlags& flags) {
         }
         return compare_two(flags, {traces.front()}, {traces.back()});
     }
-    const JoinedTrace trace(files, flags.rules);
+    const JoinedTrace trace(files, flags.rules, flags.ranks);
     const TraceComparison compared = compare_trace(trace.path(), trace.name());
     std::cout << (flags.json ? dump(comparison_json(compared)) : comparison_text(compared));
     return ExitCode::success;
@@ -79,6 +84,7 @@ void add_compare_command(Program& program) {
                      "run, and comes before this option")
         ->type_name("TRACE");
     add_task_rules_option(*command, flags->rules);
+    add_ranks_option(*command, flags->ranks);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return compare_command(*flags); });
 }

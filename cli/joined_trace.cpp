@@ -21,14 +21,15 @@ std::vector<std::string> texts_of_paths(const std::vector<fs::path>& paths) {
 }
 }  // namespace
 
-JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::string& rules)
+JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::string& rules, const std::vector<int>& ranks)
     : name_(files.size() == 1 ? files.front() : fmt::format("{} and {} more", files.front(), files.size() - 1)),
       path_(files.front()) {
-    if (files.size() == 1 && rules.empty()) {
+    if (files.size() == 1 && rules.empty() && ranks.empty()) {
         return;
     }
     path_ = temporary_.emplace(joined_name(paths_of(files))).path();
-    merge_any({files.begin(), files.end()}, path_, IfExists::refuse, {}, rules);  // its warnings are in the trace
+    merge_any({files.begin(), files.end()}, path_, IfExists::refuse, {}, rules,
+              ranks);  // its warnings are in the trace
 }
 
 std::vector<std::string> without_notes(const std::vector<std::string>& files) {
@@ -37,6 +38,17 @@ std::vector<std::string> without_notes(const std::vector<std::string>& files) {
 
 std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments) {
     return texts_of_paths(with_files_of_folders(paths_of(arguments)));
+}
+
+void add_ranks_option(CLI::App& command, std::vector<int>& ranks) {
+    command
+        .add_option("--ranks", ranks,
+                    "Ranks of another program's files, in the order of TRACE (those of a folder by name), such as "
+                    "0,1,2,3; default: as the files say")
+        ->delimiter(',')
+        ->check(CLI::Range(0, 65535))
+        ->allow_extra_args(false)
+        ->type_name("LIST");
 }
 
 void add_task_rules_option(CLI::App& command, std::string& rules) {

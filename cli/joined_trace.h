@@ -15,9 +15,10 @@ namespace pipescope {
 /// of one run. Its diagnostics hold the warnings.
 class JoinedTrace {
 public:
-    /// `rules`: a file of task rules for traces of other programs, or empty. Throws as merge_traces() and
-    /// merge_rank_files().
-    explicit JoinedTrace(const std::vector<std::string>& files, const std::string& rules = {});
+    /// `rules`: a file of task rules for traces of other programs, or empty. `ranks`: as for merge_rank_files(). Throws
+    /// as merge_traces() and merge_rank_files().
+    explicit JoinedTrace(const std::vector<std::string>& files, const std::string& rules = {},
+                         const std::vector<int>& ranks = {});
 
     const std::filesystem::path& path() const { return path_; }
     /// The files that were given, for messages: "t/rank0.json and 3 more".
@@ -33,6 +34,8 @@ private:
 bool are_of_one_run(const std::vector<std::string>& files);
 std::vector<std::string> without_notes(const std::vector<std::string>& files);
 std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments);
+/// Adds --ranks, the ranks of another program's files.
+void add_ranks_option(CLI::App& command, std::vector<int>& ranks);
 /// Adds --task-rules, a file of task rules.
 void add_task_rules_option(CLI::App& command, std::string& rules);
 }  // namespace pipescope

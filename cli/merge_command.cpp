@@ -11,7 +11,9 @@
 #include "hardware/links_file.h"
 #include "schedule/placement.h"
 #include "simulator/pipeline_options.h"
+#include "trace/foreign/rule_suggestion.h"
 #include "trace/merge/merge_traces.h"
+#include "trace/open_trace.h"
 #include "trace/store/process_json.h"
 #include "trace/store/trace_reader.h"
 
@@ -34,6 +36,8 @@ struct MergeFlags {
     std::vector<std::string> traces;
     std::string output;
     std::string rules;
+    std::vector<int> ranks;
+    bool suggest = false;
     Link link{.sharing = LinkSharing::host};
     bool force = false;
     bool json = false;
@@ -140,7 +144,8 @@ ExitCode merge_command(const MergeFlags& flags) {
     }
     MergedTrace merged;
     replace_trace(flags.output, flags.force, [&](const std::filesystem::path& beside) {
-        merged = merge_any(inputs, beside, IfExists::replace, configuration_with(flags, inputs), flags.rules);
+        merged =
+            merge_any(inputs, beside, IfExists::replace, configuration_with(flags, inputs), flags.rules, flags.ranks);
     });
     if (merged.tasks == 0) {
         merged.warnings.emplace_back(
@@ -153,13 +158,90 @@ ExitCode merge_command(const MergeFlags& flags) {
     return ExitCode::success;
 }
 
+nlohmann::ordered_json suggestions_json(const std::vector<SuggestedRule>& rules) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const SuggestedRule& each : rules) {
+        nlohmann::ordered_json rule{{"name", each.name}, {"pattern", each.pattern}};
+        if (each.kinds.empty()) {
+            rule["kind"] = each.kind;
+        } else {
+            rule["kinds"] = nlohmann::ordered_json::object();
+            for (const auto& [word, kind] : each.kinds) {
+                rule["kinds"][word] = kind;
+            }
+        }
+        list.push_back({{"rule", std::move(rule)}, {"matches", each.matches}, {"example", each.example}});
+    }
+    return {{"suggested", std::move(list)}};
+}
+
+/// Prints rules that may fit the files' ranges, or writes them to --output.
+ExitCode suggest_command(const MergeFlags& flags) {
+    const TaskRules known = flags.rules.empty() ? TaskRules() : TaskRules::load(flags.rules);
+    std::vector<OpenedTrace> traces;
+    std::vector<std::string> warnings;
+    const std::vector<std::string> files = with_files_of_folders(flags.traces);
+    for (const std::string& file : files) {
+        OpenOptions options;
+        options.find_tasks = false;
+        try {
+            traces.push_back(open_trace(file, options));
+        } catch (const Error& fault) {
+            if (files.size() == 1) {
+                throw;
+            }
+            warnings.push_back(fmt::format("{} is left out: {}", printable(file), fault.what()));
+        }
+    }
+    const std::vector<SuggestedRule> rules = suggest_rules(traces, known);
+    print_warnings(warnings);
+    if (flags.json) {
+        std::cout << dump(suggestions_json(rules));
+        return ExitCode::success;
+    }
+    if (rules.empty()) {
+        std::cout
+            << "no range has a name that tells a task, such as 'forward mb 3 stage 1'; name the program's ranges, or "
+               "write rules (docs/task-rules.md)\n";
+        return ExitCode::success;
+    }
+    TextTable table({{"ranges"}, {"kind", Align::left}, {"such as", Align::left}});
+    for (const SuggestedRule& each : rules) {
+        std::string kinds = each.kind;
+        for (const auto& [word, kind] : each.kinds) {
+            kinds += (kinds.empty() ? "" : ", ") + kind;
+        }
+        table.add_row({std::to_string(each.matches), kinds, each.example});
+    }
+    std::cout << table.str();
+    if (flags.output.empty()) {
+        std::cout << "\n" << rules_file(rules);
+    } else {
+        write_output(flags.output, flags.force, rules_file(rules));
+        std::cout << fmt::format("\n{}: {} for --task-rules\n", printable(flags.output),
+                                 counted(rules.size(), "rule", "rules"));
+    }
+    return ExitCode::success;
+}
+
+ExitCode import_or_suggest(const MergeFlags& flags) {
+    if (flags.suggest) {
+        return suggest_command(flags);
+    }
+    if (flags.output.empty()) {
+        throw UsageError("no trace to write is named; name it with -o FILE, or ask for --suggest-rules");
+    }
+    return merge_command(flags);
+}
+
 /// Adds the options that `merge` and `import` share. The caller describes its traces.
 void add_merging_command(Program& program, CLI::App* command, const std::shared_ptr<MergeFlags>& flags) {
     add_task_rules_option(*command, flags->rules);
-    add_option(*command, "-o,--output", flags->output, "The trace to write", "FILE", "Output")->required();
+    add_ranks_option(*command, flags->ranks);
+    add_option(*command, "-o,--output", flags->output, "The trace to write", "FILE", "Output");
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return merge_command(*flags); });
+    program.set_action(command, [flags] { return import_or_suggest(*flags); });
 }
 }  // namespace
 
@@ -204,6 +286,9 @@ void add_import_command(Program& program) {
             "Files that PyTorch's profiler wrote for each rank of one run, or their folder; or one trace of another "
             "program")
         ->required();
+    command->add_flag("--suggest-rules", flags->suggest,
+                      "Print task rules that may fit the names of the ranges, and how many ranges each matches; with "
+                      "--output, write them as a file for --task-rules. Imports nothing");
     add_merging_command(program, command, flags);
 }
 }  // namespace pipescope

@@ -21,10 +21,11 @@ std::vector<std::filesystem::path> without_notes(std::vector<std::filesystem::pa
 /// .json.gz. Throws UsageError for a folder without traces.
 std::vector<std::filesystem::path> with_files_of_folders(const std::vector<std::filesystem::path>& arguments);
 /// Merges PipeScope's traces, or the files of another program's ranks. A single file of another program becomes a trace
-/// too. `rules`: a file of task rules for traces of other programs, or empty. Errors: as merge_traces() and
-/// merge_rank_files().
+/// too. `rules`: a file of task rules for traces of other programs, or empty. `ranks`: as for merge_rank_files().
+/// Errors: as merge_traces() and merge_rank_files().
 MergedTrace merge_any(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
-                      IfExists if_exists, const std::string& configuration, const std::string& rules);
+                      IfExists if_exists, const std::string& configuration, const std::string& rules,
+                      const std::vector<int>& ranks = {});
 /// A name for the joined file, which titles show: "out.rank0 + out.rank1.sqlite", "run7: rank0 + 3 more.json".
 std::string joined_name(const std::vector<std::filesystem::path>& files);
 /// A path beside the first of several files that no other set of files shares. Their notes are kept there.
