@@ -7,6 +7,7 @@
 #include "trace/store/process_json.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <span>
@@ -92,12 +93,33 @@ std::string nothing_measured(const RecordedRun& run) {
                                                : "");
 }
 
+std::vector<LaneDeviceTime> device_times(const std::map<std::string, std::string>& run) {
+    const auto found = run.find(std::string(kDeviceTimeKey));
+    const nlohmann::json entry =
+        found == run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+    std::vector<LaneDeviceTime> times;
+    const nlohmann::json lanes = entry.is_object() ? entry.value("lanes", nlohmann::json()) : nlohmann::json();
+    for (const nlohmann::json& lane : lanes.is_array() ? lanes : nlohmann::json::array()) {
+        const auto number = [&](const char* key) {
+            const auto value = lane.is_object() ? lane.find(key) : lane.end();
+            return value != lane.end() && value->is_number_integer() ? value->get<std::int64_t>() : -1;
+        };
+        const LaneDeviceTime time{static_cast<std::size_t>(number("lane")), Nanoseconds{number("busy_ns")},
+                                  Nanoseconds{number("unattributed_ns")}};
+        if (number("lane") >= 0 && time.busy.count() >= 0 && time.unattributed.count() >= 0) {
+            times.push_back(time);
+        }
+    }
+    return times;
+}
+
 TraceComparison compare_trace(const std::filesystem::path& path) {
     return compare_trace(path, path.string());
 }
 
 TraceComparison compare_trace(const std::filesystem::path& path, const std::string& name) {
-    LoadedRun loaded = load_run(path);
+    const bool is_own = TraceReader::open(path).has_value();
+    LoadedRun loaded = load_run(path, {.tracks = !is_own});  // which another program's file is read for anyway
     const OpenedTrace& trace = loaded.trace;
     RecordedRun& run = loaded.run;
     if (trace.measured.slices.empty()) {
@@ -128,6 +150,8 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             .profile_from_trace = run.of_another_program && (*run.profile)->from_trace,
             .processes = std::max<std::size_t>(run.processes.size(), 1),
             .clock_bound = clock_bound(run.processes),
-            .bubbles = std::move(bubbles)};
+            .bubbles = std::move(bubbles),
+            .kernels = is_own ? kernel_sums(path) : kernel_sums(trace),
+            .devices = device_times(trace.run)};
 }
 }  // namespace pipescope

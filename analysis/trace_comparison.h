@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/compared_bubbles.h"
+#include "analysis/kernel_sums.h"
 #include "analysis/load_run.h"
 #include "base/machine_load.h"
 #include "simulator/simulation.h"
@@ -30,6 +31,19 @@ std::optional<ModelError> judged_model_error(const RunComparison& compared);
 /// Why a trace without measured tasks cannot be compared, worded like RecordedRun::why_not_simulated.
 std::string nothing_measured(const RecordedRun& run);
 
+/// How much of the time of a lane's device is explained (kDeviceTimeKey).
+struct LaneDeviceTime {
+    std::size_t lane = 0;
+    Nanoseconds busy{0};
+    Nanoseconds unattributed{0};
+
+    double share() const {
+        return busy.count() > 0 ? static_cast<double>(unattributed.count()) / static_cast<double>(busy.count()) : 0;
+    }
+};
+/// From the entries of OpenedTrace::run; empty if they do not say.
+std::vector<LaneDeviceTime> device_times(const std::map<std::string, std::string>& run);
+
 /// The data that `compare` prints.
 struct TraceComparison {
     Simulation simulation;
@@ -43,6 +57,8 @@ struct TraceComparison {
     std::size_t processes = 1;                    ///< number of processes that recorded the run
     std::optional<Nanoseconds> clock_bound = {};  ///< clock_bound() of a merged trace
     ComparedBubbles bubbles = {};
+    KernelSums kernels = {};                   ///< empty without device work
+    std::vector<LaneDeviceTime> devices = {};  ///< of another program's run on GPUs; otherwise empty
 
     /// True if measured bubble fractions are withheld.
     bool lossy() const { return refuse_bubbles(warnings); }

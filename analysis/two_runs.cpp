@@ -477,6 +477,7 @@ TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesys
     } else {
         compare_names(before, after, runs);
     }
+    runs.kernels = compare_kernels(kernel_sums(before), kernel_sums(after));
     warn_of_load(runs);
     return runs;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/compared_bubbles.h"
+#include "analysis/kernel_sums.h"
 #include "analysis/load_run.h"
 #include "analysis/mean_difference.h"
 #include "analysis/name_join.h"
@@ -113,7 +114,8 @@ struct TwoRuns {
     std::optional<NameJoin> names;         ///< instead of tasks, if a run has none to compare
     std::optional<LossComparison> losses;  ///< empty if no step with a loss is in both
     std::vector<ConfigurationDifference> differences;
-    std::vector<TraceWarning> warnings;  ///< about the comparison; those about a run are with it
+    std::vector<ComparedKernels> kernels;  ///< compare_kernels(); empty without device work
+    std::vector<TraceWarning> warnings;    ///< about the comparison; those about a run are with it
 };
 /// A sentence if only one run's steps include the update of the parameters; otherwise empty.
 std::string update_warning(const RecordedRun& before, const RecordedRun& after);

@@ -1,5 +1,6 @@
 #include "answers/reports.h"
 
+#include "answers/kernel_report.h"
 #include "answers/or_null.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
@@ -624,6 +625,14 @@ Json comparison_json(const TraceComparison& compared) {
                 of_steps(compared, flops->lane_per_second(lane, ns_of(judged.measured)) / 1e12);
         }
     }
+    for (const LaneDeviceTime& device : compared.devices) {
+        if (device.lane < object["lanes"].size()) {
+            object["lanes"][device.lane]["device_busy_ns"] = device.busy.count();
+            object["lanes"][device.lane]["unattributed_share"] = device.share();
+        }
+    }
+    object["unattributed_share"] = unattributed_json(compared.devices);
+    object["kernels"] = kernels_json(compared.kernels);
     object["worst"] = Json::array();
     for (const ComparedTask& task : comparison.worst) {
         object["worst"].push_back({{"task", to_string(task.task)},
@@ -732,13 +741,17 @@ std::string comparison_text(const TraceComparison& compared) {
     if (compared.bubbles.measured.roots && !lossy) {
         text += roots_text(*compared.bubbles.measured.roots) + "\n";
     }
+    if (const std::string device = device_text(compared.devices); !device.empty()) {
+        text += device + "\n";
+    }
     TextTable worst({{"largest errors of medians", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({shown_name(task.task, task.half), format_duration(task.measured),
                        format_duration(task.simulated), format_duration(task.simulated - task.measured)});
     }
     text += worst.str();
-    return text;
+    const std::string kernels = kernels_text(compared.kernels);
+    return text + (kernels.empty() ? "" : "\n" + kernels);
 }
 
 namespace {

@@ -1,5 +1,6 @@
 #include "answers/two_runs_report.h"
 
+#include "answers/kernel_report.h"
 #include "answers/or_null.h"
 #include "answers/reports.h"
 #include "answers/text_table.h"
@@ -359,6 +360,7 @@ Json two_runs_json(const TwoRuns& runs) {
         object["differences"].push_back(
             {{"what", each.what}, {"before", text_or_null(each.before)}, {"after", text_or_null(each.after)}});
     }
+    object["kernels"] = kernels_json(runs.kernels);
     object["warnings"] = texts_of(runs.warnings);
     return object;
 }
@@ -387,6 +389,8 @@ std::string two_runs_text(const TwoRuns& runs) {
     if (runs.names) {
         text += names_text(*runs.names) + "\n";
     }
-    return text + losses_text(runs.losses) + configuration_text(runs.differences);
+    const std::string kernels = kernels_text(runs.kernels);
+    return text + (kernels.empty() ? "" : kernels + "\n") + losses_text(runs.losses) +
+           configuration_text(runs.differences);
 }
 }  // namespace pipescope

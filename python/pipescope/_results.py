@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 from pipescope._keywords import Hardware, Pipeline, given_to
 from pipescope._schedule import asked_schedule
 from pipescope._timeline import MemorySamples, Timeline
+from pipescope.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas
@@ -479,10 +480,6 @@ class ClusterPlan:
 
 
 def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
     nested = ("partitions", "lanes", "layout", "device_memory", "_asked")
     rows = []
     for each in steps:
@@ -491,7 +488,15 @@ def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
             row.update(vars(each.layout))
         row.update(num_lanes=len(each.lanes), peak_bytes=each.peak_bytes)
         rows.append(row)
-    return pandas.DataFrame(rows)
+    return _pandas().DataFrame(rows)  # type: ignore[no-any-return]
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
+    return pandas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -564,6 +569,76 @@ class ComparedLane:
     simulated_peak_bytes: int | None
     replayed_peak_bytes: int | None
     measured_model_tflops_per_second: float | None = None
+    device_busy_ns: int | None = None  #: of another program's run on GPUs
+    unattributed_share: float | None = None  #: of device_busy_ns, which no task or other known work explains
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSum:
+    """Kernels, copies or fills of one name: those of all tasks, or those that tasks of a kind and partition launched."""
+
+    name: str
+    activity: str  #: kernel, memcpy, memset or graph
+    count: int
+    total_ns: int
+    share: float  #: of the total of all device work
+    mean_ns: float
+    p95_ns: int
+    kind: str | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSum:
+    """The device work of a stream."""
+
+    stream: str
+    count: int
+    total_ns: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """What the devices of a run did, the largest sums first. Empty without device work."""
+
+    by_name: tuple[KernelSum, ...] = ()
+    by_task: tuple[KernelSum, ...] = ()
+    by_stream: tuple[StreamSum, ...] = ()
+
+    def to_pandas(self, by: str = "name") -> pandas.DataFrame:
+        """A row for each sum, `by` "name", "task" or "stream", with its fields as columns."""
+        if by not in ("name", "task", "stream"):
+            raise UsageError(f'by is {by!r}; sums are by name, task or stream; write by="task"')
+        type_ = StreamSum if by == "stream" else KernelSum
+        columns = [each.name for each in dataclasses.fields(type_) if by == "task" or each.name not in ("kind", "partition")]
+        rows = [[getattr(each, column) for column in columns] for each in getattr(self, f"by_{by}")]
+        return _pandas().DataFrame(rows, columns=columns)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        work = sum(each.count for each in self.by_stream)
+        return f"Kernels({work} kernels and copies, {len(self.by_name)} names, {len(self.by_stream)} streams)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelFigures:
+    """Kernels, copies or fills of one name in a run."""
+
+    count: int
+    total_ns: int
+    share: float
+    mean_ns: float
+    p95_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelDifference:
+    """Kernels, copies or fills of one name in two runs. None: the run has none."""
+
+    name: str
+    activity: str
+    before: KernelFigures | None
+    after: KernelFigures | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -616,6 +691,8 @@ class Comparison:
     simulated_model_tflops_per_second: float | None = None
     measured_mfu: float | None = None
     simulated_mfu: float | None = None
+    unattributed_share: float | None = None  #: of the devices' work, which no task or other known work explains
+    kernels: Kernels | None = None  #: None without device work
 
     def __repr__(self) -> str:
         # Those of step_error: the means if both are known.
@@ -749,6 +826,7 @@ class RunsComparison:
     losses: dict[str, Any] | None
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
+    kernels: tuple[KernelDifference, ...] = ()
 
     def __repr__(self) -> str:
         change = "no step in common" if self.step is None else f"step {self.step.change:+.2%}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 from pipescope import _core
 from pipescope._profile import Profile
-from pipescope._results import Comparison, RunsComparison, built
+from pipescope._results import Comparison, Kernels, RunsComparison, built
 from pipescope._schedule import Schedule
 from pipescope._timeline import Lane, MemorySamples, Timeline
 from pipescope._values import Path, encoded, encoded_all, python_messages, text_of
@@ -126,6 +126,13 @@ class Trace:
         """The profile that the trace holds. None for other programs' traces: see measured_run()."""
         text: str | None = self.__dict__["_profile_json"]
         return None if text is None else Profile.from_json(text)
+
+    @functools.cached_property
+    def kernels(self) -> Kernels:
+        """Sums of the kernels, copies and fills on devices, by name, by task and by stream. Reads the files again."""
+        with python_messages():
+            found = json.loads(_core.kernels_of(self._paths(), self._rules_text()))
+        return Kernels() if found is None else built(Kernels, found)  # type: ignore[no-any-return]
 
     @overload
     def compare(self, other: None = None) -> Comparison: ...

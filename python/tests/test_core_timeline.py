@@ -183,6 +183,29 @@ def test_says_what_recorded_the_run(tmp_path, run):
     assert pipescope.Trace.open(files[0]).origin == trace.origin
 
 
+def test_adds_up_the_kernels_of_devices(tmp_path, run):
+    assert pipescope.Trace.open(run).kernels.by_name == ()
+    def event(category, name, process, thread, start, length, **arguments):
+        return {"ph": "X", "cat": category, "name": name, "pid": process, "tid": thread, "ts": start, "dur": length, "args": arguments}
+    events = []
+    for number, (task, start) in enumerate([("PP:0F0", 0), ("PP:0B0", 100)]):
+        events.append(event("user_annotation", task, 7, 7, start, 9))
+        for k in range(2):
+            events.append(event("cuda_runtime", "cudaLaunchKernel", 7, 7, start + k, 1, correlation=10 * number + k + 1))
+            events.append(event("kernel", "gemm", 0, 3, start + 20 + 10 * k, 5 + k, correlation=10 * number + k + 1))
+    path = tmp_path / "rank0.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 10**18, "traceEvents": events}))
+    kernels = pipescope.Trace.open(path).kernels
+    (gemm,) = kernels.by_name
+    assert (gemm.count, gemm.total_ns, gemm.p95_ns, gemm.share) == (4, 22_000, 6_000, 1.0)
+    assert [(each.kind, each.partition, each.count) for each in kernels.by_task] == [("forward", 0, 2), ("backward", 0, 2)]
+    assert kernels.by_stream[0].count == 4
+    frame = kernels.to_pandas(by="task")
+    assert list(frame["total_ns"]) == [11_000, 11_000] and "kind" in frame and "kind" not in kernels.to_pandas()
+    with pytest.raises(pipescope.UsageError, match="name, task or stream"):
+        kernels.to_pandas(by="rank")
+
+
 def test_says_which_steps_are_whole(tmp_path, profile):
     path = make_run(tmp_path / "damaged.sqlite", profile, **OPTIONS, devices=["cpu", "cpu"])
     assert all(step.whole for step in pipescope.Trace.open(path).steps)

@@ -1,6 +1,7 @@
 #include "analysis/load_run.h"
 #include "analysis/trace_comparison.h"
 #include "analysis/two_runs.h"
+#include "answers/kernel_report.h"
 #include "answers/reports.h"
 #include "answers/two_runs_report.h"
 #include "cli/joined_trace.h"
@@ -131,6 +132,12 @@ std::string compare_two(const Paths& before, const Paths& after, const std::stri
     return json_text(two_runs_json(compare_two_runs(old_trace.path(), new_trace.path())));
 }
 
+std::string kernels_of(const Paths& files, const std::string& rules) {
+    const std::lock_guard lock(joining);
+    const JoinedTrace trace(files, rules);
+    return json_text(kernels_json(kernel_sums(trace.path())));
+}
+
 /// The profile's JSON, the arguments of simulate() for the pipeline that ran, and notes.
 std::tuple<std::string, std::string> profile_of_run(const Paths& files, const std::string& rules,
                                                     const std::string& steps, std::optional<std::int64_t> size) {
@@ -158,6 +165,7 @@ std::span<PyMethodDef> trace_functions() {
         python_function<&read_trace>("open_trace"),
         python_function<&compare_with_simulation>("compare_with_simulation"),
         python_function<&compare_two>("compare_two"),
+        python_function<&kernels_of>("kernels_of"),
         python_function<&profile_of_run>("profile_of_run"),
         python_function<&task_kinds>("task_kinds"),
         PyMethodDef{},
