@@ -130,11 +130,15 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     if (!compared.comparison) {
         refuse(name, compared.why_none, trace);
     }
-    Comparison& comparison = *compared.comparison;
     const Measured measured = loaded.tasks().measured();
     ComparedBubbles bubbles = compare_bubbles(measured, *simulation, run.graph,
                                               pipeline_graph_of(*run.profile, simulation->options), run.launches);
     bubbles.measured.roots = root_causes(measured, run);
+    const std::string why_unknown = why_no_bubbles(compared.warnings);
+    RunVerdict verdict = why_unknown.empty() ? verdict_of(run, bubbles.measured, measured_lanes(*compared.comparison),
+                                                          judged_model_error(compared))
+                                             : unknown_idle(why_unknown);
+    Comparison& comparison = *compared.comparison;
     try {
         comparison.replay = replay(measured, *run.profile, options_as_recorded(run));
     } catch (const Error& error) {
@@ -152,6 +156,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             .clock_bound = clock_bound(run.processes),
             .bubbles = std::move(bubbles),
             .kernels = is_own ? kernel_sums(path) : kernel_sums(trace),
-            .devices = device_times(trace.run)};
+            .devices = device_times(trace.run),
+            .verdict = std::move(verdict)};
 }
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "analysis/compared_bubbles.h"
 #include "analysis/kernel_sums.h"
 #include "analysis/load_run.h"
+#include "analysis/run_verdict.h"
 #include "base/machine_load.h"
 #include "simulator/simulation.h"
 #include "trace/store/trace_records.h"
@@ -59,6 +60,7 @@ struct TraceComparison {
     ComparedBubbles bubbles = {};
     KernelSums kernels = {};                   ///< empty without device work
     std::vector<LaneDeviceTime> devices = {};  ///< of another program's run on GPUs; otherwise empty
+    RunVerdict verdict = {};
 
     /// True if measured bubble fractions are withheld.
     bool lossy() const { return refuse_bubbles(warnings); }

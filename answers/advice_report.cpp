@@ -1,5 +1,6 @@
 #include "answers/advice_report.h"
 
+#include "answers/profile_again.h"
 #include "answers/reports.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
@@ -9,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace pipescope {
 namespace {
@@ -147,5 +150,17 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
         text += "\nstep times and bubbles: means of steps with the profile's noise\n";
     }
     return text;
+}
+
+std::string run_command(const std::string& model, const Move& move) {
+    constexpr std::array<std::string_view, 10> kOptionsOfRun{
+        "balance", "chunks", "batch", "checkpoint", "schedule", "update", "placement", "optimizer", "devices", "cores"};
+    std::string line = "pipescope run " + shell_word(model);
+    for (const OptionText& each : option_texts(move.simulation.options)) {
+        if (std::ranges::find(kOptionsOfRun, each.option) != kOptionsOfRun.end()) {
+            line += command_words(each, shell_word);
+        }
+    }
+    return line + " --trace changed.sqlite";
 }
 }  // namespace pipescope

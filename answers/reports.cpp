@@ -4,6 +4,7 @@
 #include "answers/or_null.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
+#include "answers/verdict_report.h"
 #include "base/printable.h"
 #include "simulator/memory/memory_fit.h"
 
@@ -642,6 +643,7 @@ Json comparison_json(const TraceComparison& compared) {
     }
     object["bubbles"] = {{"measured", lossy ? Json(nullptr) : bubbles_json(compared.bubbles.measured)},
                          {"simulated", bubbles_json(compared.bubbles.simulated)}};
+    object["verdict"] = verdict_json(compared.verdict);
     object["load"] = {{"profile", load_json(compared.profile_load)}, {"run", load_json(compared.run_load)}};
     object["profile_from_trace"] = compared.profile_from_trace;
     object["processes"] = compared.processes;
@@ -725,7 +727,7 @@ std::string comparison_text(const TraceComparison& compared) {
         figures.add_row(
             {"replay with durations and gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
     }
-    std::string text;
+    std::string text = verdict_text(compared.verdict);
     for (const TraceWarning& warning : compared.warnings) {
         text += fmt::format("warning: {}\n", printable(warning.text));
     }

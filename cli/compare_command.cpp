@@ -1,6 +1,8 @@
+#include "analysis/slow_step.h"
 #include "analysis/trace_comparison.h"
 #include "analysis/two_runs.h"
 #include "answers/reports.h"
+#include "answers/slow_step_report.h"
 #include "answers/two_runs_report.h"
 #include "base/error.h"
 #include "cli/commands.h"
@@ -14,6 +16,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,7 @@ struct CompareFlags {
     std::vector<std::string> baseline;
     std::string rules;
     std::vector<int> ranks;
+    std::optional<std::int32_t> step;
     bool json = false;
 };
 
@@ -36,7 +40,21 @@ ExitCode compare_two(const CompareFlags& flags, const std::vector<std::string>& 
     return ExitCode::success;
 }
 
+ExitCode explain_step(const CompareFlags& flags, const JoinedTrace& trace) {
+    const LoadedRun loaded = load_run(trace.path());
+    if (loaded.trace.measured.slices.empty()) {
+        throw TraceFormatError(trace.name() + " " + nothing_measured(loaded.run));
+    }
+    const SlowStep step = why_slow(loaded.tasks(), *flags.step);
+    std::cout << (flags.json ? dump(slow_step_json(step, loaded.run.warnings))
+                             : slow_step_report(step, loaded.run.warnings));
+    return ExitCode::success;
+}
+
 ExitCode compare_command(const CompareFlags& flags) {
+    if (flags.step && !flags.baseline.empty()) {
+        throw UsageError("--step explains a step of one run, and --baseline compares two; leave one of them out");
+    }
     if (!flags.baseline.empty()) {
         if (!flags.ranks.empty()) {
             throw UsageError(
@@ -53,9 +71,15 @@ ExitCode compare_command(const CompareFlags& flags) {
                             "with each other; put the files of the earlier run after --baseline",
                             traces.size()));
         }
+        if (flags.step) {
+            throw UsageError("--step explains a step of one run, and two were given; give one of them");
+        }
         return compare_two(flags, {traces.front()}, {traces.back()});
     }
     const JoinedTrace trace(files, flags.rules, flags.ranks);
+    if (flags.step) {
+        return explain_step(flags, trace);
+    }
     const TraceComparison compared = compare_trace(trace.path(), trace.name());
     std::cout << (flags.json ? dump(comparison_json(compared)) : comparison_text(compared));
     return ExitCode::success;
@@ -69,6 +93,7 @@ void add_compare_command(Program& program) {
         "Examples:\n"
         "  pipescope compare out.sqlite\n"
         "  pipescope compare out.rank*.sqlite\n"
+        "  pipescope compare out.sqlite --step 7\n"
         "  pipescope compare before.sqlite after.sqlite\n"
         "  pipescope compare after.rank*.sqlite --baseline before.rank*.sqlite\n"
         "One run is compared with its simulation, task by task: its trace holds what was run, the profile of the\n"
@@ -83,6 +108,10 @@ void add_compare_command(Program& program) {
                      "The trace of the earlier run, or those of all its processes; every TRACE is then of the later "
                      "run, and comes before this option")
         ->type_name("TRACE");
+    command
+        ->add_option("--step", flags->step,
+                     "Explain why this step took longer or shorter than the step of median length")
+        ->type_name("NUMBER");
     add_task_rules_option(*command, flags->rules);
     add_ranks_option(*command, flags->ranks);
     add_json_flag(*command, flags->json);

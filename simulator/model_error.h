@@ -21,6 +21,12 @@ struct ModelError {
     /// A change of the step by less than this share cannot be told apart from the error.
     double least_change() const { return std::abs(error) + 2 * standard_error.value_or(0); }
     bool hides(double change) const { return std::abs(change) < least_change(); }
+    struct Range {
+        double least = 0;
+        double most = 0;
+    };
+    /// What a predicted change of the step may be in a run, by that error.
+    Range range_of(double change) const { return {change - least_change(), change + least_change()}; }
 
     friend bool operator==(const ModelError&, const ModelError&) = default;
 };
@@ -28,4 +34,7 @@ struct ModelError {
 /// "the simulation of this run is 22.9 % above its mean measured step (24 steps, standard error 4.1 %); a change of
 /// less than 31.1 % cannot be told apart from that error".
 std::string model_error_text(const ModelError& error);
+/// Of a change that shortens the step, negative: "would save 6 to 9 % of the step (the model was 2 % off on this run)".
+/// Without an error, says that no run checked it.
+std::string saving_text(double change, const std::optional<ModelError>& error);
 }  // namespace pipescope

@@ -652,6 +652,38 @@ class ComparedTask:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VerdictPart:
+    """A part of a verdict, and what it rests on: bubbles (of a cause), lanes, change or none."""
+
+    text: str
+    evidence: str
+    cause: str | None
+    lane: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictChange:
+    """A proposed change of the pipeline, and the range of its effect by the error of the simulation on the run."""
+
+    kind: str
+    title: str
+    step_change: float
+    least_change: float | None
+    most_change: float | None
+    within_model_error: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Why a run idles and what would help, as docs/cli/compare.md explains."""
+
+    text: str
+    idle: float | None  #: 0 to 1; None: not known
+    parts: tuple[VerdictPart, ...]
+    change: VerdictChange | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """A recorded run against its simulation, as pipescope compare prints it. None: not known, or not recorded."""
 
@@ -675,6 +707,7 @@ class Comparison:
     lanes: tuple[ComparedLane, ...]
     worst: tuple[ComparedTask, ...]
     bubbles: Bubbles
+    verdict: Verdict
     load: dict[str, Any]
     profile_from_trace: bool
     processes: int

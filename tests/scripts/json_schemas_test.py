@@ -119,7 +119,7 @@ class Pages(Shell):
 
     def test_every_key_has_a_description_and_stands_on_its_page(self):
         pages = {"profile": ["profile-format.md"], "links": ["links-format.md"], "cluster": ["cluster-format.md", "links-format.md"],
-                 "compare-runs": ["cli/compare.md"],
+                 "compare-runs": ["cli/compare.md"], "compare-step": ["cli/compare.md"],
                  "common": ["cli.md", "cli/simulate.md", "cli/run.md", "evidence/accuracy.md"],
                  "validate": ["cli.md", "evidence/accuracy.md"], "ablation": ["cli.md", "evidence/benchmarks.md"]}
         for name, schema in SCHEMAS.files.items():
@@ -273,6 +273,7 @@ class WithTorch(Shell):
         self.expect_fits("run " + MODEL + pipeline + " --save d --resume")
         self.expect_fits("run " + MODEL + pipeline + " --save d --resume --save-every 1")
         self.expect_fits("compare t.sqlite")
+        self.assertEqual(self.expect_fits("compare t.sqlite --step 2", schema="compare-step")["step"], 2)
         again = self.expect_fits("compare t.sqlite t.sqlite", schema="compare-runs")
         self.assertEqual(again["losses"]["equal"], 3)
         self.assertEqual(again["differences"], [])

@@ -1,0 +1,288 @@
+#include "analysis/run_verdict.h"
+
+#include "base/short_percent.h"
+#include "schedule/balance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr double kLeastShown = 0.01;  // shares below this are left out
+constexpr double kLittleIdle = 0.03;  // less than this is nothing to act on
+constexpr double kNotablyLonger = 0.02;
+constexpr std::size_t kMostParts = 3;
+
+struct LongLane {
+    LaneId lane;
+    std::string than;  ///< "lane 1", "the other lanes"
+    double longer = 0;
+};
+
+/// The lane that works longest, against the mean of the others. Empty without two recorded lanes.
+std::optional<LongLane> longest_lane(std::span<const RunLane> lanes) {
+    std::optional<std::size_t> longest;
+    double sum = 0;
+    std::vector<std::size_t> recorded;
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        if (!lanes[lane].recorded) {
+            continue;
+        }
+        recorded.push_back(lane);
+        sum += static_cast<double>(lanes[lane].busy.count());
+        if (!longest || lanes[lane].busy > lanes[*longest].busy) {
+            longest = lane;
+        }
+    }
+    if (recorded.size() < 2) {
+        return std::nullopt;
+    }
+    const auto own = static_cast<double>(lanes[*longest].busy.count());
+    const double others = (sum - own) / static_cast<double>(recorded.size() - 1);
+    if (others <= 0) {
+        return std::nullopt;
+    }
+    const std::size_t other = recorded[recorded[0] == *longest ? 1 : 0];
+    return LongLane{LaneId{*longest}, recorded.size() == 2 ? fmt::format("lane {}", other) : "the other lanes",
+                    own / others - 1};
+}
+
+VerdictPart part_of(RootCause root, const RootCauses& roots, std::span<const RunLane> lanes) {
+    const std::string points = fmt::format(" ({})", short_points(roots.of(root).share));
+    const std::optional<LongLane> longest = longest_lane(lanes);
+    switch (root) {
+        case RootCause::imbalance:
+            if (longest && longest->longer >= kNotablyLonger) {
+                return {fmt::format("lane {} works {} longer than {}", longest->lane.value(),
+                                    short_percent(longest->longer), longest->than) +
+                            points,
+                        Evidence::lanes, std::nullopt, longest->lane};
+            }
+            return {std::string(describe(root)) + points, Evidence::lanes};
+        case RootCause::slow_lane:
+            return roots.slow_lane
+                       ? VerdictPart{fmt::format("lane {} takes longer for the same work", roots.slow_lane->value()) +
+                                         points,
+                                     Evidence::lanes, std::nullopt, roots.slow_lane}
+                       : VerdictPart{std::string(describe(root)) + points, Evidence::lanes};
+        case RootCause::network: return {std::string(describe(root)) + points, Evidence::bubbles, BubbleCause::copy};
+        case RootCause::launch: return {std::string(describe(root)) + points, Evidence::bubbles, BubbleCause::launch};
+        case RootCause::ramp:
+        case RootCause::other: break;
+    }
+    return {std::string(describe(root)) + points, Evidence::bubbles};
+}
+
+/// The parts of at least kLeastShown, the main one first, then the largest.
+std::vector<VerdictPart> root_parts(const RootCauses& roots, std::span<const RunLane> lanes) {
+    std::vector<RootCause> order;
+    for (int number = 0; number < kNumRootCauses; ++number) {
+        const auto root = static_cast<RootCause>(number);
+        if (root == roots.main || roots.of(root).share >= kLeastShown) {
+            order.push_back(root);
+        }
+    }
+    std::ranges::stable_sort(order, [&roots](RootCause a, RootCause b) {
+        const bool first = a == roots.main;
+        return first != (b == roots.main) ? first : roots.of(a).share > roots.of(b).share;
+    });
+    std::vector<VerdictPart> parts;
+    for (const RootCause root : order) {
+        parts.push_back(part_of(root, roots, lanes));
+    }
+    return parts;
+}
+
+std::vector<VerdictPart> cause_parts(const BubbleReport& report) {
+    std::vector<BubbleCause> order;
+    for (int number = 0; number < kNumBubbleCauses; ++number) {
+        order.push_back(static_cast<BubbleCause>(number));
+    }
+    const auto share = [&report](BubbleCause cause) { return report.causes[static_cast<std::size_t>(cause)].share; };
+    std::ranges::stable_sort(order, [&share](BubbleCause a, BubbleCause b) { return share(a) > share(b); });
+    std::vector<VerdictPart> parts;
+    for (const BubbleCause cause : order) {
+        if (share(cause) >= kLeastShown || (parts.empty() && share(cause) > 0)) {
+            parts.push_back(
+                {fmt::format("{} ({})", describe(cause), short_points(share(cause))), Evidence::bubbles, cause});
+        }
+    }
+    return parts;
+}
+
+void append(std::vector<VerdictPart>& parts, std::vector<VerdictPart> list) {
+    list.resize(std::min(list.size(), kMostParts));
+    for (std::size_t k = 0; k < list.size(); ++k) {
+        if (k > 0) {
+            parts.push_back({", "});
+        }
+        parts.push_back(std::move(list[k]));
+    }
+}
+
+/// "layer conv3", "layers 3 to 5".
+std::string layers_name(const Profile& profile, std::size_t first, std::size_t end) {
+    if (end - first == 1) {
+        const std::string& name = profile.layers.at(first).name;
+        return "layer " + (name.empty() ? std::to_string(first) : name);
+    }
+    return fmt::format("layers {} to {}", first, end - 1);
+}
+
+/// "Moving layer 3 from lane 0 to lane 1", if that is all that the new cuts do; otherwise the move's title.
+std::string name_of_change(const Move& move, const PipelineOptions& before, const Profile& profile) {
+    const Balance& now = move.simulation.options.balance;
+    if (move.kind != MoveKind::balance || now.num_partitions() != before.balance.num_partitions() ||
+        profile.layers.size() != now.num_layers()) {
+        return "The change \"" + move.title + "\"";
+    }
+    std::optional<std::size_t> changed;
+    std::size_t count = 0;
+    for (std::size_t cut = 0; cut + 1 < now.num_partitions(); ++cut) {
+        const PartitionId partition{cut};
+        if (now.layers_of(partition).end != before.balance.layers_of(partition).end) {
+            changed = cut;
+            ++count;
+        }
+    }
+    if (count != 1) {
+        return "The change \"" + move.title + "\"";
+    }
+    const PartitionId partition{*changed};
+    const std::size_t was = before.balance.layers_of(partition).end.index();
+    const std::size_t is = now.layers_of(partition).end.index();
+    const bool to_next = is < was;
+    const bool has_lanes = before.placement.empty();
+    const std::string place = has_lanes ? "lane" : "partition";
+    return fmt::format("Moving {} from {} {} to {} {}", layers_name(profile, std::min(was, is), std::max(was, is)),
+                       place, to_next ? *changed : *changed + 1, place, to_next ? *changed + 1 : *changed);
+}
+
+/// A change of these kinds needs no other machine.
+bool needs_no_hardware(MoveKind kind) {
+    return kind == MoveKind::checkpoint || kind == MoveKind::micro_batches || kind == MoveKind::balance ||
+           kind == MoveKind::schedule;
+}
+}  // namespace
+
+std::string_view to_string(Evidence evidence) {
+    switch (evidence) {
+        case Evidence::none: return "none";
+        case Evidence::bubbles: return "bubbles";
+        case Evidence::lanes: return "lanes";
+        case Evidence::change: return "change";
+    }
+    return "unknown";
+}
+
+std::string RunVerdict::text() const {
+    std::string all;
+    for (const VerdictPart& part : parts) {
+        all += part.text;
+    }
+    return all;
+}
+
+RunVerdict why_idle(const BubbleReport& report, std::span<const RunLane> lanes) {
+    RunVerdict verdict;
+    double idle = report.total();
+    if (report.roots) {
+        idle = 0;
+        for (const RootCauses::Part& part : report.roots->parts) {
+            idle += part.share;
+        }
+    }
+    verdict.idle = idle;
+    verdict.parts.push_back({short_percent(idle) + " idle", Evidence::bubbles});
+    if (idle < kLittleIdle) {
+        verdict.parts.push_back({": nothing stands out."});
+        return verdict;
+    }
+    if (report.roots && report.roots->main == RootCause::ramp) {
+        verdict.parts.push_back({": "});
+        append(verdict.parts, root_parts(*report.roots, lanes));
+        verdict.parts.push_back({"; no other cause takes 3 % of the step."});
+        return verdict;
+    }
+    std::vector<VerdictPart> list = report.roots ? root_parts(*report.roots, lanes) : cause_parts(report);
+    if (!list.empty()) {
+        verdict.parts.push_back({": "});
+        append(verdict.parts, std::move(list));
+    }
+    verdict.parts.push_back({"."});
+    return verdict;
+}
+
+RunVerdict unknown_idle(const std::string& why) {
+    RunVerdict verdict;
+    verdict.parts.push_back({"Idle time is not known: " + why + "."});
+    return verdict;
+}
+
+void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdict) {
+    verdict.error = advice.model_error;
+    const auto best = std::ranges::find_if(advice.moves, [](const Move& move) {
+        return helps(move.effect) && !move.hypothetical && needs_no_hardware(move.kind);
+    });
+    verdict.parts.push_back({" "});
+    if (best == advice.moves.end()) {
+        verdict.parts.push_back(
+            {"No single change of cuts, micro-batches, checkpoints or schedule shortens the step.", Evidence::change});
+        return;
+    }
+    verdict.change = *best;
+    verdict.step_change = relative_change(advice, *best);
+    const std::string name = name_of_change(*best, advice.base.options, profile);
+    const std::string effect =
+        best->effect == MoveEffect::fits ? "would keep the memory limit"
+        : profile.from_trace ? fmt::format("would save {} of the step (the model was measured from this run itself)",
+                                           short_percent(-verdict.step_change))
+                             : saving_text(verdict.step_change, advice.model_error);
+    verdict.parts.push_back({name + " " + effect, Evidence::change});
+    verdict.parts.push_back({"."});
+}
+
+std::optional<Advice> advice_for_verdict(const RecordedRun& run, const std::optional<ModelError>& error,
+                                         const std::function<bool()>& cancelled) {
+    if (!run.why_not_simulated.empty() || !run.profile || !run.options) {
+        return std::nullopt;
+    }
+    const PipelineOptions options = options_as_recorded(run);
+    const auto partitions = static_cast<std::int64_t>(options.balance.num_partitions());
+    if (std::min(options.chunks, options.batch) * partitions > kMostForwardsForVerdict) {
+        return std::nullopt;
+    }
+    try {
+        Advice advice = advise(*run.profile, options, cancelled);
+        advice.model_error = error;
+        if (run.on_cluster) {
+            add_rest_of_step(advice, *run.on_cluster, *run.options);
+            leave_out_unknown(advice, *run.on_cluster, *run.options, *run.profile);
+        }
+        return advice.cancelled ? std::nullopt : std::optional(std::move(advice));
+    } catch (const Error&) {
+        return std::nullopt;  // the pipeline cannot be simulated, which the warnings about the run say
+    }
+}
+
+RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::span<const RunLane> lanes,
+                      const std::optional<ModelError>& error, const std::function<bool()>& cancelled) {
+    RunVerdict verdict = why_idle(report, lanes);
+    if (const std::optional<Advice> advice = advice_for_verdict(run, error, cancelled)) {
+        add_change(*advice, *run.profile, verdict);
+    }
+    return verdict;
+}
+
+std::vector<RunLane> measured_lanes(const Comparison& comparison) {
+    std::vector<RunLane> lanes;
+    for (const ComparedLane& lane : comparison.lanes) {
+        lanes.push_back({lane.measured_busy, lane.measured_bubble_fraction, lane.measured_peak_bytes, lane.recorded});
+    }
+    return lanes;
+}
+}  // namespace pipescope

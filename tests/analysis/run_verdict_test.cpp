@@ -1,0 +1,153 @@
+#include "analysis/run_verdict.h"
+
+#include "simulator/plan/advice.h"
+#include "tests/simulator/profiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// A report with these root causes, in their order.
+BubbleReport report_of(const std::array<double, kNumRootCauses>& shares, RootCause main) {
+    BubbleReport report;
+    RootCauses& roots = report.roots.emplace();
+    for (std::size_t cause = 0; cause < shares.size(); ++cause) {
+        roots.parts[cause].share = shares[cause];
+    }
+    roots.main = main;
+    return report;
+}
+
+std::vector<RunLane> lanes_of(const std::vector<std::int64_t>& busy) {
+    std::vector<RunLane> lanes;
+    for (const std::int64_t ns : busy) {
+        lanes.push_back({Nanoseconds{ns}, 0, std::nullopt, ns > 0});
+    }
+    return lanes;
+}
+
+VerdictPart part_with(const RunVerdict& verdict, const std::string& text) {
+    for (const VerdictPart& part : verdict.parts) {
+        if (part.text.find(text) != std::string::npos) {
+            return part;
+        }
+    }
+    ADD_FAILURE() << "no part with " << text << " in " << verdict.text();
+    return {};
+}
+
+TEST(RunVerdict, NamesTheLaneThatWorksLongerBeforeTheRamp) {
+    const RunVerdict verdict =
+        why_idle(report_of({0.09, 0.06, 0, 0, 0, 0.001}, RootCause::imbalance), lanes_of({123, 100}));
+    EXPECT_EQ(
+        verdict.text(),
+        "15.1 % idle: lane 0 works 23 % longer than lane 1 (6 points), the schedule fills and drains (9 points).");
+    EXPECT_DOUBLE_EQ(verdict.idle.value_or(0), 0.151);
+    const VerdictPart lanes = part_with(verdict, "lane 0");
+    EXPECT_EQ(lanes.evidence, Evidence::lanes);
+    EXPECT_EQ(lanes.lane, LaneId{0});
+    EXPECT_EQ(part_with(verdict, "fills").evidence, Evidence::bubbles);
+}
+
+TEST(RunVerdict, ComparesOneOfManyLanesWithTheMeanOfTheOthers) {
+    const RunVerdict verdict =
+        why_idle(report_of({0.02, 0.2, 0, 0, 0, 0}, RootCause::imbalance), lanes_of({100, 100, 150, 0, 100}));
+    EXPECT_THAT(verdict.text(), HasSubstr("lane 2 works 50 % longer than the other lanes (20 points)"));
+}
+
+TEST(RunVerdict, LeadsLateLaunchesAndMessagesToTheirBubbles) {
+    const RunVerdict late = why_idle(report_of({0.02, 0, 0, 0.05, 0.3, 0}, RootCause::launch), lanes_of({1, 1}));
+    EXPECT_THAT(late.text(),
+                StartsWith("37 % idle: the host launches too late (30 points), messages take time (5 points)"));
+    EXPECT_EQ(part_with(late, "launches").cause, BubbleCause::launch);
+    EXPECT_EQ(part_with(late, "messages").cause, BubbleCause::copy);
+    BubbleReport slow = report_of({0.02, 0, 0.1, 0, 0, 0}, RootCause::slow_lane);
+    slow.roots->slow_lane = LaneId{3};
+    EXPECT_THAT(why_idle(slow, lanes_of({1, 1})).text(),
+                HasSubstr("lane 3 takes longer for the same work (10 points)"));
+}
+
+TEST(RunVerdict, SaysThatNothingStandsOut) {
+    EXPECT_EQ(why_idle(report_of({0.02, 0, 0, 0, 0, 0.002}, RootCause::ramp), lanes_of({1, 1})).text(),
+              "2.2 % idle: nothing stands out.");
+    EXPECT_EQ(why_idle(report_of({0.11, 0.001, 0, 0, 0, 0.002}, RootCause::ramp), lanes_of({1, 1})).text(),
+              "11.3 % idle: the schedule fills and drains (11 points); no other cause takes 3 % of the step.");
+    EXPECT_EQ(unknown_idle("ranges were lost").text(), "Idle time is not known: ranges were lost.");
+}
+
+TEST(RunVerdict, TakesTheCausesOfBubblesWithoutRootCauses) {
+    BubbleReport report;
+    report.causes[static_cast<std::size_t>(BubbleCause::next_partition)].share = 0.1;
+    report.causes[static_cast<std::size_t>(BubbleCause::finished)].share = 0.2;
+    const RunVerdict verdict = why_idle(report, lanes_of({1, 1}));
+    EXPECT_EQ(verdict.text(), "30 % idle: " + std::string(describe(BubbleCause::finished)) + " (20 points), " +
+                                  std::string(describe(BubbleCause::next_partition)) + " (10 points).");
+    EXPECT_EQ(part_with(verdict, "20 points").cause, BubbleCause::finished);
+}
+
+/// Five equal layers, of which lane 0 has four.
+Advice advice_of(const Profile& profile) {
+    PipelineOptions options;
+    options.balance = Balance({4, 1});
+    options.chunks = options.batch = 8;
+    options.checkpoint = Checkpoint::never;
+    return advise(CheckedProfile(profile), options);
+}
+
+TEST(RunVerdict, ProposesTheBestChangeWithTheRangeOfTheModelsError) {
+    const Profile profile = uniform_profile(5);
+    Advice advice = advice_of(profile);
+    advice.model_error = ModelError{0.02, 0.0, 10};
+    RunVerdict verdict = why_idle(report_of({0.02, 0.3, 0, 0, 0, 0}, RootCause::imbalance), lanes_of({400, 100}));
+    add_change(advice, profile, verdict);
+    ASSERT_TRUE(verdict.change);
+    EXPECT_LT(verdict.step_change, -0.1);
+    EXPECT_THAT(verdict.text(),
+                AllOf(HasSubstr("would save"), HasSubstr(" to "), EndsWith("(the model was 2 % off on this run).")));
+    EXPECT_EQ(part_with(verdict, "would save").evidence, Evidence::change);
+}
+
+TEST(RunVerdict, NamesTheLayersThatMoveIfOnlyOneCutMoves) {
+    Profile profile = uniform_profile(5);
+    profile.layers[3].name = "conv3";
+    Advice advice = advice_of(profile);
+    std::erase_if(advice.moves, [](const Move& move) { return move.kind != MoveKind::balance; });
+    ASSERT_FALSE(advice.moves.empty());
+    advice.moves.front().simulation.options.balance = Balance({3, 2});
+    RunVerdict verdict;
+    add_change(advice, profile, verdict);
+    EXPECT_THAT(verdict.text(), AllOf(HasSubstr("Moving layer conv3 from lane 0 to lane 1 would save"),
+                                      HasSubstr("no run checked this model")));
+    advice.moves.front().simulation.options.balance = Balance({2, 3});
+    verdict = {};
+    add_change(advice, profile, verdict);
+    EXPECT_THAT(verdict.text(), HasSubstr("Moving layers 2 to 3 from lane 0 to lane 1"));
+}
+
+TEST(RunVerdict, SaysWhatCannotBeToldApartInsteadOfASaving) {
+    const Profile profile = uniform_profile(5);
+    Advice advice = advice_of(profile);
+    advice.model_error = ModelError{0.9, 0.0, 10};
+    RunVerdict verdict;
+    add_change(advice, profile, verdict);
+    EXPECT_THAT(verdict.text(),
+                AllOf(HasSubstr("cannot be told apart from nothing: the model was 90 % off on this run"),
+                      Not(HasSubstr(" to 9"))));
+    advice.moves.clear();
+    verdict = {};
+    add_change(advice, profile, verdict);
+    EXPECT_EQ(verdict.text(), " No single change of cuts, micro-batches, checkpoints or schedule shortens the step.");
+    EXPECT_FALSE(verdict.change);
+}
+}  // namespace
+}  // namespace pipescope
