@@ -4,8 +4,12 @@
 #include "gui/style/save_file.h"
 #include "gui/style/theme.h"
 
+#include <QAbstractButton>
+#include <QAbstractSpinBox>
 #include <QBuffer>
+#include <QComboBox>
 #include <QFileInfo>
+#include <QLabel>
 #include <QPageSize>
 #include <QPainter>
 #include <QPdfWriter>
@@ -15,9 +19,56 @@
 #include <QUuid>
 #include <QWidget>
 
+#include <vector>
+
 namespace pipescope {
 namespace {
 constexpr int kPdfResolution = 96;
+
+/// Hides buttons, lists and number fields while a part of the window is drawn, and shows them again: nobody can press
+/// them in a picture. Everything else keeps its place. A picture of the whole window has them.
+class HiddenControls {
+public:
+    explicit HiddenControls(const QWidget& drawn) {
+        if (drawn.isWindow()) {
+            return;
+        }
+        for (QWidget* each : drawn.findChildren<QWidget*>()) {
+            const bool isControl = qobject_cast<QAbstractButton*>(each) != nullptr ||
+                                   qobject_cast<QComboBox*>(each) != nullptr ||
+                                   qobject_cast<QAbstractSpinBox*>(each) != nullptr;
+            const auto* label = qobject_cast<QLabel*>(each);
+            if (each->isVisible() && (isControl || (label != nullptr && label->buddy() != nullptr))) {
+                hidden_.push_back({each, each->sizePolicy(), each->hasFocus()});
+            }
+        }
+        for (const Hidden& each : hidden_) {
+            QSizePolicy keeps = each.policy;
+            keeps.setRetainSizeWhenHidden(true);
+            each.control->setSizePolicy(keeps);
+            each.control->hide();
+        }
+    }
+    ~HiddenControls() {
+        for (const Hidden& each : hidden_) {
+            each.control->show();
+            each.control->setSizePolicy(each.policy);
+            if (each.hadFocus) {
+                each.control->setFocus();
+            }
+        }
+    }
+    HiddenControls(const HiddenControls&) = delete;
+    HiddenControls& operator=(const HiddenControls&) = delete;
+
+private:
+    struct Hidden {
+        QWidget* control = nullptr;
+        QSizePolicy policy;
+        bool hadFocus = false;
+    };
+    std::vector<Hidden> hidden_;
+};
 
 void render(QWidget& widget, QPaintDevice& device) {
     QPainter painter(&device);
@@ -89,6 +140,7 @@ QByteArray drawImage(QWidget& widget, ImageFormat format) {
     QWidget* window = widget.window();
     window->setProperty(kInPicture, true);
     const auto done = qScopeGuard([window] { window->setProperty(kInPicture, false); });
+    const HiddenControls hidden(widget);
     QBuffer buffer;
     buffer.open(QIODevice::WriteOnly);
     switch (format) {

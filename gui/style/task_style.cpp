@@ -286,6 +286,20 @@ std::string_view lastPartOf(std::string_view name) {
     return name.empty() ? whole : name;
 }
 
+namespace {
+/// The number at the end of "layer.3" and "op_81": 3 and 81. 0 for other names, such as "step 7".
+std::size_t numberOfPart(std::string_view name) {
+    const std::size_t last = name.find_last_not_of("0123456789");
+    const bool isPart =
+        last != std::string_view::npos && last + 1 < name.size() && (name[last] == '.' || name[last] == '_');
+    std::size_t number = 0;
+    for (const char digit : isPart ? name.substr(last + 1) : std::string_view()) {
+        number = (10 * number + static_cast<std::size_t>(digit - '0')) % kRangeColors.size();
+    }
+    return number;
+}
+}  // namespace
+
 std::vector<std::uint8_t> rangeColorsOf(const std::vector<std::string>& names) {
     std::vector<std::string> first;  // by colour: the name that has it before all others
     std::vector<std::uint8_t> ofFirst;
@@ -315,7 +329,7 @@ std::vector<std::uint8_t> rangeColorsOf(const std::vector<std::string>& names) {
             first.push_back(key);
             ofFirst.push_back(color);
         }
-        colors.push_back(color);
+        colors.push_back(static_cast<std::uint8_t>((color + numberOfPart(lastPartOf(name))) % kRangeColors.size()));
     }
     return colors;
 }

@@ -77,7 +77,8 @@ inline constexpr std::array kRangeColors{okabe_ito::kSky,    okabe_ito::kOrange,
 /// has no such parts.
 std::string_view lastPartOf(std::string_view name);
 /// Indices of the ranges' colours, by the last parts of their names without digits: "step 7" and "step 8" have the same
-/// one. The first names of a file differ; later ones may share a colour, where edges and names separate neighbours.
+/// one, "layer.3" and "layer.4" neighbouring ones. The first names of a file differ; later ones may share a colour,
+/// where edges and names separate neighbours.
 std::vector<std::uint8_t> rangeColorsOf(const std::vector<std::string>& names);
 
 struct KindStyle {

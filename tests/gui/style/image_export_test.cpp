@@ -12,8 +12,10 @@
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QHBoxLayout>
 #include <QImage>
 #include <QLabel>
+#include <QToolButton>
 #include <QXmlStreamReader>
 
 namespace pipescope {
@@ -28,8 +30,7 @@ std::unique_ptr<MainWindow> showSample(const std::string& name) {
     window->resize(1000, 700);
     window->show();
     window->files().setDocument(loadTrace(QString::fromStdString(path.string())));
-    QApplication::processEvents();
-    QApplication::processEvents();
+    window->finishWork();  // such as the answer
     return window;
 }
 
@@ -71,6 +72,26 @@ TEST(ImageExport, SaysWhereItCannotWrite) {
     QWidget widget;
     EXPECT_THAT(thrown<Error>([&] { saveImage(widget, QStringLiteral("/nowhere/at/all.png")); }),
                 AllOf(HasSubstr("/nowhere/at/all.png"), HasSubstr("writable")));
+}
+TEST(ImageExport, LeavesControlsOutOfThePictureOfAPart) {
+    QWidget window;
+    auto* part = new QWidget(&window);
+    auto* button = new QToolButton(part);
+    auto* text = new QLabel(QStringLiteral("kept"), part);
+    button->setText(QStringLiteral("pressed"));
+    auto* line = new QHBoxLayout(part);
+    line->addWidget(button);
+    line->addWidget(text);
+    window.show();
+    part->resize(200, 40);
+    QApplication::processEvents();
+    const QRect before = text->geometry();
+    const QByteArray svg = drawImage(*part, ImageFormat::svg);
+    EXPECT_TRUE(svg.contains("kept"));
+    EXPECT_FALSE(svg.contains("pressed"));
+    EXPECT_TRUE(button->isVisible()) << "it is back";
+    EXPECT_EQ(text->geometry(), before);
+    EXPECT_TRUE(drawImage(window, ImageFormat::svg).contains("pressed")) << "a window is a picture of the program";
 }
 }  // namespace
 }  // namespace pipescope

@@ -142,6 +142,14 @@ TEST(RangeNames, HaveAPartThatDistinguishesThem) {
     }
 }
 
+TEST(RangeNames, TellTheNumberedPartsOfAModelApart) {
+    const std::vector<std::uint8_t> colors =
+        rangeColorsOf({"layer.3", "layer.4", "op_81", "op_233", "step 7", "step 8"});
+    EXPECT_NE(colors[0], colors[1]);
+    EXPECT_NE(colors[2], colors[3]);
+    EXPECT_EQ(colors[4], colors[5]) << "a step is the same work again";
+}
+
 TEST(RangeNames, HaveColoursOfTheirOwnAsLongAsThereAreSome) {
     std::vector<std::string> names;
     for (char letter = 'a'; letter <= 'z'; ++letter) {
