@@ -35,6 +35,7 @@ struct PageScene {
     bool memoryStacked = false;  ///< measured bytes are stacked by category
     std::optional<TaskSelection> selection;
     std::vector<TimeMark> marks = {};  ///< those with a length are notes, which the page shows
+    QString answer = {};               ///< why the run idles and what would help; may be empty
     QString noteTrouble = {};          ///< why the notes beside the trace are not among them; may be empty
     Theme theme = Theme::system;
 };

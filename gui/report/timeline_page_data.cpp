@@ -1093,6 +1093,9 @@ Json pageHead(const PageScene& scene) {
     data["language"] = language.language() == QLocale::C ? "en" : utf8(language.bcp47Name());
     data["grouping"] = !(language.numberOptions() & QLocale::OmitGroupSeparator);
     data["title"] = utf8(pageTitle(*scene.document));
+    if (!scene.answer.isEmpty()) {
+        data["answer"] = utf8(scene.answer);
+    }
     data["theme"] = nameOf(scene.theme);
     data["mode"] = utf8(nameOf(scene.choice.mode));
     data["causes"] = scene.choice.causes;

@@ -1875,7 +1875,8 @@ function buildPage() {
   }
   document.body.append(
     element('header', {class: 'top'},
-      element('div', {class: 'heading'}, element('h1', {}, data.title), element('p', {class: 'faint'}, data.summary)), tools),
+      element('div', {class: 'heading'}, element('h1', {}, data.title),
+        ...(data.answer ? [element('p', {class: 'answer'}, data.answer)] : []), element('p', {class: 'faint'}, data.summary)), tools),
     ...noteLists(),
     figureCards(),
     ...(strip ? [strip.section] : []),
@@ -1951,7 +1952,48 @@ function redraw() {
     }
   }
   clearTimeout(described);
-  described = setTimeout(() => panes.forEach((pane) => pane.describe()), 200);
+  described = setTimeout(() => {
+    panes.forEach((pane) => pane.describe());
+    keepInLink();
+  }, 200);
+}
+
+// ---- The view in the link
+
+/// "range=1200..3400&mode=overlay&task=measured.17": what follows # in the page's link. Times are in ns, from the ruler's zero.
+function viewText() {
+  const parts = [`range=${Math.round(view.start)}..${Math.round(view.start + view.length)}`];
+  if (state.mode !== data.mode) {
+    parts.push(`mode=${state.mode}`);
+  }
+  if (state.selected) {
+    parts.push(`task=${state.selected.line.source}.${state.selected.task}`);
+  }
+  return parts.join('&');
+}
+/// Shows the view of such a text. Leaves out what the page does not have.
+function readView(text) {
+  const values = new Map(text.replace(/^#/, '').split('&').map((part) => part.split('=')));
+  const range = /^(-?\d+)\.\.(-?\d+)$/.exec(values.get('range') || '');
+  if (range && Number(range[2]) > Number(range[1])) {
+    show(Number(range[1]), Number(range[2]) - Number(range[1]));
+  }
+  setMode(values.get('mode') || data.mode);
+  const task = /^(\w+)\.(\d+)$/.exec(values.get('task') || '');
+  const line = task && timelines.find((each) => each.source === task[1]);
+  if (line && Number(task[2]) < line.start.length) {
+    select(line, Number(task[2]), false);
+  }
+}
+/// So that the link in the browser's address bar leads to what is on screen.
+function keepInLink() {
+  if (window.history && window.history.replaceState && window.location && window.location.hash !== `#${viewText()}`) {
+    try {
+      window.history.replaceState(null, '', `#${viewText()}`);
+    } catch (error) {
+      // A browser may forbid it for files; the page works without.
+    }
+  }
 }
 
 // ---- Selection
@@ -2253,6 +2295,10 @@ if (data.selected) {
 }
 showDetails();
 layOut();
+if (window.location && window.location.hash) {
+  readView(window.location.hash);
+}
+window.addEventListener('hashchange', () => readView(window.location.hash));
 
 const paneNamed = (source) => panes.find((each) => each.line && each.line.source === source);
 /// For tests and scripts: what is on screen. Places are in pixels of the browser's window.
@@ -2265,6 +2311,7 @@ window.pipescopePage = Object.freeze({
     arrows: state.arrows.map(({from, to}) => [from, to]),
   }),
   gutter: () => gutter,
+  link: viewText, show: readView,
   plates: (source) => {
     const pane = paneNamed(source);
     const bound = pane.boundPlate();

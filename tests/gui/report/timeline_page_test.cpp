@@ -129,6 +129,12 @@ std::vector<PageTask> visibleIn(const TimelineStore& store, const PageScene& sce
     return tasks;
 }
 
+TEST_F(TimelinePage, LeadsWithTheAnswer) {
+    EXPECT_FALSE(data().contains("answer"));
+    scene_.answer = QStringLiteral("17 % idle: nothing stands out.");
+    EXPECT_EQ(data().at("answer"), "17 % idle: nothing stands out.");
+}
+
 TEST_F(TimelinePage, HoldsEveryTaskOnScreenAtItsTimes) {
     SampleRun run;
     run.partitions = 3;
