@@ -77,7 +77,7 @@ VerdictPart part_of(RootCause root, const RootCauses& roots, std::span<const Run
     return {std::string(describe(root)) + points, Evidence::bubbles};
 }
 
-/// The parts of at least kLeastShown, the main one first, then the largest.
+/// The parts of at least kLeastShown, the main one first, unless that is what nothing explains, then the largest.
 std::vector<VerdictPart> root_parts(const RootCauses& roots, std::span<const RunLane> lanes) {
     std::vector<RootCause> order;
     for (int number = 0; number < kNumRootCauses; ++number) {
@@ -87,8 +87,9 @@ std::vector<VerdictPart> root_parts(const RootCauses& roots, std::span<const Run
         }
     }
     std::ranges::stable_sort(order, [&roots](RootCause a, RootCause b) {
-        const bool first = a == roots.main;
-        return first != (b == roots.main) ? first : roots.of(a).share > roots.of(b).share;
+        const auto leads = [&roots](RootCause root) { return root == roots.main && root != RootCause::other; };
+        const bool first = leads(a);
+        return first != leads(b) ? first : roots.of(a).share > roots.of(b).share;
     });
     std::vector<VerdictPart> parts;
     for (const RootCause root : order) {

@@ -55,7 +55,7 @@ FOLDERS = {
     "gui/style": ["base", "schedule"],
     "gui/timeline": ["base", "schedule", "analysis", "gui/style"],
     "gui/document": CORE + ["gui/style", "gui/timeline"],
-    "gui/what_if": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/tables"],
+    "gui/what_if": CORE + ["answers", "gui/style", "gui/timeline", "gui/document", "gui/tables"],
     "gui/plan": CORE + ["answers", "gui/style", "gui/document", "gui/tables"],
     "gui/tables": CORE + ["gui/style", "gui/timeline", "gui/document"],
     "gui/console": CORE + ["gui/style", "gui/document", "gui/tables"],

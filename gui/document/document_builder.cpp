@@ -405,7 +405,9 @@ void compareWith(TraceDocument& document, const std::optional<Simulation>& simul
         return;
     }
     const ComparedTasks tasks = comparedTasks(document);
-    RunComparison compared = compare_run(runTasks(document, tasks), simulation ? &*simulation : nullptr);
+    const RunTasks run = runTasks(document, tasks);
+    RunComparison compared = compare_run(run, simulation ? &*simulation : nullptr);
+    document.roots = bubble_roots(run.measured(), document.run);
     document.comparison = std::move(compared.comparison);
     document.comparableSteps = compared.comparable;
     document.warnings = std::move(compared.warnings);

@@ -151,10 +151,27 @@ QString StepAnalysis::sentence(Source source, const Bubble& bubble) const {
                     ? translated(": %1").arg(describeCopy(source, bubble.culprit))
                     : translated(": %1 on %2").arg(taskText(source, culprit), laneName(source, culprit.lane));
     }
+    if (const StepTaskIndex last = still_works(bubble, tasks); last != kNoTask) {
+        text += translated("; %1 still works, until %2")
+                    .arg(laneName(source, tasks.task(last).lane), taskText(source, tasks.task(last)));
+    }
     text += QLatin1Char('.');
+    if (const std::optional<RootCause> root = rootOf(source, bubble)) {
+        text += QLatin1Char(' ') + translated("Root cause: %1.").arg(nameOf(*root));
+    }
     return bubble.next == kNoTask ? text
                                   : text + QLatin1Char(' ') +
                                         translated("Then it runs %1.").arg(taskText(source, tasks.task(bubble.next)));
+}
+
+StepTaskIndex StepAnalysis::culpritOf(Source source, const Bubble& bubble) const {
+    return bubble.culprit != kNoTask ? bubble.culprit : still_works(bubble, *side(source).tasks);
+}
+
+std::optional<RootCause> StepAnalysis::rootOf(Source source, const Bubble& bubble) const {
+    return source == Source::measured && tasks(source) != nullptr && !is_work(bubble.cause)
+               ? document_->roots.root_of(bubble, *tasks(source))
+               : std::nullopt;
 }
 
 const Bubble* StepAnalysis::bubbleAt(Source source, LaneId lane, std::int64_t time) const {

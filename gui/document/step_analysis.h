@@ -61,6 +61,11 @@ public:
     std::vector<LinkUse> linksFrom(Source source, LaneId lane) const;
     /// A bubble's cause, culprit and next task in a sentence.
     QString sentence(Source source, const Bubble& bubble) const;
+    /// The task that a bubble waited for, or, if the lane was done, the last one of a lane that still worked. kNoTask:
+    /// none.
+    StepTaskIndex culpritOf(Source source, const Bubble& bubble) const;
+    /// The root cause of a measured bubble; empty if it is not known.
+    std::optional<RootCause> rootOf(Source source, const Bubble& bubble) const;
     const CriticalPath& critical(Source source) const { return side(source).critical; }
     /// Marks on top of one timeline; null if there is no such timeline.
     std::shared_ptr<const TimelineMarks> marks(Source source, const MarkChoice& choice,

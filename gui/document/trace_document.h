@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/bubble_roots.h"
 #include "analysis/comparison.h"
 #include "analysis/mean_difference.h"
 #include "analysis/measured_steps.h"
@@ -46,6 +47,7 @@ struct TraceDocument {
     std::optional<MeanDifference> stepChange;
     std::optional<MeanDifference> bubbleChange;  ///< likewise of mean bubble fractions
     std::optional<Comparison> comparison;
+    BubbleRoots roots;  ///< of measured bubbles, from the steps that can be compared
     /// Number of steps that can be compared; `comparison` lists those that were.
     std::size_t comparableSteps = 0;
     std::vector<TraceWarning> warnings;  ///< those of `pipescope compare`, then the viewer's own

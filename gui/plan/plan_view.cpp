@@ -6,6 +6,7 @@
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
+#include "simulator/model_error.h"
 
 #include <QCheckBox>
 #include <QFileDialog>
@@ -84,8 +85,21 @@ void PlanView::setProfile(std::optional<CheckedProfile> profile, const PipelineO
     chart().setPlan(nullptr);
     button().setEnabled(profile_.has_value());
     showRunning(false);
-    say(profile_ ? tr("Plan tries every combination with its best balance.") + ofPart_
+    say(profile_ ? tr("Plan tries every combination with its best balance.") + ofPart_ + ofError_
                  : tr("Nothing to plan: this file has no profile."));
+}
+
+void PlanView::setModelError(const std::optional<ModelError>& error) {
+    const QString text =
+        error ? QLatin1Char(' ') + capitalised(QString::fromStdString(model_error_text(*error))) + QLatin1Char('.')
+              : QString();
+    if (text == ofError_) {
+        return;
+    }
+    ofError_ = text;
+    if (!hasPlan() && !runner_->isRunning() && profile_) {
+        say(tr("Plan tries every combination with its best balance.") + ofPart_ + ofError_);
+    }
 }
 
 void PlanView::start() {
@@ -115,7 +129,7 @@ QString PlanView::summary(const Plan& plan) const {
         text = tr("Nothing fits: %1.").arg(QString::fromStdString(*plan.infeasible_because));
     }
     text += tr(" %1.").arg(formatCount(plan.candidates.size(), tr("candidate"), tr("candidates")));
-    text = text.trimmed() + ofPart_;
+    text = text.trimmed() + ofPart_ + ofError_;
     return plan.cancelled ? tr("Cancelled. %1").arg(text) : text;
 }
 

@@ -9,6 +9,8 @@
 #include <optional>
 
 namespace pipescope {
+struct ModelError;
+
 class PlanFilter;
 class PlanForm;
 class PlanTableModel;
@@ -25,6 +27,8 @@ public:
     /// Null: nothing to plan. `options` are the form's initial values. `part`: the part of a step that the profile is
     /// of, as part_text(), if it is not the whole step.
     void setProfile(std::optional<CheckedProfile> profile, const PipelineOptions& options, const QString& part = {});
+    /// The error of the simulation on the recorded run, which holds for the plan's steps too; empty if unknown.
+    void setModelError(const std::optional<ModelError>& error);
     /// Takes changed options of the what-if panel.
     void follow(const PipelineOptions& options);
     void start();
@@ -48,7 +52,8 @@ private:
     QString summary(const Plan& plan) const;
 
     std::optional<CheckedProfile> profile_;
-    QString ofPart_;  // a sentence; empty for whole steps
+    QString ofPart_;   // a sentence; empty for whole steps
+    QString ofError_;  // a sentence; empty if the error of the simulation is not known
     PlanRunner* runner_;
     PlanTableModel* model_;
     PlanFilter* filter_;

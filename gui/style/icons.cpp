@@ -1,6 +1,7 @@
 #include "gui/style/icons.h"
 
 #include "base/error.h"
+#include "gui/style/number_format.h"
 
 #include <QAction>
 #include <QFile>
@@ -62,6 +63,18 @@ QAction& asTool(QAction& action, Tool tool) {
     action.setProperty(kIconName, QString::fromLatin1(kToolIcons.at(static_cast<std::size_t>(tool))));
     action.setIconVisibleInMenu(false);
     return action;
+}
+
+QString wordOf(const QAction& tool) {
+    const QVariant which = tool.property(kTool);
+    switch (which.isValid() ? static_cast<Tool>(which.toInt()) : Tool::all) {
+        case Tool::open: return translated("Open");
+        case Tool::compare: return translated("Compare");
+        case Tool::find: return translated("Find");
+        case Tool::what_if: return translated("What if");
+        case Tool::advice: return translated("What to change");
+        default: return {};
+    }
 }
 
 QList<QAction*> toolsOf(const QWidget& window) {

@@ -33,6 +33,8 @@ enum class Tool {
 };
 /// Puts the action on the tool bar. Its line icon follows the theme by refreshIcons().
 QAction& asTool(QAction& action, Tool tool);
+/// The word beside the icon of the main tools; empty for the others.
+QString wordOf(const QAction& tool);
 /// The tools among the window's actions, in their order; null: a separator.
 QList<QAction*> toolsOf(const QWidget& window);
 /// Draws the icons of all actions of the window, and of its buttons made by iconButton(), in the colours of its

@@ -34,7 +34,10 @@ MessageBar::MessageBar(QWidget* parent)
     connect(more_, &QToolButton::toggled, this, &MessageBar::fit);
     close_->setText(tr("✕"));
     close_->setAutoRaise(true);
-    connect(close_, &QToolButton::clicked, this, &QWidget::hide);
+    connect(close_, &QToolButton::clicked, this, [this] {
+        hide();
+        Q_EMIT closed();
+    });
     auto* layout = new QHBoxLayout(this);
     layout->setContentsMargins(kBarMargin, 4, 4, 4);
     layout->addWidget(icon_, 0, Qt::AlignTop);

@@ -19,6 +19,10 @@ public:
     /// Shows the rest of a long message, and hides it again.
     QToolButton& more() const { return *more_; }
 
+Q_SIGNALS:
+    /// The user closed the message.
+    void closed();
+
 protected:
     void resizeEvent(QResizeEvent* event) override;
     void changeEvent(QEvent* event) override;

@@ -62,7 +62,12 @@ BubbleTableModel::BubbleTableModel(QObject* parent)
            numberColumn<BubbleRow>(
                translated("Length"), "length_ns", [](const BubbleRow& r) { return r.listed.length; }, formatDuration),
            numberColumn<BubbleRow>(
-               translated("of lanes' time"), "share", [](const BubbleRow& r) { return r.listed.share; }, formatShare)},
+               translated("of lanes' time"), "share", [](const BubbleRow& r) { return r.listed.share; }, formatShare),
+           {translated("Root cause"), "root_cause", Qt::AlignLeft,
+            [](const BubbleRow& r) { return r.root ? nameOf(*r.root) : QString(); },
+            [](const BubbleRow& r) {
+                return r.root ? QVariant(QString::fromUtf8(to_string(*r.root).data())) : QVariant::fromValue(nullptr);
+            }}},
           parent) {}
 
 void BubbleTableModel::setBubbles(std::vector<BubbleRow> bubbles, std::vector<LaneInfo> lanes) {
@@ -113,6 +118,7 @@ BubblePanel::BubblePanel(QWidget* parent)
     // Causes are short and few; a culprit's name may be cut.
     list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::cause, QHeaderView::ResizeToContents);
     list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::culprit, QHeaderView::Stretch);
+    list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::root, QHeaderView::Stretch);
     sums_->setModel(sumModel_);
     makeCompact(*sums_);
     sums_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
@@ -134,7 +140,15 @@ BubblePanel::BubblePanel(QWidget* parent)
 
 void BubblePanel::filterBy(const QModelIndex& sum) {
     const std::optional<BubbleSumRow> row = sumModel_->rowAt(sum.row());
-    list_->line().setText(row && row->cause ? nameOf(*row->cause) : QString());
+    listCause(row ? row->cause : std::nullopt);
+}
+
+void BubblePanel::listCause(const std::optional<BubbleCause>& cause) {
+    list_->line().setText(cause ? nameOf(*cause) : QString());
+}
+
+void BubblePanel::listRoot(RootCause root) {
+    list_->line().setText(nameOf(root));
 }
 
 void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument* document, std::int32_t step) {
@@ -151,9 +165,11 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
             continue;  // perhaps there is no document
         }
         for (const Bubble& each : analysis->bubbles(source)) {
-            const SliceRef* culprit = each.culprit == kNoTask ? nullptr : &tasks->task(each.culprit).slice;
+            const StepTaskIndex task = analysis->culpritOf(source, each);
+            const SliceRef* culprit = task == kNoTask ? nullptr : &tasks->task(task).slice;
             rows.push_back({source, each, pipescope::listed(each, *tasks),
-                            culprit == nullptr ? QString() : taskName(document->store(source)->shownKey(*culprit))});
+                            culprit == nullptr ? QString() : taskName(document->store(source)->shownKey(*culprit)),
+                            analysis->rootOf(source, each)});
         }
         (source == Source::measured ? measured : simulated) = sum_bubbles(*tasks, analysis->bubbles(source));
     }
@@ -183,6 +199,7 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
         sums.insert(sums.begin(), all);
     }
     const TimelineStore* names = document != nullptr ? storeOfMostLanes(*document) : nullptr;
+    const bool knowsRoots = std::ranges::any_of(rows, [](const BubbleRow& row) { return row.root.has_value(); });
     model_->setBubbles(std::move(rows), names != nullptr ? names->lanes() : std::vector<LaneInfo>{});
     sumModel_->setRows(std::move(sums));
     sums_->setVisible(sumModel_->rowCount() > 0);
@@ -192,6 +209,7 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
         sums_->setColumnHidden(column, !measured && simulated);
         sums_->setColumnHidden(column + 2, measured && !simulated);
     }
+    list_->setColumnHidden(BubbleTableModel::root, !knowsRoots);
     list_->setColumnHidden(BubbleTableModel::timeline, !both && (measured || simulated));
     list_->setEmptyText(document == nullptr        ? tr("Open a trace to see why its lanes were idle.")
                         : !whyNoMeasured.isEmpty() ? noMeasuredBubbles(*document, whyNoMeasured)

@@ -18,12 +18,13 @@ struct BubbleRow {
     Source source = Source::measured;
     Bubble bubble;
     ListedBubble listed;
-    QString culprit;  ///< name of the task that the lane waited for; empty: none
+    QString culprit;  ///< name of the task that the lane waited for, or that still ran on another lane; empty: none
+    std::optional<RootCause> root = {};  ///< empty: not known
 };
 
 class BubbleTableModel : public RowModel<BubbleRow> {
 public:
-    enum Column { cause, culprit, lane, timeline, start, length, share };
+    enum Column { cause, culprit, lane, timeline, start, length, share, root };
     explicit BubbleTableModel(QObject* parent = nullptr);
     void setBubbles(std::vector<BubbleRow> bubbles, std::vector<LaneInfo> lanes);
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
@@ -59,6 +60,10 @@ public:
     void setAnalysis(const StepAnalysis* analysis, const TraceDocument* document, std::int32_t step);
     /// Marks the row of the selected bubble, if one is selected.
     void select(const std::optional<PartSelection>& part);
+    /// Lists the bubbles of this cause; empty: all.
+    void listCause(const std::optional<BubbleCause>& cause);
+    /// Lists the bubbles of this root cause.
+    void listRoot(RootCause root);
     FilteredTable& list() const { return *list_; }
     QTableView& sums() const { return *sums_; }
     const QAbstractItemModel& sumModel() const { return *sumModel_; }

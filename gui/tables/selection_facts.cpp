@@ -396,6 +396,10 @@ SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
     facts_.where = laneName(part.lane) + QStringLiteral(" · ") + lanePlace(part.source, part.lane) +
                    QStringLiteral(" · ") + nameOf(document_, part.source);
     facts_.text = analysis_.sentence(part.source, part.bubble);
+    if (const std::optional<RootCause> root = analysis_.rootOf(part.source, part.bubble);
+        root && !moves_against(*root).empty()) {
+        facts_.root = root;
+    }
     if (part.source == Source::measured && !noBubble_.isEmpty()) {
         facts_.text += translated(" Its share is not given, since %1.").arg(noBubble_);
     }

@@ -32,10 +32,11 @@ struct SelectionFacts {
     QString where;  ///< "lane 1 · cpu · step 4"
     QString text;   ///< sentences
     std::vector<FactSection> sections;
-    QString measuredName = {};   ///< nameOf() the columns; empty without a selection
-    QString simulatedName = {};  ///< empty: the facts have one value each
-    bool ofTwoRuns = false;      ///< differences are after minus before
-    bool ofWholeStep = false;    ///< nothing is selected; the facts are those of the step
+    QString measuredName = {};           ///< nameOf() the columns; empty without a selection
+    QString simulatedName = {};          ///< empty: the facts have one value each
+    bool ofTwoRuns = false;              ///< differences are after minus before
+    std::optional<RootCause> root = {};  ///< of a measured bubble, if changes of the pipeline make it shorter
+    bool ofWholeStep = false;            ///< nothing is selected; the facts are those of the step
 
     /// True if nothing is selected.
     bool isEmpty() const { return title.isEmpty() || ofWholeStep; }

@@ -21,9 +21,13 @@ constexpr int kSectionGap = 8;  // pixels
 
 SelectionPanel::SelectionPanel(QWidget* parent)
     : QWidget(parent),
+      emptyTitle_(tr("Nothing is selected")),
+      emptyText_(tr("Click a task, a bubble, a lane's name, the space beside its copies, or a range of a thread or "
+                    "stream.")),
       title_(new QLabel(this)),
       where_(new QLabel(this)),
       text_(new QLabel(this)),
+      link_(new QLabel(this)),
       table_(named(new QTreeWidget(this), tr("Facts about the selection"))) {
     setAccessibleName(tr("Selection"));
     QFont bold = font();
@@ -34,6 +38,14 @@ SelectionPanel::SelectionPanel(QWidget* parent)
         label->setTextFormat(Qt::PlainText);
         label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     }
+    link_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+    link_->setText(QStringLiteral("<a href=\"#advice\">%1</a>").arg(tr("What would make it shorter?")));
+    connect(link_, &QLabel::linkActivated, this, [this] {
+        if (facts_.root) {
+            const RootCause root = *facts_.root;
+            Q_EMIT adviceAsked(root);
+        }
+    });
     table_->setColumnCount(4);
     table_->setHeaderLabels({QString(), tr("Measured"), tr("Simulated"), tr("Difference")});
     table_->setRootIsDecorated(false);
@@ -57,7 +69,7 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->setContextMenuPolicy(Qt::ActionsContextMenu);
     auto* rest = new QWidget(this);  // keeps the lines at the top while there is no table
     rest->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Expanding);
-    arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 4, {title_, where_, text_, {table_, 1000}, {rest, 1}});
+    arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 4, {title_, where_, text_, link_, {table_, 1000}, {rest, 1}});
     setFacts({});
 }
 
@@ -76,13 +88,17 @@ void SelectionPanel::copy() const {
     }
 }
 
+void SelectionPanel::setEmptyText(const QString& title, const QString& text) {
+    emptyTitle_ = title;
+    emptyText_ = text;
+    setFacts(std::move(facts_));
+}
+
 void SelectionPanel::setFacts(SelectionFacts facts) {
     facts_ = std::move(facts);
     const bool none = facts_.title.isEmpty();
-    title_->setText(none ? tr("Nothing is selected") : facts_.title);
-    where_->setText(facts_.isEmpty() ? tr("Click a task, a bubble, a lane's name, the space beside its copies, or a "
-                                          "range of a thread or stream.")
-                                     : facts_.where);
+    title_->setText(none ? emptyTitle_ : facts_.title);
+    where_->setText(facts_.isEmpty() ? emptyText_ : facts_.where);
     text_->setText(facts_.text);
     if (!none) {
         table_->setHeaderLabels(
@@ -100,6 +116,7 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
     table_->header()->setSectionResizeMode(0, isText ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
     table_->header()->setSectionResizeMode(1, isText ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
     text_->setVisible(!facts_.text.isEmpty());
+    link_->setVisible(facts_.root.has_value());
     table_->clear();
     QFont bold = font();
     bold.setBold(true);

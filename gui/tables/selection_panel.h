@@ -18,9 +18,18 @@ public:
 
     /// Empty facts: nothing is selected.
     void setFacts(SelectionFacts facts);
+    /// What the panel says while there are no facts.
+    void setEmptyText(const QString& title, const QString& text);
     const SelectionFacts& facts() const { return facts_; }
     QTreeWidget& table() const { return *table_; }
     void copy() const;
+
+    /// The link to the changes that would make a bubble shorter; hidden for other selections.
+    QLabel& link() const { return *link_; }
+
+Q_SIGNALS:
+    /// The user asks what would make bubbles of this root cause shorter.
+    void adviceAsked(pipescope::RootCause root);
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
@@ -30,9 +39,12 @@ private:
     void fitColumns();
     void shortenNames();
     SelectionFacts facts_;
+    QString emptyTitle_;
+    QString emptyText_;
     QLabel* title_;
     QLabel* where_;
     QLabel* text_;
+    QLabel* link_;
     QTreeWidget* table_;
 };
 }  // namespace pipescope

@@ -58,7 +58,7 @@ void StatisticsPanel::setDocument(std::shared_ptr<const TraceDocument> document,
         axis_ = axis;
         if (axis != nullptr) {
             connect(axis, &TimeAxisModel::windowChanged, this, &StatisticsPanel::restart);
-            connect(axis, &TimeAxisModel::rangeChanged, this, &StatisticsPanel::restart);
+            connect(axis, &TimeAxisModel::rangeChanged, this, &StatisticsPanel::followRange);
         }
     }
     if (other) {
@@ -105,6 +105,19 @@ TimeRange StatisticsPanel::range() const {
 
 bool StatisticsPanel::lacksRange() const {
     return ranges_->currentIndex() == measured_range && !axis_->range();
+}
+
+void StatisticsPanel::followRange() {
+    const bool measured = axis_->range() && axis_->range()->length() > 0;
+    if (measured) {
+        ranges_->setCurrentIndex(measured_range);
+    } else if (!axis_->range() && ranges_->currentIndex() == measured_range) {
+        ranges_->setCurrentIndex(visible_range);
+    }
+    restart();
+    if (measured && sources_->count() > 0) {
+        Q_EMIT rangeMeasured();
+    }
 }
 
 void StatisticsPanel::restart() {

@@ -37,6 +37,8 @@ Q_SIGNALS:
     /// Emitted for a click or Return on a row, with the longest of its tasks in the range.
     void picked(pipescope::Source source, pipescope::SliceRef slice);
     void failed(const QString& text);
+    /// A range was measured, which the panel now counts.
+    void rangeMeasured();
 
 protected:
     void showEvent(QShowEvent* event) override;
@@ -49,6 +51,8 @@ private:
     TimeRange range() const;
     void pick(const QModelIndex& shown);
     bool lacksRange() const;
+    /// Counts a range that was measured; without one, the visible range again.
+    void followRange();
     void restart();
     void count();
     void exportRows();

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -148,6 +149,13 @@ void Minimap::drawImage() {
     image_.setDevicePixelRatio(scale);
 }
 
+void Minimap::setHits(std::vector<std::int64_t> times) {
+    if (times != hits_) {
+        hits_ = std::move(times);
+        update();
+    }
+}
+
 void Minimap::paintEvent(QPaintEvent*) {
     drawImage();
     QPainter painter(this);
@@ -158,6 +166,14 @@ void Minimap::paintEvent(QPaintEvent*) {
     painter.setPen(colors.faintText);
     painter.drawText(QRect(4, 0, lanes.left() - 10, height()), Qt::AlignVCenter | Qt::AlignRight, tr("overview"));
     painter.drawImage(lanes.topLeft(), image_);
+    int last = -1;
+    for (const std::int64_t time : hits_) {  // one mark a pixel
+        const int x = lanes.left() + static_cast<int>(static_cast<double>(time - axis_.total().start) / scale());
+        if (x != last && x >= lanes.left() && x <= lanes.right()) {
+            painter.fillRect(QRect(x, std::max(0, lanes.top() - 3), 2, 4), colors.critical);
+            last = x;
+        }
+    }
     const QRectF visible = frame();
     QColor veil = colors.paper;
     veil.setAlpha(150);

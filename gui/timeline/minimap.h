@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace pipescope {
 /// An overview strip of the whole time axis, a few pixels per lane, with a frame around the visible part. Drag the
@@ -27,6 +28,9 @@ public:
     void setTracks(std::shared_ptr<const TrackStore> tracks);
     /// Sets the width of the lane name column, so that times align with the views below.
     void setGutter(int width);
+    /// Marks these times above the lanes, such as the hits of a search.
+    void setHits(std::vector<std::int64_t> times);
+    const std::vector<std::int64_t>& hits() const { return hits_; }
     QRectF frame() const;
     QRect lanesRect() const;
     QSize sizeHint() const override;
@@ -58,6 +62,7 @@ private:
     TimeAxisModel& axis_;
     std::shared_ptr<const TimelineStore> store_;
     std::shared_ptr<const TrackStore> tracks_;
+    std::vector<std::int64_t> hits_;
     std::int64_t shift_ = 0;
     int gutter_ = 80;
     QImage image_;

@@ -90,6 +90,10 @@ QString nameOf(BubbleCause cause) {
     return QString::fromUtf8(describe(cause).data());
 }
 
+QString nameOf(RootCause cause) {
+    return QString::fromUtf8(describe(cause).data());
+}
+
 Lateness latenessOf(std::int64_t ns, std::int64_t scale) {
     if (std::abs(ns) * 10 <= scale) {
         return Lateness::as_simulated;

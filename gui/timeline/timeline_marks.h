@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/bubble_causes.h"
+#include "analysis/root_causes.h"
 #include "analysis/task_join.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/timeline_store.h"
@@ -48,6 +49,7 @@ struct TimelineMarks {
 QColor tierColor(int tier);
 QBrush brushOf(BubbleCause cause, const TimelineColors& colors);
 QString nameOf(BubbleCause cause);
+QString nameOf(RootCause cause);
 
 /// Lateness in distinguishable steps: blue for early, orange for late, never red versus green. Hatched in opposite
 /// directions, with lines if the change is large.

@@ -1,5 +1,6 @@
 #include "gui/what_if/advice_panel.h"
 
+#include "answers/advice_report.h"
 #include "gui/style/arrange.h"
 #include "gui/style/enter_key.h"
 #include "gui/style/task_style.h"
@@ -7,6 +8,8 @@
 #include "gui/what_if/scenario_model.h"
 #include "simulator/plan/planner.h"
 
+#include <QApplication>
+#include <QClipboard>
 #include <QDockWidget>
 #include <QGuiApplication>
 #include <QHeaderView>
@@ -27,10 +30,22 @@ constexpr int kRestBeforeAdvice = 150;                 // ms without a change be
 constexpr std::int64_t kMostAdvisedForwards = 50'000;  // about 30 simulations of a second each
 constexpr std::int64_t kMostOrderedForwards = 8'192;   // with schedule auto: about 60 searches of half a second each
 
+/// With the range that the error of the simulation on the recorded run leaves.
+QString fasterText(const AdviceRow& row) {
+    if (row.withinError) {
+        return translated("cannot be told apart");
+    }
+    if (!row.error) {
+        return translated("faster");
+    }
+    const ModelError::Range range = row.error->range_of(row.change);
+    return translated("faster by %1 to %2").arg(formatShare(-range.most), formatShare(-range.least));
+}
+
 QString effectName(const AdviceRow& row) {
     switch (row.move.effect) {
         case MoveEffect::fits: return translated("makes it fit");
-        case MoveEffect::faster: return row.withinError ? translated("faster, within the error") : translated("faster");
+        case MoveEffect::faster: return fasterText(row);
         case MoveEffect::over_limit:
             return row.change < -kPlanTie ? translated("faster, does not fit") : translated("does not fit");
         case MoveEffect::none: break;
@@ -154,12 +169,18 @@ AdvicePanel::AdvicePanel(ScenarioModel& model, QWidget* parent)
       rows_(new AdviceTableModel(this)),
       message_(new QLabel(this)),
       try_(new QPushButton(tr("&Try"), this)),
+      bubbles_(new QPushButton(tr("Its &bubbles"), this)),
+      check_(new QPushButton(tr("Chec&k it"), this)),
       table_(named(new QTableView(this), tr("What to change"))),
       rest_(new RestedWork(kRestBeforeAdvice, *this, [this] { compute(); })) {
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     named(try_, tr("Try the selected change"),
           tr("Makes the selected change (Enter, or a double click). Ctrl+Z takes it back."));
+    named(bubbles_, tr("Show the bubbles that the selected change makes shorter"),
+          tr("Lists the bubbles of the root cause that the selected change is against."));
+    named(check_, tr("Copy a command that runs the selected change"),
+          tr("Copies the 'pipescope run' command of the changed pipeline. Its steps decide whether the change helps."));
     table_->setModel(rows_);
     makeCompact(*table_);
     table_->horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 8);
@@ -170,12 +191,19 @@ AdvicePanel::AdvicePanel(ScenarioModel& model, QWidget* parent)
     table_->setColumnWidth(AdviceTableModel::change, fontMetrics().averageCharWidth() * 24);
     table_->installEventFilter(this);
     arrange(new QVBoxLayout(this), {4, 4, 4, 0}, 4,
-            {arrange(new QHBoxLayout, {0, 0, 0, 0}, 8, {{message_, 1}, try_}), {table_, 1}});
+            {arrange(new QHBoxLayout, {0, 0, 0, 0}, 8, {{message_, 1}, check_, bubbles_, try_}), {table_, 1}});
     setFocusProxy(table_);
     connect(try_, &QPushButton::clicked, this, [this] { tryRow(table_->currentIndex().row()); });
     connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) { tryRow(index.row()); });
-    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
-            [this](const QModelIndex& row) { try_->setEnabled(row.isValid()); });
+    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, &AdvicePanel::refreshButtons);
+    connect(bubbles_, &QPushButton::clicked, this, [this] {
+        const std::optional<AdviceRow> row = rows_->rowAt(table_->currentIndex().row());
+        if (const std::optional<RootCause> root = row ? root_against(row->move.kind) : std::nullopt) {
+            const RootCause asked = *root;
+            Q_EMIT bubblesAsked(asked);
+        }
+    });
+    connect(check_, &QPushButton::clicked, this, &AdvicePanel::copyCheck);
     connect(&model_, &ScenarioModel::profileChanged, this, &AdvicePanel::restart);
     connect(&model_, &ScenarioModel::scenarioChanged, this, &AdvicePanel::restart);
     connect(&model_, &ScenarioModel::modelErrorChanged, this, &AdvicePanel::relist);
@@ -215,11 +243,13 @@ void AdvicePanel::restart() {
     job_.drop();
     advice_.reset();
     rows_->setMoves({});
-    try_->setEnabled(false);
+    refreshButtons();
     complete_ = false;
     outdated_ = true;
     table_->setVisible(!model_.isEmpty());
-    try_->setVisible(!model_.isEmpty());
+    for (QPushButton* button : {try_, bubbles_, check_}) {
+        button->setVisible(!model_.isEmpty());
+    }
     if (model_.isEmpty()) {
         rest_->stop();
         outdated_ = false;
@@ -308,7 +338,7 @@ void AdvicePanel::relist() {
         }
         const double change = relative_change(advice, move);
         rows.push_back({move, expected_figures(move.simulation), change, is_within_noise(advice, move),
-                        error && error->hides(change)});
+                        error && error->hides(change), error});
     }
     const auto helpful = std::ranges::count_if(advice.moves, [](const Move& each) { return helps(each.effect); });
     const QString all = formatCount(advice.moves.size(), tr("change"), tr("changes"));
@@ -330,7 +360,43 @@ void AdvicePanel::relist() {
     say(noiseFollows_ ? tr("Without noise so far, the expected steps follow … %1").arg(text) : text);
     rows_->setMoves(std::move(rows), noiseFollows_);
     table_->selectRow(selected);
-    try_->setEnabled(rows_->rowCount() > 0);
+    selectWanted();
+    refreshButtons();
+}
+
+void AdvicePanel::refreshButtons() {
+    const std::optional<AdviceRow> row = rows_->rowAt(table_->currentIndex().row());
+    try_->setEnabled(row.has_value());
+    check_->setEnabled(row.has_value());
+    bubbles_->setEnabled(row && model_.hasRecording() && root_against(row->move.kind));
+}
+
+void AdvicePanel::selectKind(std::vector<MoveKind> kinds) {
+    wanted_ = std::move(kinds);
+    selectWanted();
+}
+
+void AdvicePanel::selectWanted() {
+    for (const MoveKind kind : wanted_) {
+        for (int row = 0; row < rows_->rowCount(); ++row) {
+            if (rows_->rowAt(row)->move.kind == kind) {
+                wanted_.clear();
+                table_->selectRow(row);
+                table_->scrollTo(rows_->index(row, 0));
+                return;
+            }
+        }
+    }
+}
+
+void AdvicePanel::copyCheck() {
+    const std::optional<AdviceRow> row = rows_->rowAt(table_->currentIndex().row());
+    if (!row) {
+        return;
+    }
+    const QString command = QString::fromStdString(run_command(model_.profile().value()->model, row->move));
+    QApplication::clipboard()->setText(command);
+    Q_EMIT said(tr("Copied: %1. Compare its trace with this one by 'pipescope compare BEFORE AFTER'.").arg(command));
 }
 
 void AdvicePanel::finish() {

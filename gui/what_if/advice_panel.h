@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/bubble_roots.h"
 #include "gui/document/scenario.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/column_model.h"
@@ -23,9 +24,10 @@ class ScenarioModel;
 struct AdviceRow {
     Move move;
     StepFigures figures;
-    double change = 0;         ///< of the step, relative to the present scenario: -0.2 is a fifth shorter
-    bool withinNoise = false;  ///< shorter by no more than the noise may explain
-    bool withinError = false;  ///< changed by no more than the simulation's error on the recorded run
+    double change = 0;                     ///< of the step, relative to the present scenario: -0.2 is a fifth shorter
+    bool withinNoise = false;              ///< shorter by no more than the noise may explain
+    bool withinError = false;              ///< changed by no more than the simulation's error on the recorded run
+    std::optional<ModelError> error = {};  ///< that error; empty: not known
 };
 
 class AdviceTableModel : public RowModel<AdviceRow> {
@@ -60,6 +62,12 @@ public:
     void setReason(const QString& why);
     QTableView& table() const { return *table_; }
     QPushButton& tryButton() const { return *try_; }
+    /// Leads to the bubbles that the selected change makes shorter.
+    QPushButton& bubblesButton() const { return *bubbles_; }
+    /// Copies the command that runs the selected change, so that a run decides.
+    QPushButton& checkButton() const { return *check_; }
+    /// Selects the best of the changes of these kinds, now or once they are known.
+    void selectKind(std::vector<MoveKind> kinds);
     /// The text above the table: the situation, or why there is no list.
     QString message() const;
     /// False while the list is outdated or lacks the noise.
@@ -68,6 +76,10 @@ public:
 Q_SIGNALS:
     /// A move was chosen: the scenario that it makes, and its title.
     void tried(const pipescope::Scenario& scenario, const QString& what);
+    /// The user wants to see the bubbles of this root cause.
+    void bubblesAsked(pipescope::RootCause root);
+    /// A command was copied, as a sentence.
+    void said(const QString& text);
     /// The list is complete.
     void advised();
 
@@ -87,16 +99,22 @@ private:
     void finish();
     void say(const QString& text);
     void tryRow(int row);
+    void refreshButtons();
+    void copyCheck();
+    void selectWanted();
 
     ScenarioModel& model_;
     QString reason_;
     AdviceTableModel* rows_;
     QLabel* message_;
     QPushButton* try_;
+    QPushButton* bubbles_;
+    QPushButton* check_;
     QTableView* table_;
     RestedWork* rest_;
     LatestJob job_;
     std::shared_ptr<const Advice> advice_;  // as listed; null: none is
+    std::vector<MoveKind> wanted_;          // kinds of which the best is to be selected
     bool noiseFollows_ = false;
     bool outdated_ = true;  // compute() is due as soon as the panel is visible
     bool complete_ = false;

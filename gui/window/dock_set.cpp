@@ -1,9 +1,14 @@
 #include "gui/window/dock_set.h"
 
+#include "gui/style/arrange.h"
+#include "gui/style/number_format.h"
 #include "gui/window/session_state.h"
 
+#include <QButtonGroup>
 #include <QDockWidget>
+#include <QHBoxLayout>
 #include <QMainWindow>
+#include <QToolButton>
 
 #include <algorithm>
 
@@ -11,11 +16,16 @@ namespace pipescope {
 namespace {
 constexpr int kNarrowWindow = 1200;  // too narrow for anything beside a table
 constexpr int kWideWindow = 2400;    // a third of it suffices for the widest panel, the plan
-constexpr int kLayoutVersion = 3;
+constexpr int kLayoutVersion = 4;
 constexpr int kInspectorWidth = 380;  // at the usual size of text
+
+bool isInFront(const QDockWidget* dock) {
+    return dock->isVisible() && !dock->isFloating() && !dock->visibleRegion().isEmpty();
+}
 }  // namespace
 
-QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content, const char* behind) {
+QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content, std::optional<PanelGroup> group,
+                          const char* behind) {
     auto* dock = new QDockWidget(title, &window_);
     dock->setObjectName(QString::fromLatin1(name));
     dock->setWidget(&content);
@@ -26,7 +36,140 @@ QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& conte
         return each->objectName() == QLatin1String(behind);
     });
     docks_.insert(before == docks_.cend() ? docks_.cend() : before + 1, dock);
+    if (group) {
+        groups_.insert(dock, *group);
+    }
     return *dock;
+}
+
+QWidget& DockSet::createGroupBar(QWidget& parent) {
+    bar_ = named(new QWidget(&parent), translated("Groups of panels"));
+    auto* group = new QButtonGroup(bar_);
+    const std::array names{translated("F&ind"), translated("Cha&nge"), translated("&Data")};
+    const std::array tips{translated("Look something up: bubbles, tasks, statistics, and why a step is slow"),
+                          translated("Try another pipeline: what to change, balance, scenarios, plan"),
+                          translated("Queries, marks and notes")};
+    auto* line = arrange(new QHBoxLayout(bar_), {8, 0, 8, 0}, 4, {});
+    for (std::size_t k = 0; k < buttons_.size(); ++k) {
+        auto* button = named(new QToolButton(bar_), QString(names[k]).remove(QLatin1Char('&')), tips[k]);
+        button->setText(QString(names[k]).remove(QLatin1Char('&')));
+        button->setProperty("flat", true);
+        button->setCheckable(true);
+        button->setAutoRaise(true);
+        button->setFocusPolicy(Qt::TabFocus);
+        group->addButton(button);
+        buttons_[k] = button;
+        QObject::connect(button, &QToolButton::clicked, &window_, [this, k] { choose(static_cast<PanelGroup>(k)); });
+        line->addWidget(button);
+    }
+    line->addStretch(1);
+    bar_->hide();
+    return *bar_;
+}
+
+QDockWidget* DockSet::find(const QString& name) const {
+    const auto found =
+        std::ranges::find_if(docks_, [&](const QDockWidget* dock) { return dock->objectName() == name; });
+    return found != docks_.end() ? *found : nullptr;
+}
+
+bool DockSet::isOfGroup(const QDockWidget& dock, PanelGroup group) const {
+    const auto own = groups_.constFind(&dock);
+    return own != groups_.constEnd() && *own == group;
+}
+
+bool DockSet::followsGroup(const QDockWidget& dock) const {
+    return groups_.contains(&dock) && !dock.isFloating() &&
+           window_.dockWidgetArea(const_cast<QDockWidget*>(&dock)) == Qt::BottomDockWidgetArea;
+}
+
+void DockSet::noteFront() {
+    for (QDockWidget* dock : docks_) {
+        if (!isOfGroup(*dock, group_)) {
+            continue;
+        }
+        if (isInFront(dock)) {
+            fronts_.at(static_cast<std::size_t>(group_)) = dock;
+        }
+        if (dock->isHidden() && !absent_.contains(dock) && !onDemand_.contains(dock)) {
+            closed_.insert(dock);
+        } else if (!dock->isHidden()) {
+            closed_.remove(dock);
+        }
+    }
+}
+
+void DockSet::choose(PanelGroup group) {
+    if (!shown_) {
+        return;
+    }
+    noteFront();
+    group_ = group;
+    applyGroup();
+    if (QDockWidget* front = fronts_.at(static_cast<std::size_t>(group)); front != nullptr && !front->isHidden()) {
+        front->raise();
+    }
+}
+
+void DockSet::applyGroup() {
+    QList<QDockWidget*> hidden;
+    for (QDockWidget* dock : docks_) {
+        if (!followsGroup(*dock)) {
+            continue;
+        }
+        const bool wanted =
+            isOfGroup(*dock, group_) && !absent_.contains(dock) && !closed_.contains(dock) && !onDemand_.contains(dock);
+        if (wanted) {
+            dock->show();
+        } else {
+            hidden << dock;
+        }
+    }
+    for (QDockWidget* dock : hidden) {  // after the others are there, so that the place keeps its height
+        dock->hide();
+    }
+    refreshButtons();
+}
+
+void DockSet::refreshButtons() {
+    for (std::size_t k = 0; k < buttons_.size() && bar_ != nullptr; ++k) {
+        const auto group = static_cast<PanelGroup>(k);
+        buttons_[k]->setChecked(group == group_);
+        buttons_[k]->setVisible(std::ranges::any_of(docks_, [&](const QDockWidget* dock) {
+            return isOfGroup(*dock, group) && !absent_.contains(dock) && !onDemand_.contains(dock);
+        }));
+    }
+    if (bar_ != nullptr) {
+        bar_->setVisible(shown_);
+    }
+}
+
+void DockSet::bringUp(QDockWidget& dock) {
+    if (const auto own = groups_.constFind(&dock); own != groups_.constEnd() && *own != group_) {
+        choose(*own);
+    }
+    dock.show();
+    dock.raise();
+}
+
+void DockSet::setPresent(QDockWidget& dock, bool present) {
+    if (present == !absent_.contains(&dock)) {
+        return;
+    }
+    if (present) {
+        absent_.remove(&dock);
+    } else {
+        absent_.insert(&dock);
+    }
+    if (shown_) {
+        if (!present && followsGroup(dock)) {
+            dock.hide();
+        } else if (present && isOfGroup(dock, group_) && followsGroup(dock) && !closed_.contains(&dock) &&
+                   !onDemand_.contains(&dock)) {
+            dock.show();
+        }
+        refreshButtons();
+    }
 }
 
 void DockSet::show() {
@@ -50,6 +193,9 @@ void DockSet::show() {
     for (qsizetype i = last + 1; i < docks_.size(); ++i) {
         window_.tabifyDockWidget(docks_[last], docks_[i]);
     }
+    if (last > first) {
+        groups_.remove(docks_[first]);  // has a place of its own
+    }
     for (QDockWidget* dock : docks_) {
         // After they are tabbed, or all of them side by side would widen the window.
         dock->setVisible(!onDemand_.contains(dock));
@@ -59,7 +205,8 @@ void DockSet::show() {
         shared_->raise();
     }
     const QLatin1String state = beside ? kWindowStateKey : kNarrowWindowStateKey;
-    if (!window_.restoreState(session_.value(state).toByteArray(), kLayoutVersion)) {
+    const bool restored = window_.restoreState(session_.value(state).toByteArray(), kLayoutVersion);
+    if (!restored) {
         const int letters = window_.fontMetrics().averageCharWidth();
         if (beside) {
             window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 56)}, Qt::Horizontal);
@@ -69,6 +216,17 @@ void DockSet::show() {
         }
         window_.resizeDocks({docks_[last]}, {std::min(window_.fontMetrics().height() * 13, window_.height() / 4)},
                             Qt::Vertical);
+    }
+    for (const QDockWidget* dock : docks_) {  // the group that the window showed last
+        if (const auto own = groups_.constFind(dock); own != groups_.constEnd() && restored && !dock->isHidden()) {
+            group_ = *own;
+            noteFront();
+            break;
+        }
+    }
+    applyGroup();
+    if (!restored) {
+        docks_[last]->raise();
     }
     narrow_ = false;
     fit();  // moves what a narrow window has at the right
@@ -80,9 +238,6 @@ void DockSet::fit() {
         return;
     }
     narrow_ = narrow;
-    const auto isInFront = [](const QDockWidget* dock) {
-        return dock->isVisible() && !dock->isFloating() && !dock->visibleRegion().isEmpty();
-    };
     if (narrow) {
         const auto shown = std::find_if(docks_.begin() + 1, docks_.end(), isInFront);
         frontBefore_ = shown != docks_.end() ? *shown : nullptr;
@@ -95,7 +250,7 @@ void DockSet::fit() {
         }
         if (narrow && window_.dockWidgetArea(dock) == Qt::RightDockWidgetArea) {
             inFront = isInFront(dock) ? dock : inFront;
-            window_.tabifyDockWidget(docks_[1], dock);
+            window_.tabifyDockWidget(shownBelow(), dock);
             movedBelow_ << dock;
         } else if (!narrow && movedBelow_.contains(dock)) {
             window_.addDockWidget(Qt::RightDockWidgetArea, dock);
@@ -108,13 +263,19 @@ void DockSet::fit() {
         movedBelow_.clear();
         if (frontLeaves) {
             const bool known = frontBefore_ != nullptr && !frontBefore_->isHidden() && !frontBefore_->isFloating();
-            (known ? frontBefore_ : docks_[1])->raise();  // else Qt shows the last tab
+            (known ? frontBefore_ : shownBelow())->raise();  // else Qt shows the last tab
         }
         const int letters = window_.fontMetrics().averageCharWidth();
         window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 56)}, Qt::Horizontal);
     } else if (inFront != nullptr) {
         inFront->raise();
     }
+}
+
+QDockWidget* DockSet::shownBelow() const {
+    const auto shown = std::find_if(docks_.begin() + 1, docks_.end(),
+                                    [](const QDockWidget* dock) { return !dock->isHidden() && !dock->isFloating(); });
+    return shown != docks_.end() ? *shown : docks_[1];
 }
 
 void DockSet::share(QDockWidget& dock) {

@@ -1,6 +1,7 @@
 #include "gui/window/document_page.h"
 
 #include "base/printable.h"
+#include "gui/document/document_verdict.h"
 #include "gui/document/headlines.h"
 #include "gui/document/link_tiers.h"
 #include "gui/style/arrange.h"
@@ -13,6 +14,7 @@
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
 #include "gui/timeline/track_view.h"
+#include "gui/window/answer_bar.h"
 #include "gui/window/compare_bar.h"
 #include "gui/window/memory_pane.h"
 #include "gui/window/step_box.h"
@@ -151,6 +153,7 @@ DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
     : QWidget(parent),
       files_(std::make_shared<ViewedFiles>(files)),
       model_(new PageModel(this)),
+      answer_(new AnswerBar(this)),
       messages_(new MessageBar(this)),
       stack_(new QStackedWidget(this)),
       opening_(new QLabel(this)),
@@ -172,7 +175,13 @@ DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
     arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
     stack_->addWidget(createOpening());
     stack_->addWidget(content_);
-    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {messages_, {stack_, 1}});
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {answer_, messages_, {stack_, 1}});
+    answer_->hide();  // until the file is read
+    connect(&answer_->messagesButton(), &QToolButton::toggled, messages_, &QWidget::setVisible);
+    connect(messages_, &MessageBar::closed, &answer_->messagesButton(), [this] {
+        const QSignalBlocker blocker(answer_->messagesButton());
+        answer_->messagesButton().setChecked(false);
+    });
     connectModel();
     connectViews();
 }
@@ -306,6 +315,7 @@ void DocumentPage::resizeEvent(QResizeEvent* event) {
 
 void DocumentPage::giveWay() {
     const int lines = height() / std::max(1, fontMetrics().height());
+    answer_->setOneLine(lines < kLinesWithMinimap);
     stepStrip_->setRoom(lines >= kLinesWithStrip);
     views_->memory().setRoom(lines >= kLinesWithMemory);
     minimap_->setVisible(lines >= kLinesWithMinimap);
@@ -365,7 +375,28 @@ void DocumentPage::showDocument() {
     stepLabel_->setVisible(hasTimeline || !document()->markedSteps.empty());
     stepBox_->setVisible(stepLabel_->isVisibleTo(top_));
     stack_->setCurrentWidget(content_);
+    answer_->show();
+    answer(model_->recorded());
     showNotes();
+}
+
+void DocumentPage::answer(const std::shared_ptr<const TraceDocument>& document) {
+    if (!document || !document->complete || document == judged_ || judging_.isRunning()) {
+        return;  // a part of the file, or the answer about an earlier part, which a growing file must not drop, follows
+    }
+    judged_ = document;
+    judging_.start(
+        *this,
+        [document](const std::function<bool()>& cancelled) {
+            return std::make_shared<const RunVerdict>(verdictOf(*document, cancelled));
+        },
+        [this](std::shared_ptr<const RunVerdict> verdict) {
+            answer_->setVerdict(std::move(verdict));
+            answer(model_->recorded());
+        },
+        [this](const QString& error) {
+            answer_->setVerdict(std::make_shared<const RunVerdict>(unknown_idle(error.toStdString())));
+        });
 }
 
 void DocumentPage::showSimulated() {
@@ -415,12 +446,17 @@ void DocumentPage::showNotes() {
     if (!noteTrouble_.isEmpty()) {
         lines.prepend(noteTrouble_);  // somebody's words would be lost
     }
+    const bool failed = !noteTrouble_.isEmpty();
+    answer_->setMessages(lines.size(), failed);
+    const bool shown = failed || answer_->messagesButton().isChecked();
     if (lines.isEmpty()) {
         messages_->hide();
-    } else {
-        messages_->showMessage(noteTrouble_.isEmpty() ? MessageBar::Kind::note : MessageBar::Kind::error,
-                               lines.join(QLatin1Char('\n')));
+        return;
     }
+    messages_->showMessage(failed ? MessageBar::Kind::error : MessageBar::Kind::note, lines.join(QLatin1Char('\n')));
+    const QSignalBlocker blocker(answer_->messagesButton());
+    answer_->messagesButton().setChecked(shown);
+    messages_->setVisible(shown);
 }
 
 void DocumentPage::leaveOutRemarks() {
@@ -429,7 +465,7 @@ void DocumentPage::leaveOutRemarks() {
 }
 
 void DocumentPage::refreshNotes() {
-    if (document() && messages_->isVisible()) {
+    if (document()) {
         showNotes();
     }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/document/viewed_files.h"
+#include "gui/style/work_pool.h"
 #include "gui/window/lane_actions.h"
 #include "gui/window/page_model.h"
 #include "gui/window/page_navigation.h"
@@ -35,6 +36,7 @@ private:
 };
 
 struct Baseline;
+class AnswerBar;
 class CompareBar;
 class ElidedLabel;
 class Legend;
@@ -64,6 +66,7 @@ public:
     Minimap& minimap() const { return *minimap_; }
     StepBox& stepBox() const { return *stepBox_; }
     StepStrip& stepStrip() const { return *stepStrip_; }
+    AnswerBar& answer() const { return *answer_; }
     MessageBar& messages() const { return *messages_; }
     /// Why the notes on ranges could not be read or saved; empty if they could.
     const QString& noteTrouble() const { return noteTrouble_; }
@@ -105,6 +108,8 @@ private:
     void showSimulated();
     /// Lists missing parts of the document, with the reasons.
     void showNotes();
+    /// Computes the answer about the file in a worker.
+    void answer(const std::shared_ptr<const TraceDocument>& document);
     void setNoteTrouble(const QString& text);
     void fillSteps();
     /// Shows the results of the analysis as choice and selection require.
@@ -118,6 +123,7 @@ private:
 
     std::shared_ptr<ViewedFiles> files_;  // shared with workers
     PageModel* model_;
+    AnswerBar* answer_;
     MessageBar* messages_;
     QStackedWidget* stack_;
     QLabel* opening_;
@@ -139,5 +145,7 @@ private:
     bool notesRead_ = false;
     QString noteTrouble_;
     bool leavesOutRemarks_ = false;
+    LatestJob judging_;
+    std::shared_ptr<const TraceDocument> judged_;
 };
 }  // namespace pipescope

@@ -27,6 +27,7 @@
 #include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/what_if_panel.h"
+#include "gui/window/answer_bar.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/marks_panel.h"
 #include "gui/window/memory_pane.h"
@@ -311,6 +312,7 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.selection = page.axis().selection();
     scene.marks = page.axis().marks();
     scene.noteTrouble = page.noteTrouble();
+    scene.answer = page.answer().text();
     scene.theme = theme;
     return scene;
 }

@@ -7,6 +7,8 @@
 #include "gui/style/message_bar.h"
 #include "gui/style/theme.h"
 #include "gui/style/work_pool.h"
+#include "gui/tables/selection_panel.h"
+#include "gui/window/answer_bar.h"
 #include "gui/window/command_palette.h"
 #include "gui/window/context_menus.h"
 #include "gui/window/export_menu.h"
@@ -39,6 +41,7 @@
 #include <QTabBar>
 #include <QThreadPool>
 #include <QToolBar>
+#include <QToolButton>
 
 #include <algorithm>
 
@@ -72,12 +75,27 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     createStartPage();
     stack_->addWidget(start_);
     stack_->addWidget(files_);
-    arrange(new QVBoxLayout(central), {0, 0, 0, 0}, 0, {messages_, {stack_, 1}, search_});
+    arrange(new QVBoxLayout(central), {0, 0, 0, 0}, 0,
+            {messages_, {stack_, 1}, search_, &docks_.createGroupBar(*central)});
     setCentralWidget(central);
     actions_ = new PageActions(*files_);
     connectFiles();
     tables_ = new TableDocks(docks_, *files_, session_, *messages_, this);
     scenarios_ = new ScenarioDocks(*this, docks_, *files_);
+    connect(files_, &FileTabs::pageAdded, this, [this](const DocumentPage& page) {
+        connect(&page.answer(), &AnswerBar::asked, this, [this, answer = &page.answer()](const VerdictPart& part) {
+            if (part.evidence != Evidence::change) {
+                tables_->show(part);
+            } else if (answer->verdict() && answer->verdict()->change) {
+                scenarios_->tryMove(*answer->verdict()->change);
+            } else {
+                scenarios_->showAdvice();
+            }
+        });
+    });
+    connect(&tables_->selection(), &SelectionPanel::adviceAsked, scenarios_, &ScenarioDocks::showAdvice);
+    connect(search_, &SearchBar::listAsked, tables_, &TableDocks::listTasks);
+    connect(scenarios_, &ScenarioDocks::bubblesAsked, tables_, &TableDocks::showBubbles);
     exports_ = new ExportMenu(*this, *files_, *tables_, *scenarios_);
     connect(exports_, &ExportMenu::failed, this, &MainWindow::showError);
     connect(files_, &FileTabs::pageChanged, this, &MainWindow::takeDropsFromFields);  // also from new widgets
@@ -162,6 +180,11 @@ void MainWindow::createToolBar() {
         const QString key = tool->shortcut().toString(QKeySequence::NativeText);
         const QString text = tool->text().remove(QLatin1Char('&')).remove(QStringLiteral("…"));
         tool->setToolTip(key.isEmpty() ? text : QStringLiteral("%1 (%2)").arg(text, key));
+        auto* button = qobject_cast<QToolButton*>(bar->widgetForAction(tool));
+        if (const QString word = wordOf(*tool); button != nullptr && !word.isEmpty()) {
+            tool->setIconText(word);
+            button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+        }
         bar->widgetForAction(tool)->setAccessibleName(text);
         bar->widgetForAction(tool)->setFocusPolicy(Qt::TabFocus);
     }
@@ -203,7 +226,7 @@ void MainWindow::createFileMenu() {
     menu.addSeparator();
     QAction* compare = menu.addAction(tr("Co&mpare with…"), this, &MainWindow::askForBaseline);
     actions_->track(*compare);
-    asTool(*compare, Tool::compare);
+    actions_->inContext(PageActions::Menu::place, asTool(*compare, Tool::compare));
     QAction* back = menu.addAction(tr("&Back to the simulation"), files_, &FileTabs::backToSimulation);
     for (const auto changed : {&FileTabs::pageChanged, &FileTabs::simulationChanged}) {
         connect(files_, changed, back,
@@ -312,6 +335,7 @@ void MainWindow::createThemeMenu(QMenu& menu) {
 void MainWindow::createGoMenu() {
     QMenu& menu = *menuBar()->addMenu(tr("&Go"));
     actions_->addSearch(menu, *search_);
+    actions_->addSelection(menu, *search_, [this] { tables_->selection().copy(); });
     menu.addSeparator();
     actions_->addPlaces(menu);
 }

@@ -193,6 +193,37 @@ void PageActions::addSearch(QMenu& menu, SearchBar& search) {
     track(*previous);
 }
 
+void PageActions::addSelection(QMenu& menu, SearchBar& search, std::function<void()> copy) {
+    const auto hasTask = [](const Page& p) { return p.axis().selection().has_value(); };
+    const auto hasSome = [](const Page& p) { return p.axis().selection() || p.axis().part(); };
+    const auto keyOf = [](const Page& p) {
+        const TaskSelection& selection = *p.axis().selection();
+        return p.document()->store(selection.source)->slice(selection.slice).key;
+    };
+    inContext(
+        Menu::task, add(menu, tr("Find the same tasks"), {}, hasTask, [&search, keyOf](Page& p) {
+            const TaskKey key = keyOf(p);
+            const QString kind = QString::fromUtf8(to_string(key.kind).data());
+            search.find(key.partition < 0 ? kind : QStringLiteral("%1 partition %2").arg(kind).arg(key.partition));
+        }));
+    inContext(Menu::task, add(menu, tr("Hide tasks of this kind"), {}, hasTask, [](Page& p) {
+                  const TaskSelection selection = *p.axis().selection();
+                  MarkChoice choice = p.model().choice();
+                  const TaskKey shown = p.document()->store(selection.source)->shownKey(selection.slice);
+                  choice.hiddenKinds.set(static_cast<std::size_t>(shown.kind));
+                  p.model().setChoice(choice);
+              }));
+    inContext(Menu::task, add(
+                              menu, tr("Measure the selection"), {},
+                              [](const Page& p) {
+                                  return p.axis().selection() ||
+                                         (p.axis().part() && p.axis().part()->kind == PartSelection::Kind::bubble);
+                              },
+                              [](Page& p) { p.axis().setRange(p.navigation().selectedRange()); }));
+    inContext(Menu::task,
+              add(menu, tr("Copy the description"), {}, hasSome, [copy = std::move(copy)](Page&) { copy(); }));
+}
+
 void PageActions::addPlaces(QMenu& menu) {
     const auto hasSteps = [](const Page& p) { return p.stepStrip().history().steps.size() > 1; };
     const auto hasMarks = [](const Page& p) { return !p.axis().marks().empty(); };

@@ -46,10 +46,16 @@ public:
     void addComparison(QMenu& menu);
     void addSearch(QMenu& menu, SearchBar& search);
     void addPlaces(QMenu& menu);
+    /// Adds what acts on the selected task or bubble. `copy` copies its description.
+    void addSelection(QMenu& menu, SearchBar& search, std::function<void()> copy);
 
     /// Those of the above that context menus have too.
     enum class Menu { zoom, task, lane, place, step, kinds };
     const QList<QAction*>& of(Menu menu) const { return inContext_[static_cast<std::size_t>(menu)]; }
+    QAction& inContext(Menu menu, QAction& action) {
+        inContext_[static_cast<std::size_t>(menu)] << &action;
+        return action;
+    }
 
 protected:
     /// Leaves keys to widgets that use them.
@@ -61,10 +67,6 @@ private:
         Can can = nullptr;
     };
     void refresh();
-    QAction& inContext(Menu menu, QAction& action) {
-        inContext_[static_cast<std::size_t>(menu)] << &action;
-        return action;
-    }
 
     FileTabs& files_;
     std::vector<Tracked> tracked_;

@@ -50,15 +50,14 @@ QStackedWidget& stackOf(QDockWidget& dock) {
     return *static_cast<QStackedWidget*>(dock.widget());
 }
 
-void bringUp(QDockWidget& dock) {
-    dock.show();
-    dock.raise();
+void bringUp(DockSet& docks, QDockWidget& dock) {
+    docks.bringUp(dock);
     dock.widget()->setFocus();
 }
 
 /// Likewise, with room for a form beside a table and a chart.
-void bringUpTall(QMainWindow& window, QDockWidget& dock) {
-    bringUp(dock);
+void bringUpTall(DockSet& docks, QMainWindow& window, QDockWidget& dock) {
+    bringUp(docks, dock);
     const int wanted = window.height() * 2 / 5;
     const bool isBelow = !dock.isFloating() && window.dockWidgetArea(&dock) == Qt::BottomDockWidgetArea;
     if (isBelow && dock.height() < wanted) {
@@ -70,13 +69,14 @@ void bringUpTall(QMainWindow& window, QDockWidget& dock) {
 ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& files)
     : QObject(&window),
       window_(window),
+      docks_(docks),
       files_(files),
       whatIf_(createWhatIfDock(window)),
-      advice_(docks.add(tr("What to change"), "advice", createStack(window), "lanes")),
-      balance_(docks.add(tr("Balance"), "balance", createStack(window))),
-      pins_(docks.add(tr("Scenarios"), "scenarios", createStack(window))),
-      plan_(docks.add(tr("Plan"), "plan", createStack(window))),
-      clusterPlan_(docks.add(tr("Cluster plan"), "clusterPlan", *new ClusterPlanView(&window))),
+      advice_(docks.add(tr("What to change"), "advice", createStack(window), PanelGroup::change)),
+      balance_(docks.add(tr("Balance"), "balance", createStack(window), PanelGroup::change)),
+      pins_(docks.add(tr("Scenarios"), "scenarios", createStack(window), PanelGroup::change)),
+      plan_(docks.add(tr("Plan"), "plan", createStack(window), PanelGroup::change)),
+      clusterPlan_(docks.add(tr("Cluster plan"), "clusterPlan", *new ClusterPlanView(&window), PanelGroup::change)),
       undo_(new QUndoGroup(this)) {
     docks.share(whatIf_);
     docks.showOnDemand(clusterPlan_);
@@ -86,6 +86,22 @@ ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& file
 
 ClusterPlanView& ScenarioDocks::clusterPlan() const {
     return *static_cast<ClusterPlanView*>(clusterPlan_.widget());
+}
+
+void ScenarioDocks::tryMove(const Move& move) {
+    if (ScenarioTools* shown = tools(); shown != nullptr && !shown->model().isEmpty()) {
+        shown->tryMove(move);
+        bringUp(docks_, whatIf_);
+    }
+}
+
+void ScenarioDocks::showAdvice(std::optional<RootCause> against) {
+    ScenarioTools* shown = tools();
+    if (against && shown != nullptr) {
+        const std::span<const MoveKind> kinds = moves_against(*against);
+        shown->advice().selectKind({kinds.begin(), kinds.end()});
+    }
+    bringUp(docks_, advice_);
 }
 
 ScenarioTools* ScenarioDocks::tools() {
@@ -105,7 +121,8 @@ ScenarioTools* ScenarioDocks::tools() {
     stackOf(plan_).addWidget(&tools->plan());
     undo_->addStack(&tools->model().undoStack());
     files_.page()->notes().setUndoStack(&tools->model().undoStack());
-    connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(pins_); });
+    connect(&tools->advice(), &AdvicePanel::bubblesAsked, this, &ScenarioDocks::bubblesAsked);
+    connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(docks_, pins_); });
     connect(tools, &ScenarioTools::said, this, [page = QPointer(files_.page())](const QString& text) {
         if (page != nullptr) {
             page->messages().showMessage(MessageBar::Kind::note, text);
@@ -116,7 +133,7 @@ ScenarioTools* ScenarioDocks::tools() {
             page->refreshNotes();
         }
     });
-    connect(tools, &ScenarioTools::opened, this, [this] { bringUp(whatIf_); });
+    connect(tools, &ScenarioTools::opened, this, [this] { bringUp(docks_, whatIf_); });
     if (!page->recorded()->measured && page->recorded()->run.profile) {
         whatIf_.show();  // a bare profile is for what-if scenarios
     }
@@ -138,6 +155,10 @@ void ScenarioDocks::refresh() {
     choose(balance_, &ScenarioTools::balance);
     choose(pins_, &ScenarioTools::pins);
     choose(plan_, &ScenarioTools::plan);
+    const bool none = shown == nullptr && files_.document() == nullptr;
+    for (QDockWidget* dock : {&advice_, &balance_, &pins_, &plan_}) {
+        docks_.setPresent(*dock, none || (shown != nullptr && !shown->model().isEmpty()));
+    }
     const TraceDocument* document = files_.document();
     clusterPlan().setProfile(document != nullptr ? document->run.profile : std::nullopt);
     undo_->setActiveStack(shown != nullptr ? &shown->model().undoStack() : nullptr);
@@ -151,14 +172,15 @@ void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
     menu.addActions({undo, redo});
     menu.addSeparator();
     const auto show = [&](const QString& text, const QKeySequence& key, QDockWidget& dock) {
-        return menu.addAction(text, key, this, [&dock] { bringUp(dock); });
+        return menu.addAction(text, key, this, [this, &dock] { bringUp(docks_, dock); });
     };
     asTool(*show(tr("&What-if panel"), QKeySequence(Qt::CTRL | Qt::Key_I), whatIf_), Tool::what_if);
     asTool(*show(tr("What to &change"), QKeySequence(Qt::CTRL | Qt::Key_J), advice_), Tool::advice);
     show(tr("&Balance editor"), QKeySequence(Qt::CTRL | Qt::Key_B), balance_);
     show(tr("&Scenarios side by side"), QKeySequence(Qt::CTRL | Qt::Key_U), pins_);
-    menu.addAction(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), this, [this] { bringUpTall(window_, plan_); });
-    menu.addAction(tr("Plan for a clus&ter"), this, [this] { bringUpTall(window_, clusterPlan_); });
+    menu.addAction(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), this,
+                   [this] { bringUpTall(docks_, window_, plan_); });
+    menu.addAction(tr("Plan for a clus&ter"), this, [this] { bringUpTall(docks_, window_, clusterPlan_); });
     menu.addSeparator();
     const auto act = [&](const QString& text, const QKeySequence& key, void (*run)(ScenarioTools&)) {
         actions.track(*menu.addAction(text, key, this, [this, run] {

@@ -14,6 +14,7 @@
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/what_if_panel.h"
 #include "gui/window/page_model.h"
+#include "simulator/plan/advice.h"
 
 #include <QUndoStack>
 #include <QWidget>
@@ -43,6 +44,7 @@ ScenarioTools::ScenarioTools(PageModel& page, QWidget* panelParent)
     connect(model_, &ScenarioModel::scenarioChanged, this, [this] { plan_->follow(model_->scenario().options); });
     connect(panel_, &WhatIfPanel::pinRequested, this, &ScenarioTools::pin);
     connect(advice_, &AdvicePanel::tried, this, &ScenarioTools::change);
+    connect(advice_, &AdvicePanel::said, this, &ScenarioTools::said);
     connect(pins_, &PinnedScenarios::opened, this,
             [this](const Scenario& scenario) { open(scenario, tr("pinned scenario")); });
     connect(plan_, &PlanView::opened, this,
@@ -71,6 +73,7 @@ void ScenarioTools::refresh() {
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded()) &&
                       onCluster == (model_->layout() ? std::optional(model_->layout()->step) : std::nullopt);
+    plan_->setModelError(error);
     if (same) {
         model_->setModelError(error);
         if (const std::optional<StepBand> band = recorded ? document->simulation->noise : std::nullopt) {
@@ -251,6 +254,10 @@ void ScenarioTools::saveSchedule(const QString& path) {
     } catch (const Error& error) {
         Q_EMIT said(QString::fromUtf8(error.what()));
     }
+}
+
+void ScenarioTools::tryMove(const Move& move) {
+    change(asAsked(move.simulation.options, model_->recorded().deviceType), QString::fromStdString(move.title));
 }
 
 void ScenarioTools::change(const Scenario& scenario, const QString& what) {

@@ -19,6 +19,7 @@ class PinnedScenarios;
 class PlanView;
 class ScenarioModel;
 class WhatIfPanel;
+struct Move;
 
 /// What-if tools for one page: the scenario of its profile, and the panels that change it. Keeps the page's simulated
 /// half up to date. The window shows the panels of its current page in docks. Threading: the GUI thread.
@@ -39,6 +40,8 @@ public:
 
     /// Updates the tools from the page's file. Keeps the scenario if profile and configuration are unchanged.
     void refresh();
+    /// Makes the pipeline of a move of the recorded one the scenario, which Ctrl+Z takes back.
+    void tryMove(const Move& move);
     /// Pins the present scenario for comparison.
     void pin();
     /// Moves the selected simulated task by that many places in its lane, and simulates again. Says what came of it.

@@ -3,6 +3,7 @@
 #include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
+#include "gui/timeline/minimap.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/track_view.h"
 #include "gui/window/document_page.h"
@@ -135,6 +136,10 @@ SearchBar::SearchBar(QWidget* parent)
     connect(addButton(*line, QStringLiteral("▲"), tr("Previous hit")), &QToolButton::clicked, this,
             &SearchBar::previous);
     connect(addButton(*line, QStringLiteral("▼"), tr("Next hit")), &QToolButton::clicked, this, &SearchBar::next);
+    connect(addButton(*line, tr("List"), tr("List the tasks that were found")), &QToolButton::clicked, this, [this] {
+        const QString text = field_->text().trimmed();
+        Q_EMIT listAsked(text);
+    });
     line->addWidget(status_, 3);
     connect(addButton(*line, QStringLiteral("✕"), tr("Close the search")), &QToolButton::clicked, this,
             &SearchBar::close);
@@ -143,8 +148,9 @@ SearchBar::SearchBar(QWidget* parent)
 }
 
 void SearchBar::setPage(DocumentPage* page) {
-    page_ = page;
     hits_ = {};
+    markHits();  // no longer those of the page before
+    page_ = page;
     current_.reset();
     if (page == nullptr) {
         hide();
@@ -159,8 +165,16 @@ void SearchBar::start() {
     field_->selectAll();
 }
 
+void SearchBar::find(const QString& text) {
+    start();
+    field_->setText(text);
+}
+
 void SearchBar::close() {
     hide();
+    if (page_) {
+        page_->minimap().setHits({});
+    }
     Q_EMIT closed();
 }
 
@@ -173,6 +187,7 @@ void SearchBar::search() {
     hits_ = {};
     current_.reset();
     const QString text = field_->text().trimmed();
+    markHits();
     if (!page_ || !page_->document() || text.isEmpty()) {
         status_->setText({});
         return;
@@ -191,8 +206,21 @@ void SearchBar::search() {
         });
 }
 
+void SearchBar::markHits() {
+    constexpr std::size_t kMostMarked = 50'000;
+    if (!page_) {
+        return;
+    }
+    std::vector<std::int64_t> times;
+    for (std::size_t hit = 0; hit < std::min(hits_.size(), kMostMarked); ++hit) {
+        times.push_back(startOf(hit));
+    }
+    page_->minimap().setHits(std::move(times));
+}
+
 void SearchBar::take(SearchHits hits) {
     hits_ = std::move(hits);
+    markHits();
     if (!hits_.error.isEmpty()) {
         status_->setText(hits_.error);
     } else if (hits_.size() == 0) {

@@ -46,6 +46,8 @@ public:
     void setPage(DocumentPage* page);
     /// Shows the bar and focuses it.
     void start();
+    /// Shows the bar and searches for the text.
+    void find(const QString& text);
     void next() { move(1); }
     void previous() { move(-1); }
     QLineEdit& field() const { return *field_; }
@@ -54,6 +56,8 @@ public:
 Q_SIGNALS:
     /// The hits of the current text are known.
     void searched();
+    /// The user wants the tasks of this text as a list.
+    void listAsked(const QString& text);
     void closed();
 
 protected:
@@ -62,6 +66,8 @@ protected:
 private:
     void search();
     void take(SearchHits hits);
+    /// Marks the hits on the overview.
+    void markHits();
     void goTo(std::size_t hit);
     void move(int by);
     /// The first hit that starts at or after the time; the number of hits without one.

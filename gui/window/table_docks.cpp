@@ -3,10 +3,12 @@
 #include "base/error.h"
 #include "gui/console/sql_console.h"
 #include "gui/document/bubble_table.h"
+#include "gui/document/document_verdict.h"
 #include "gui/style/message_bar.h"
 #include "gui/tables/bubble_panel.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/selection_panel.h"
+#include "gui/tables/slow_step_facts.h"
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_models.h"
 #include "gui/tables/task_table.h"
@@ -16,6 +18,7 @@
 #include "gui/window/file_tabs.h"
 #include "gui/window/marks_panel.h"
 #include "gui/window/session_state.h"
+#include "gui/window/step_strip.h"
 #include "gui/window/timeline_stack.h"
 #include "trace/foreign/chrome_import.h"
 
@@ -58,9 +61,11 @@ QString whyNoTasks(const TraceDocument* shown, const QString& all) {
 
 TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window)
     : QObject(window),
+      docks_(docks),
       files_(files),
       messages_(messages),
       selection_(new SelectionPanel(window)),
+      stepReason_(new SelectionPanel(window)),
       laneModel_(new LaneTableModel(this)),
       lanes_(new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), window)),
       bubbles_(new BubblePanel(window)),
@@ -85,15 +90,106 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
     }
     addLanesAndDifferences(docks);
     addBubbles(docks);
+    addStepReason(docks);
     addTasks(docks);
     addUnmatched(docks);
     addConsole(docks, session);
+    connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshPresence);
+    connect(&files_, &FileTabs::simulationChanged, this, &TableDocks::refreshPresence);
+}
+
+void TableDocks::show(const VerdictPart& part) {
+    if (files_.document() == nullptr || part.evidence == Evidence::none || part.evidence == Evidence::change) {
+        return;
+    }
+    const bool ofLanes = part.evidence == Evidence::lanes;
+    if (QDockWidget* dock = docks_.find(ofLanes ? QStringLiteral("lanes") : QStringLiteral("bubbles"))) {
+        docks_.bringUp(*dock);
+    }
+    if (ofLanes) {
+        if (part.lane) {
+            lanes_->table().selectRow(lanes_->rows().mapFromSource(laneModel_->index(part.lane->value(), 0)).row());
+            files_.page()->navigation().goToLane(*part.lane);
+        }
+        return;
+    }
+    bubbles_->listCause(part.cause);
+}
+
+void TableDocks::showBubbles(RootCause root) {
+    if (QDockWidget* dock = docks_.find(QStringLiteral("bubbles"))) {
+        docks_.bringUp(*dock);
+    }
+    bubbles_->listRoot(root);
+}
+
+void TableDocks::listTasks(const QString& text) {
+    if (QDockWidget* dock = docks_.find(QStringLiteral("tasks"))) {
+        docks_.bringUp(*dock);
+    }
+    tasks_->filter().setText(text);
+}
+
+void TableDocks::addStepReason(DockSet& docks) {
+    QDockWidget& dock = docks.add(tr("Why this step"), "stepReason", *stepReason_, PanelGroup::find);
+    stepReason_->setAccessibleName(tr("Why this step is slow"));
+    stepReason_->setEmptyText(tr("No step to explain"),
+                              tr("Open a trace of several steps: a step is compared with the median one."));
+    connect(&files_, &FileTabs::pageAdded, this, [this, &dock](const DocumentPage& page) {
+        connect(&page.stepStrip(), &StepStrip::picked, this, [this, &dock] {
+            QDockWidget* details = docks_.find(QStringLiteral("details"));
+            if (details != nullptr && !details->isHidden()) {
+                details->raise();
+            }
+            if (docks_.group() == PanelGroup::find && !dock.isHidden()) {
+                dock.raise();
+            }
+        });
+    });
+}
+
+void TableDocks::refreshStepReason() {
+    const std::shared_ptr<const TraceDocument> shown =
+        files_.document() != nullptr ? files_.page()->model().recorded() : nullptr;
+    const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
+    const std::int32_t step = shown != nullptr ? files_.page()->model().step() : 0;
+    if (analysis == nullptr) {
+        explained_.reset();
+        slow_.reset();
+        stepReason_->setFacts({});
+        return;
+    }
+    if (explained_ == shown && explainedStep_ == step) {
+        return;
+    }
+    explained_ = shown;
+    explainedStep_ = step;
+    slow_ = whySlow(*shown, *analysis, step);
+    stepReason_->setFacts(slow_ ? slowStepFacts(*shown, *slow_) : SelectionFacts{});
+}
+
+void TableDocks::refreshPresence() {
+    const TraceDocument* shown = files_.document();
+    const auto present = [this](const char* name, bool is) {
+        if (QDockWidget* dock = docks_.find(QString::fromLatin1(name))) {
+            docks_.setPresent(*dock, is);
+        }
+    };
+    const bool hasTasks = shown == nullptr || !hasOnlyTracks(*shown);
+    const bool hasTwo = shown == nullptr || (shown->measured && shown->simulated);
+    for (const char* name : {"bubbles", "tasks", "statistics"}) {
+        present(name, hasTasks);
+    }
+    present("stepReason", shown == nullptr || (shown->measured && shown->measured->steps().size() > 1));
+    present("differences", hasTwo);
+    present("unmatched", hasTwo);
+    present("sql", shown == nullptr || shown->run.origin != TraceOrigin::profile);
 }
 
 void TableDocks::addLanesAndDifferences(DockSet& docks) {
-    docks.add(tr("Lanes"), "lanes", *lanes_);
+    docks.add(tr("Lanes"), "lanes", *lanes_, PanelGroup::find);
     lanes_->keepNamesBesideFigures();
-    docks.add(tr("Largest differences"), "differences", *differences_);
+    docks.add(tr("Largest differences"), "differences", *differences_, PanelGroup::find);
     connect(lanes_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         const TraceDocument& shown = *files_.document();  // the model has one row per lane or thread, in order
         if (hasOnlyTracks(shown) && shown.tracks) {
@@ -140,6 +236,7 @@ void TableDocks::refreshSummaries() {
 
 void TableDocks::refreshSelection() {
     arguments_.drop();
+    refreshStepReason();
     const TraceDocument* shown = files_.document();
     const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
     if (analysis == nullptr) {
@@ -147,7 +244,12 @@ void TableDocks::refreshSelection() {
         return;
     }
     const TimeAxisModel& axis = files_.page()->axis();
-    selection_->setFacts(factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part()));
+    SelectionFacts facts = factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part());
+    if (facts.ofWholeStep && slow_) {
+        const QString reason = QString::fromStdString(slow_step_text(*slow_));
+        facts.text = facts.text.isEmpty() ? reason : reason + QLatin1Char(' ') + facts.text;
+    }
+    selection_->setFacts(std::move(facts));
     if (axis.part() && axis.part()->kind == PartSelection::Kind::range && !selection_->facts().isEmpty()) {
         addArguments(axis.part()->range);
     }
@@ -180,7 +282,7 @@ void TableDocks::addArguments(const SliceRef& range) {
 }
 
 void TableDocks::addBubbles(DockSet& docks) {
-    docks.add(tr("Bubbles"), "bubbles", *bubbles_);
+    docks.add(tr("Bubbles"), "bubbles", *bubbles_, PanelGroup::find);
     connect(bubbles_, &BubblePanel::picked, this, [this](Source source, const Bubble& bubble) {
         const Bubble chosen = bubble;
         files_.page()->navigation().goTo(source, chosen);
@@ -201,15 +303,20 @@ void TableDocks::refreshBubbles() {
 }
 
 void TableDocks::addTasks(DockSet& docks) {
-    docks.add(tr("Tasks"), "tasks", *tasks_);
-    docks.add(tr("Statistics"), "statistics", *statistics_);
-    docks.add(tr("Marks and notes"), "marks", *marks_);
+    docks.add(tr("Tasks"), "tasks", *tasks_, PanelGroup::find);
+    docks.add(tr("Statistics"), "statistics", *statistics_, PanelGroup::find);
+    docks.add(tr("Marks and notes"), "marks", *marks_, PanelGroup::data);
     const auto show = [this](Source source, SliceRef slice) {
         if (files_.page() != nullptr) {
             files_.page()->navigation().show(source, slice);
         }
     };
     const auto showError = [this](const QString& text) { messages_.showMessage(MessageBar::Kind::error, text); };
+    connect(statistics_, &StatisticsPanel::rangeMeasured, this, [this] {
+        if (QDockWidget* dock = docks_.find(QStringLiteral("statistics"))) {
+            docks_.bringUp(*dock);
+        }
+    });
     connect(tasks_, &TaskTable::picked, this, show);
     connect(statistics_, &StatisticsPanel::picked, this, show);
     connect(tasks_, &TaskTable::failed, this, showError);
@@ -246,7 +353,7 @@ void TableDocks::refreshTasks() {
 }
 
 void TableDocks::addUnmatched(DockSet& docks) {
-    docks.add(tr("Unmatched"), "unmatched", *unmatched_);
+    docks.add(tr("Unmatched"), "unmatched", *unmatched_, PanelGroup::find);
     connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshUnmatched);
     connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshUnmatched);
     refreshAtRest(&TableDocks::refreshUnmatched);
@@ -268,7 +375,7 @@ void TableDocks::refreshUnmatched() {
 }
 
 void TableDocks::addConsole(DockSet& docks, SessionState& session) {
-    docks.add(tr("SQL"), "sql", *console_);
+    docks.add(tr("SQL"), "sql", *console_, PanelGroup::data);
     console_->setHistory(session.value(kQueriesKey).toStringList());
     connect(console_, &SqlConsole::historyChanged, this,
             [this, &session] { session.setValue(kQueriesKey, console_->history()); });

@@ -1,9 +1,17 @@
 #pragma once
 
+#include "analysis/run_verdict.h"
+#include "analysis/slow_step.h"
 #include "gui/style/work_pool.h"
 #include "gui/timeline/track_store.h"
 
 #include <QObject>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+class QDockWidget;
 
 namespace pipescope {
 class BubblePanel;
@@ -19,6 +27,7 @@ class SessionState;
 class SqlConsole;
 class StatisticsPanel;
 class TaskTable;
+struct TraceDocument;
 class UnmatchedTableModel;
 
 /// The panels that tell about the current page: the selection, lanes, bubbles, tasks, differences, statistics, marks,
@@ -33,7 +42,17 @@ public:
     /// All must outlive this object; the window owns the panels.
     TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window);
 
+    /// Brings what a part of a verdict rests on to the front: the bubbles of its cause, or its lane. Nothing for a
+    /// proposed change.
+    void show(const VerdictPart& part);
+
+    /// Brings the tasks that this text finds to the front, as a list.
+    void listTasks(const QString& text);
+    /// Brings the bubbles of this root cause to the front.
+    void showBubbles(RootCause root);
+
     SelectionPanel& selection() const { return *selection_; }
+    SelectionPanel& stepReason() const { return *stepReason_; }
     FilteredTable& lanes() const { return *lanes_; }
     BubblePanel& bubbles() const { return *bubbles_; }
     FilteredTable& differences() const { return *differences_; }
@@ -51,6 +70,11 @@ private:
     void addConsole(DockSet& docks, SessionState& session);
     void refreshSummaries();
     void refreshSelection();
+    void addStepReason(DockSet& docks);
+    /// Explains the shown step, if it was not the last one explained.
+    void refreshStepReason();
+    /// Panels about which the file has nothing are absent.
+    void refreshPresence();
     /// Reads the arguments of the selected range from its file, in a worker, and adds them to the facts.
     void addArguments(const SliceRef& range);
     void refreshBubbles();
@@ -59,9 +83,11 @@ private:
     void refreshTasks();
     void refreshUnmatched();
 
+    DockSet& docks_;
     FileTabs& files_;
     MessageBar& messages_;
     SelectionPanel* selection_;
+    SelectionPanel* stepReason_;
     LaneTableModel* laneModel_;
     FilteredTable* lanes_;
     BubblePanel* bubbles_;
@@ -74,5 +100,8 @@ private:
     FilteredTable* unmatched_;
     SqlConsole* console_;
     LatestJob arguments_;
+    std::shared_ptr<const TraceDocument> explained_;  // the document of `slow_`
+    std::int32_t explainedStep_ = 0;
+    std::optional<SlowStep> slow_;
 };
 }  // namespace pipescope

@@ -4,6 +4,7 @@
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/track_view.h"
 #include "gui/window/page_model.h"
+#include "gui/window/search_bar.h"
 #include "gui/window/step_strip.h"
 #include "tests/gui/window/main_window_fixture.h"
 
@@ -11,6 +12,7 @@
 #include <QClipboard>
 #include <QContextMenuEvent>
 #include <QDockWidget>
+#include <QLineEdit>
 #include <QMenu>
 #include <QTableView>
 #include <QTimer>
@@ -102,6 +104,25 @@ TEST_F(ContextMenuTest, OfATimelineActsOnWhatWasClicked) {
     EXPECT_TRUE(free.contains(QStringLiteral("[Collapse or expand the selected lane]")))
         << free.join(u';').toStdString();
     EXPECT_TRUE(free.contains(QStringLiteral("[Zoom out]")) && free.contains(QStringLiteral("[Show all]")));
+}
+
+TEST_F(ContextMenuTest, OfATaskFindsHidesMeasuresAndCopies) {
+    open("context_task.sqlite");
+    window_.page()->navigation().goTo(Source::measured, task_);
+    const QPoint at = measured().rectOf(slice(Source::measured, task_)).center().toPoint();
+    const QStringList entries = entriesAt(*measured().viewport(), at, QStringLiteral("Measure the selection"));
+    EXPECT_TRUE(entries.contains(QStringLiteral("Compare with"))) << entries.join(u';').toStdString();
+    const Slice task = window_.files().document()->measured->slice(slice(Source::measured, task_));
+    ASSERT_TRUE(axis().range());
+    EXPECT_EQ(axis().range()->start, task.start.count());
+    EXPECT_EQ(axis().range()->length(), task.duration().count());
+    entriesAt(*measured().viewport(), at, QStringLiteral("Copy the description"));
+    EXPECT_TRUE(QApplication::clipboard()->text().startsWith(QStringLiteral("backward of micro-batch 2")))
+        << QApplication::clipboard()->text().toStdString();
+    entriesAt(*measured().viewport(), at, QStringLiteral("Find the same tasks"));
+    EXPECT_EQ(window_.search().field().text(), QStringLiteral("backward partition 1"));
+    entriesAt(*measured().viewport(), at, QStringLiteral("Hide tasks of this kind"));
+    EXPECT_TRUE(contains(window_.page()->model().choice().hiddenKinds, TaskKind::backward));
 }
 
 TEST_F(ContextMenuTest, OfATableCopiesItsRowAndExports) {

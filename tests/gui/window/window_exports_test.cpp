@@ -89,9 +89,11 @@ protected:
         window_.tables().console().setSql(QStringLiteral("SELECT id, kind FROM PIPESCOPE_TASK ORDER BY id LIMIT 3"));
         wait(&window_.tables().console(), &SqlConsole::finished, [&] { window_.tables().console().run(); });
         window_.page()->navigation().addMark();
+        dock("advice").show();
         dock("advice").raise();  // it is computed only while it is visible
         ASSERT_TRUE(QTest::qWaitFor([&] { return tools.advice().isComplete(); }, kPatience));
         for (const char* name : {"tasks", "statistics"}) {  // they are filled once somebody looks
+            dock(name).show();
             dock(name).raise();
             settle();
         }
@@ -382,6 +384,7 @@ TEST_F(WindowExports, AreAskedForInAContextMenu) {
     QWidget* const chart = dock("plan").findChild<ParetoChart*>();
     for (const auto& [of, name, panel] :
          {std::tuple{table, "context.json", "lanes"}, std::tuple{chart, "context.svg", "plan"}}) {
+        dock(panel).show();
         dock(panel).raise();
         settle();
         const QString path = target(QString::fromLatin1(name));

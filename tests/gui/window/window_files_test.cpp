@@ -93,7 +93,9 @@ TEST_F(WindowFiles, OpensADroppedFile) {
 
 TEST_F(WindowFiles, OpensAFileDroppedOnAFieldForText) {
     open("fields.sqlite");
-    window_.findChild<QDockWidget*>(QStringLiteral("sql"))->raise();
+    auto* sql = window_.findChild<QDockWidget*>(QStringLiteral("sql"));
+    sql->show();
+    sql->raise();
     const QList<QWidget*> fields = [&] {
         QList<QWidget*> all;
         for (QLineEdit* field : window_.findChildren<QLineEdit*>()) {

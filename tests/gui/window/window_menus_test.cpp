@@ -250,7 +250,7 @@ TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
         EXPECT_TRUE(QTest::qWaitFor([&] { return said().contains(word); }, kPatience)) << said().toStdString();
         ++panels;
     }
-    EXPECT_EQ(panels, 15);
+    EXPECT_EQ(panels, 16);
 }
 
 TEST_F(WindowMenus, KeepKeysFromTheTimelinesWhileTheyAreOpen) {

@@ -26,6 +26,7 @@ protected:
     /// Raises a panel and returns its table.
     QTableView& panel(const char* name) {
         auto* dock = window_.findChild<QDockWidget*>(QString::fromLatin1(name));
+        dock->show();
         dock->raise();
         settle();
         return *dock->findChild<QTableView*>();

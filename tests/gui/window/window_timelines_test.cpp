@@ -7,6 +7,7 @@
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_marks.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/window/answer_bar.h"
 #include "tests/gui/window/main_window_fixture.h"
 
 #include <gtest/gtest.h>
@@ -259,7 +260,7 @@ TEST_F(WindowTimelines, ShowsTheMeasuredSideAloneAndWhy) {
     open("alone.sqlite", run);
     EXPECT_TRUE(measured().isVisible());
     EXPECT_FALSE(simulated().isVisible());
-    EXPECT_TRUE(window_.page()->messages().isVisible());
+    EXPECT_TRUE(window_.page()->answer().messagesButton().isVisible());
 }
 
 TEST_F(WindowTimelines, TurnsDarkAndLightWhileItIsOpen) {

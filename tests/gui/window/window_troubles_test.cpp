@@ -6,6 +6,7 @@
 #include "gui/timeline/track_view.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/what_if_panel.h"
+#include "gui/window/answer_bar.h"
 #include "gui/window/scenario_tools.h"
 #include "gui/window/shortcut_overlay.h"
 #include "tests/gui/window/main_window_fixture.h"
@@ -58,10 +59,10 @@ TEST_F(WindowTroubles, SaysOfASimulatedTraceWhatIsWrongWithIt) {
     };
     const auto panel = [&] { return window_.scenarios().tools(); };
     shows("");
-    EXPECT_FALSE(window_.page()->messages().isVisible());
+    EXPECT_FALSE(window_.page()->answer().messagesButton().isVisible());
     window_.files().closePage(window_.page());
     shows("UPDATE PIPESCOPE_TASK SET end = end + 1000 WHERE kind = 'loss'");
-    EXPECT_TRUE(window_.page()->messages().isVisible());
+    EXPECT_TRUE(window_.page()->answer().messagesButton().isVisible());
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("not those of its profile")));
     ASSERT_NE(panel(), nullptr);
     EXPECT_FALSE(panel()->model().isEmpty());
@@ -119,7 +120,7 @@ TEST_F(WindowTroubles, ShowsTheThreadsOfATraceWithoutTasks) {
     EXPECT_TRUE(window_.page()->views().tracks().isVisible());
     EXPECT_FALSE(measured().isVisible());
     EXPECT_FALSE(simulated().isVisible());
-    EXPECT_TRUE(window_.page()->messages().isVisible());
+    EXPECT_TRUE(window_.page()->answer().messagesButton().isVisible());
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("no task of a pipeline")));
     EXPECT_GT(window_.page()->axis().total().length(), 80'000);
     // There is nothing to select, compare or fit, and all keys must cope.
@@ -146,7 +147,8 @@ TEST_F(WindowTroubles, WarnsOfLostRangesAndGivesNoBubbleOfThem) {
         settle();
         const bool lossy = dropped > 0;
         MessageBar& bar = window_.page()->messages();
-        EXPECT_EQ(bar.isVisible(), lossy);
+        EXPECT_EQ(window_.page()->answer().messagesButton().isVisible(), lossy);
+        EXPECT_FALSE(bar.isVisible()) << "it would push the timelines down";
         EXPECT_EQ(bar.text().contains(QStringLiteral("lost 17 of")), lossy) << bar.text().toStdString();
         const QString facts = headlineOf(window_, Source::measured);
         EXPECT_EQ(facts.contains(QStringLiteral("bubble not given, ranges were lost")), lossy) << facts.toStdString();

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "analysis/slow_step.h"
+#include "gui/tables/selection_facts.h"
+
+namespace pipescope {
+/// Why a step is slower or faster than the median step, as sentences and tables. The columns are this step, the median
+/// step, and the difference.
+SelectionFacts slowStepFacts(const TraceDocument& document, const SlowStep& step);
+}  // namespace pipescope

@@ -1,0 +1,272 @@
+#include "gui/style/message_bar.h"
+#include "gui/tables/bubble_panel.h"
+#include "gui/tables/filtered_table.h"
+#include "gui/tables/selection_panel.h"
+#include "gui/tables/statistics_panel.h"
+#include "gui/tables/task_table.h"
+#include "gui/timeline/minimap.h"
+#include "gui/timeline/timeline_marks.h"
+#include "gui/what_if/advice_panel.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/window/answer_bar.h"
+#include "gui/window/scenario_tools.h"
+#include "gui/window/search_bar.h"
+#include "gui/window/step_strip.h"
+#include "tests/gui/window/main_window_fixture.h"
+
+#include "analysis/trace_comparison.h"
+
+#include <gmock/gmock.h>
+
+#include <QClipboard>
+#include <QComboBox>
+#include <QDockWidget>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QTableView>
+#include <QToolButton>
+#include <QTreeWidget>
+#include <QUndoStack>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+
+class WindowAnswer : public MainWindowTest {
+protected:
+    AnswerBar& answer() { return window_.page()->answer(); }
+    QDockWidget& dock(const char* name) { return *window_.findChild<QDockWidget*>(QString::fromLatin1(name)); }
+    QToolButton& group(const char* name) {
+        for (auto* button : window_.findChildren<QToolButton*>()) {
+            if (button->text() == QLatin1String(name) && button->isCheckable() &&
+                button->parentWidget()->accessibleName() == QLatin1String("Groups of panels")) {
+                return *button;
+            }
+        }
+        throw Error(std::string("no group ") + name);
+    }
+
+    void judged() {
+        ASSERT_TRUE(QTest::qWaitFor([this] { return answer().verdict() != nullptr; }, kPatience));
+    }
+
+    /// Clicks the first link of the answer with this evidence.
+    void follow(Evidence evidence) {
+        for (std::size_t part = 0; part < answer().verdict()->parts.size(); ++part) {
+            if (answer().verdict()->parts[part].evidence == evidence) {
+                Q_EMIT answer().label().linkActivated(QStringLiteral("#%1").arg(part));
+                settle();
+                return;
+            }
+        }
+        FAIL() << "no such part in " << answer().text().toStdString();
+    }
+};
+
+TEST_F(WindowAnswer, StandsOnTopAndSaysWhatCompareSays) {
+    open("answer.sqlite");
+    judged();
+    EXPECT_TRUE(answer().isVisible());
+    EXPECT_EQ(answer().mapTo(window_.page(), QPoint(0, 0)).y(), 0) << "nothing is above it";
+    const RunVerdict compared = compare_trace(temporaryPath("answer.sqlite")).verdict;
+    EXPECT_EQ(answer().text().toStdString(), compared.text());
+    EXPECT_THAT(compared.text(), HasSubstr(" idle: "));
+    EXPECT_TRUE(answer().label().text().contains(QStringLiteral("<a href")));
+}
+
+TEST_F(WindowAnswer, LeadsToTheBubblesAndTheLanes) {
+    SampleRun run;
+    run.partitions = 4;
+    open("evidence.sqlite", run);
+    judged();
+    group("Data").click();
+    settle();
+    EXPECT_TRUE(dock("bubbles").isHidden());
+    follow(Evidence::bubbles);
+    EXPECT_FALSE(dock("bubbles").visibleRegion().isEmpty()) << "in front";
+    VerdictPart lane{"", Evidence::lanes, std::nullopt, LaneId{2}};
+    Q_EMIT answer().asked(lane);
+    settle();
+    EXPECT_FALSE(dock("lanes").visibleRegion().isEmpty());
+    EXPECT_EQ(window_.tables().lanes().table().currentIndex().row(), 2);
+    VerdictPart cause{"", Evidence::bubbles, BubbleCause::finished};
+    Q_EMIT answer().asked(cause);
+    EXPECT_EQ(window_.tables().bubbles().list().line().text(), nameOf(BubbleCause::finished));
+}
+
+TEST_F(WindowAnswer, FillsTheProposedChangeIntoTheWhatIfPanel) {
+    open("proposed.sqlite");
+    judged();
+    ASSERT_TRUE(answer().verdict()->change);
+    ScenarioModel& model = window_.scenarios().tools()->model();
+    ASSERT_TRUE(model.isAsRecorded());
+    follow(Evidence::change);
+    EXPECT_FALSE(model.isAsRecorded());
+    EXPECT_TRUE(dock("whatIf").isVisible());
+    const PipelineOptions& wanted = answer().verdict()->change->simulation.options;
+    EXPECT_EQ(model.scenario().options.chunks, wanted.chunks);
+    EXPECT_EQ(model.scenario().options.balance, wanted.balance);
+    model.undoStack().undo();
+    EXPECT_TRUE(model.isAsRecorded());
+}
+
+TEST_F(WindowAnswer, HasNoAnswerAboutAFileWithoutTasksAndSaysSo) {
+    SampleRun run;
+    run.profile = false;
+    open("unknown_change.sqlite", run);
+    judged();
+    EXPECT_FALSE(answer().verdict()->change);
+    EXPECT_TRUE(dock("advice").isHidden());
+    EXPECT_FALSE(group("Change").isVisible()) << "an empty group is absent";
+    EXPECT_TRUE(group("Data").isVisible());
+    EXPECT_TRUE(answer().messagesButton().isVisible());
+    EXPECT_FALSE(window_.page()->messages().isVisible());
+    QTest::mouseClick(&answer().messagesButton(), Qt::LeftButton);
+    EXPECT_TRUE(window_.page()->messages().isVisible());
+    EXPECT_LT(answer().geometry().top(), window_.page()->messages().geometry().top()) << "they never push it down";
+    QTest::mouseClick(&answer().messagesButton(), Qt::LeftButton);
+    EXPECT_FALSE(window_.page()->messages().isVisible());
+}
+
+TEST_F(WindowAnswer, ShowsTheTabsOfOneGroupAtATime) {
+    open("groups.sqlite");
+    EXPECT_TRUE(group("Find").isChecked());
+    EXPECT_FALSE(dock("bubbles").isHidden());
+    EXPECT_TRUE(dock("plan").isHidden());
+    QTest::mouseClick(&group("Change"), Qt::LeftButton);
+    settle();
+    EXPECT_TRUE(dock("bubbles").isHidden());
+    EXPECT_FALSE(dock("advice").isHidden());
+    EXPECT_FALSE(dock("plan").isHidden());
+    EXPECT_TRUE(dock("sql").isHidden());
+    EXPECT_FALSE(dock("details").isHidden()) << "the description stays";
+    const int height = dock("advice").height();
+    dock("plan").raise();
+    QTest::mouseClick(&group("Find"), Qt::LeftButton);
+    QTest::mouseClick(&group("Change"), Qt::LeftButton);
+    settle();
+    EXPECT_FALSE(dock("plan").visibleRegion().isEmpty()) << "the tab that was in front of the group";
+    EXPECT_GE(dock("plan").height(), height) << "the place gets no lower";
+    QTest::mouseClick(&group("Data"), Qt::LeftButton);
+    settle();
+    EXPECT_FALSE(dock("sql").isHidden());
+    EXPECT_FALSE(dock("marks").isHidden());
+}
+
+TEST_F(WindowAnswer, CountsARangeThatIsMeasured) {
+    open("measured_range.sqlite");
+    group("Data").click();
+    settle();
+    TimelineView& view = measured();
+    const QPoint from(view.viewport()->width() / 2, view.viewport()->height() / 2);
+    QTest::mousePress(view.viewport(), Qt::LeftButton, Qt::ShiftModifier, from);
+    QTest::mouseMove(view.viewport(), from + QPoint(60, 0));
+    QTest::mouseMove(view.viewport(), from + QPoint(120, 0));
+    QTest::mouseRelease(view.viewport(), Qt::LeftButton, Qt::ShiftModifier, from + QPoint(120, 0));
+    settle();
+    ASSERT_TRUE(window_.page()->axis().range());
+    EXPECT_FALSE(dock("statistics").visibleRegion().isEmpty()) << "in front";
+    EXPECT_EQ(window_.tables().statistics().ranges().currentText(), QStringLiteral("Measured range"));
+    window_.page()->axis().setRange(std::nullopt);
+    EXPECT_EQ(window_.tables().statistics().ranges().currentText(), QStringLiteral("Visible range"));
+}
+
+TEST_F(WindowAnswer, ListsTheHitsOfASearchAndMarksThemOnTheOverview) {
+    open("hits.sqlite");
+    group("Data").click();
+    QSignalSpy searched(&window_.search(), &SearchBar::searched);
+    window_.search().find(QStringLiteral("B3"));
+    ASSERT_TRUE(searched.count() > 0 || searched.wait(kPatience));
+    const std::vector<std::int64_t>& marks = window_.page()->minimap().hits();
+    EXPECT_EQ(marks.size(), 6U) << "one for each partition and step";
+    EXPECT_TRUE(std::ranges::is_sorted(marks));
+    for (auto* button : window_.search().findChildren<QToolButton*>()) {
+        if (button->text() == QLatin1String("List")) {
+            QTest::mouseClick(button, Qt::LeftButton);
+        }
+    }
+    settle();
+    EXPECT_FALSE(dock("tasks").visibleRegion().isEmpty()) << "in front";
+    EXPECT_EQ(window_.tables().tasks().filter().text(), QStringLiteral("B3"));
+    QTest::keyClick(&window_.search().field(), Qt::Key_Escape);
+    EXPECT_TRUE(marks.empty());
+}
+
+TEST_F(WindowAnswer, ExplainsTheStepThatIsClicked) {
+    SampleRun run;
+    run.steps = 6;
+    open("reason.sqlite", run);
+    SelectionPanel& reason = window_.tables().stepReason();
+    StepStrip& strip = window_.page()->stepStrip();
+    std::size_t other = 0;
+    for (std::size_t step = 0; step < strip.history().steps.size(); ++step) {
+        other = step != *strip.history().median ? step : other;
+    }
+    strip.goTo(other);
+    settle();
+    const std::int32_t number = strip.history().steps[other].step;
+    EXPECT_TRUE(reason.facts().title.startsWith(QStringLiteral("Why step %1 ").arg(number)))
+        << reason.facts().title.toStdString();
+    EXPECT_THAT(reason.facts().text.toStdString(), HasSubstr("the median step"));
+    ASSERT_GE(reason.facts().sections.size(), 3U);
+    EXPECT_EQ(reason.facts().sections.front().heading, QStringLiteral("On the critical path"));
+    EXPECT_TRUE(window_.tables().selection().facts().text.startsWith(reason.facts().text))
+        << "the description of the step has the sentence too";
+    EXPECT_FALSE(dock("stepReason").visibleRegion().isEmpty()) << "in front after a click on a step";
+    strip.goTo(strip.history().median);
+    settle();
+    EXPECT_TRUE(reason.facts().text.contains(QStringLiteral("is the median step")));
+}
+
+TEST_F(WindowAnswer, LeadsFromABubbleToTheChangeAgainstItAndBack) {
+    SampleRun run;
+    run.partitions = 4;
+    open("roots.sqlite", run);
+    const StepAnalysis& analysis = *window_.page()->model().analysis();
+    const Bubble* ramp = nullptr;
+    for (const Bubble& bubble : analysis.bubbles(Source::measured)) {
+        ramp = analysis.rootOf(Source::measured, bubble) == RootCause::ramp ? &bubble : ramp;
+    }
+    ASSERT_NE(ramp, nullptr);
+    const Bubble chosen = *ramp;
+    window_.page()->model().select(Source::measured, chosen);
+    settle();
+    SelectionPanel& selection = window_.tables().selection();
+    EXPECT_THAT(selection.facts().text.toStdString(), HasSubstr("Root cause: the schedule fills and drains."));
+    ASSERT_TRUE(selection.link().isVisible());
+    Q_EMIT selection.link().linkActivated(QStringLiteral("#advice"));
+    settle();
+    AdvicePanel& advice = window_.scenarios().tools()->advice();
+    EXPECT_FALSE(dock("advice").visibleRegion().isEmpty());
+    ASSERT_TRUE(QTest::qWaitFor([&] { return advice.isComplete(); }, kPatience));
+    const QString title = advice.table().currentIndex().siblingAtColumn(AdviceTableModel::title).data().toString();
+    EXPECT_TRUE(title.startsWith(QStringLiteral("Micro-batches"))) << title.toStdString();
+    ASSERT_TRUE(advice.bubblesButton().isEnabled());
+    QTest::mouseClick(&advice.bubblesButton(), Qt::LeftButton);
+    settle();
+    EXPECT_FALSE(dock("bubbles").visibleRegion().isEmpty());
+    EXPECT_EQ(window_.tables().bubbles().list().line().text(), nameOf(RootCause::ramp));
+    EXPECT_GT(window_.tables().bubbles().list().rows().rowCount(), 0);
+    group("Change").click();
+    QTest::mouseClick(&advice.checkButton(), Qt::LeftButton);
+    EXPECT_TRUE(QApplication::clipboard()->text().startsWith(QStringLiteral("pipescope run sample --balance ")))
+        << QApplication::clipboard()->text().toStdString();
+    EXPECT_TRUE(QApplication::clipboard()->text().endsWith(QStringLiteral(" --trace changed.sqlite")));
+}
+
+TEST_F(WindowAnswer, NamesWhoStillWorksWhereALaneIsDone) {
+    open("done.sqlite");
+    const StepAnalysis& analysis = *window_.page()->model().analysis();
+    bool found = false;
+    for (const Bubble& bubble : analysis.bubbles(Source::measured)) {
+        if (bubble.cause == BubbleCause::finished) {
+            found = true;
+            EXPECT_THAT(analysis.sentence(Source::measured, bubble).toStdString(), HasSubstr(" still works, until "));
+            EXPECT_NE(analysis.culpritOf(Source::measured, bubble), kNoTask);
+        }
+    }
+    EXPECT_TRUE(found);
+}
+}  // namespace
+}  // namespace pipescope
