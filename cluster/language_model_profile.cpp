@@ -1,5 +1,6 @@
 #include "cluster/layout.h"
 #include "cluster/layout_links.h"
+#include "hardware/operator_times.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +30,7 @@ struct LayerTimes {
 class RankTimes {
 public:
     RankTimes(const LanguageModel& model, const NodeGroup& group, const Layout& layout)
-        : model_(model), device_(group.device), layout_(layout), how_(layout.how()) {
+        : model_(model), device_(group.device), layout_(layout), how_(layout.how()), times_(device_, layout.dtype, how_) {
         element_ = static_cast<double>(dtype_bytes(layout.dtype));
         tensor_ = layout.tensor;
         split_ = layout.sequence_parallel ? tensor_ : 1;
@@ -61,36 +62,16 @@ public:
         double backward = 0;
     };
     FlashTimes flash(BlockKind kind) const {
-        if (const std::optional<AttentionRate> rate = attention_rate()) {
-            // Two products, half of the pairs each; the backward recomputes the scores, and has five.
-            const auto s = static_cast<double>(model_.sequence);
-            const double attended = kind.has_window ? attention_pairs(model_, kind) / (s * s) : 1;
-            const double flops = attended * sequence_ * sequence_ *
-                                 (model_.attention_width() + model_.attended_width()) / tensor_ * samples_ *
-                                 padded_head();
-            const double peak = peak_rate(device_, layout_.dtype) / how_.work_factor;
-            const double moved = 2 * (heads_bytes() + attended_bytes());
-            return {std::max(flops / (peak * rate->forward) * 1e9, pass(moved)),
-                    std::max(2.5 * flops / (peak * rate->backward) * 1e9, pass(2 * moved))};
-        }
-        const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
-        // Both products go along the keys in one loop, so their tiles are filled only once, and not for each head's
-        // width.
-        const double width = (model_.head_width() + model_.head_value_width()) / 2;
-        DeviceWork forward = matmul_work(device_, layout_.dtype, sequence_, width, sequence_, heads);
-        if (kind.has_window) {
-            const auto s = static_cast<double>(model_.sequence);
-            forward.flops *= attention_pairs(model_, kind) / (s * s);
-        }
-        forward.bytes_moved = 2 * (heads_bytes() + attended_bytes());
-        constexpr double kShareOfProducts = 0.7;  // share of a product's rate that is left beside the softmax
-        // FlashAttention-2 (arXiv 2307.08691) reaches 50 to 73 % of an A100's peak, FlashAttention-3 (arXiv 2407.08608)
-        // up to 75 % of an H100's.
-        forward.flops *= 2.0 / 2 / kShareOfProducts;  // two products, half of the pairs each
-        DeviceWork backward = forward;
-        backward.flops *= 2.5;
-        backward.bytes_moved *= 2;
-        return {ns(forward), ns(backward)};
+        const auto s = static_cast<double>(model_.sequence);
+        AttentionShape shape;
+        shape.heads = samples_ * static_cast<double>(model_.heads) / tensor_;
+        shape.queries = shape.keys = sequence_;
+        shape.width = model_.head_width();
+        shape.value_width = model_.head_value_width();
+        shape.pairs = kind.has_window ? attention_pairs(model_, kind) / (s * s) / 2 : 0.5;
+        const double forward = times_.attention(shape);
+        shape.is_backward = true;
+        return {forward, times_.attention(shape)};
     }
 
     LayerTimes block(BlockKind kind) const {
@@ -120,25 +101,22 @@ public:
         add_biases(times, shared);
         times.forward += added_pass(how_.forward_tensors * h / split_);
         times.backward += added_pass(how_.backward_tensors * h / split_);
-        // Sums of the weights' gradients over micro-batches: read the gradient, read and write the sum.
-        add_weights(times, pass(rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all() *
-                                (element_ + 2.0 * layout_.gradient_bytes)));
+        add_sums(times, rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all());
         add_parameters(times, rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all());
-        const auto launched = [&](double work, double kernels) {
-            const double host = kernels * how_.launch_ns;
-            return how_.host_waits ? work + host : std::max(work, host);
-        };
-        times.forward = launched(times.forward, how_.forward_launches);
-        times.backward = launched(times.backward, how_.backward_launches);
+        times.forward = times_.launched(times.forward, how_.forward_launches);
+        times.backward = times_.launched(times.backward, how_.backward_launches);
         return times;
     }
 
     LayerTimes embedding() const {
         LayerTimes times;
         times.forward = pass(2 * activation_) + (model_.dropout ? pass(2.5 * activation_ / split_) : 0);
+        const double weights = embedding_weights(model_) / tensor_;
         times.backward = pass(3 * activation_);
         times.weights = times.backward;
-        add_parameters(times, embedding_weights(model_) / tensor_);
+        add_weights(times, pass(weights * element_));  // the gradient of all rows, most of them zeros
+        add_sums(times, weights);
+        add_parameters(times, weights);
         return times;
     }
 
@@ -159,58 +137,19 @@ public:
         // Bytes per logit: cast, maximum, exponentials, sum, gradient.
         times.backward = product(tokens_, hidden_, vocabulary) + pass(tokens_ * vocabulary * how_.loss_bytes) +
                          pass(4 * activation_ / split_);
+        const double weights = embedding_weights(model_) / tensor_;
         add_weights(times, product(hidden_, vocabulary, tokens_));
-        add_parameters(times, embedding_weights(model_) / tensor_);
+        add_sums(times, weights);
+        add_parameters(times, weights);
         return times;
     }
 
 private:
-    double ns(const DeviceWork& work) const { return how_.work_factor * estimated_ns(device_, layout_.dtype, work); }
-    double product(double m, double n, double k, double batch = 1) const {
-        return product_of(layout_.dtype, m, n, k, batch);
-    }
-    double product_of(const std::string& dtype, double m, double n, double k, double batch) const {
-        DeviceWork work = matmul_work(device_, dtype, m, n, k, batch, how_.product_depth);
-        work.flops /= how_.product_share_of(device_.name);
-        return how_.work_factor * estimated_ns(device_, dtype, work);
-    }
-    /// A product of heads, whose rows of `width` elements lie in larger tensors. Tensor cores load 16 bytes at once, so
-    /// other rows leave the product to the usual cores (NVIDIA, Matrix Multiplication Background User's Guide).
-    double head_product(double m, double n, double k, double batch, double width) const {
-        constexpr double kLoad = 16;
-        if (std::fmod(width * element_, kLoad) == 0) {
-            return product(m, n, k, batch);
-        }
-        DeviceWork work{2 * m * n * k * batch, 0, 1};
-        return how_.work_factor * estimated_ns(device_, "float32", work);
-    }
+    double product(double m, double n, double k, double batch = 1) const { return times_.product({batch, m, n, k}); }
     /// A product of a block's weights.
     double matrix_product(double m, double n, double k, double matrices) const {
-        return product_of(layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype, m, n, k, matrices);
-    }
-    /// The rates of the program's kernel of attention for these heads and this length.
-    std::optional<AttentionRate> attention_rate() const {
-        for (const std::string& kernel : how_.attention) {
-            const auto found = device_.attention.find(kernel);
-            if (found == device_.attention.end()) {
-                continue;
-            }
-            AttentionRate rate = found->second;
-            constexpr double kNarrow = 64;
-            constexpr double kWide = 128;
-            const double wide = std::clamp((model_.head_width() - kNarrow) / (kWide - kNarrow), 0.0, 1.0);
-            const double reached = sequence_ / (sequence_ + rate.half_length);
-            rate.forward = reached * (rate.narrow_forward + wide * (rate.forward - rate.narrow_forward));
-            rate.backward = reached * (rate.narrow_backward + wide * (rate.backward - rate.narrow_backward));
-            return rate;
-        }
-        return std::nullopt;
-    }
-    /// Fused kernels of attention compute heads of a multiple of 32.
-    double padded_head() const {
-        constexpr double kStep = 32;
-        const double width = model_.head_width();
-        return std::ceil(width / kStep) * kStep / width;
+        return times_.product({matrices, m, n, k},
+                              layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype);
     }
     /// Adds the bytes of each parameter that the program moves for each micro-batch.
     void add_parameters(LayerTimes& times, double parameters) const {
@@ -220,13 +159,17 @@ private:
     double heads_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
     double attended_bytes() const { return tokens_ * model_.attended_width() * element_ / tensor_; }
     /// An operator that only moves bytes.
-    double pass(double bytes) const { return ns({0, bytes, 1}); }
+    double pass(double bytes) const { return times_.pass(bytes); }
     /// A pass that only some programs have: without bytes, no kernel is launched.
-    double added_pass(double bytes) const { return bytes > 0 ? pass(bytes) : 0; }
+    double added_pass(double bytes) const { return times_.added_pass(bytes); }
 
     static void add_weights(LayerTimes& times, double time) {
         times.backward += time;
         times.weights += time;
+    }
+    /// Adds the sums of the weights' gradients over micro-batches: read the gradient, read and write the sum.
+    void add_sums(LayerTimes& times, double weights) const {
+        add_weights(times, pass(weights * (element_ + 2.0 * layout_.gradient_bytes)));
     }
     /// Adds products of weight matrices with k inputs and n outputs, each for that many tokens.
     void add_matrix(LayerTimes& times, double tokens, double n, double k, double matrices = 1) const {
@@ -290,10 +233,10 @@ private:
         scan.flops *=
             attention_flops(model_, kind, samples_) / tensor_ / layout_.context / (2 * chunk * width * chunk * chunks);
         scan.bytes_moved = inputs + channels;
-        times.forward += ns(scan);
+        times.forward += times_.roofline(scan);
         scan.flops *= 2.5;  // the backward computes the chunks' scores again
         scan.bytes_moved *= 2;
-        times.backward += ns(scan);
+        times.backward += times_.roofline(scan);
     }
     /// Adds feed-forward layers of that width, each for that many tokens.
     void add_feed_forward(LayerTimes& times, double tokens, double width, double layers) const {
@@ -329,10 +272,10 @@ private:
         const double width = model_.head_width();
         const double value = model_.head_value_width();
         const double scores = heads * s * s * element_;
-        const double scored = head_product(s, s, width, heads, width);
-        times.core = scored + head_product(s, value, s, heads, value) + pass(2 * scores);
-        times.backward += 2 * head_product(s, width, s, heads, width) + head_product(s, value, s, heads, value) +
-                          head_product(s, s, value, heads, value) + pass(3 * scores);
+        const double scored = product(s, s, width, heads);
+        times.core = scored + product(s, value, s, heads) + pass(2 * scores);
+        times.backward += 2 * product(s, width, s, heads) + product(s, value, s, heads) +
+                          product(s, s, value, heads) + pass(3 * scores);
         if (model_.dropout) {
             times.core += pass(2.5 * scores);
             times.backward += pass(2.5 * scores);
@@ -353,6 +296,7 @@ private:
     const DeviceType& device_;
     const Layout& layout_;
     const TrainingProgram& how_;
+    OperatorTimes times_;
     double element_ = 2;
     double tensor_ = 1;
     double split_ = 1;

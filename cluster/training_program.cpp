@@ -4,6 +4,7 @@
 #include "base/json_reader.h"
 #include "base/printable.h"
 #include "base/text_file.h"
+#include "profiler/profile/kernel_program_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -20,33 +21,12 @@ constexpr JsonKind kProgramJson{"a program", "correct the program file", "every 
 using Value = JsonValue<Json>;
 using Object = JsonObject<Json>;
 
-double share(Object& object, const char* key, double otherwise) {
-    const double value = object.amount(key, otherwise);
-    if (value > 1) {
-        object.at(key).refuse("a share from 0 to 1");
-    }
-    return value;
-}
-
-double positive_share(Object& object, const char* key, double otherwise) {
-    const double value = share(object, key, otherwise);
-    if (!(value > 0)) {
-        object.at(key).refuse("above 0 and at most 1");
-    }
-    return value;
-}
-
-bool truth(Object& object, const char* key, bool otherwise) {
-    const std::optional<Value> found = object.find(key);
-    return found ? found->truth() : otherwise;
-}
-
 PublishedErrors published_errors(const Value& value) {
     Object object = value.object();
     object.allow({"device", "experts", "runs", "low", "high"}, "program file");
     PublishedErrors errors;
     errors.device = object.at("device").filled_text("the name of a device type");
-    errors.experts = truth(object, "experts", errors.experts);
+    errors.experts = read_truth(object, "experts", errors.experts);
     errors.runs = static_cast<int>(object.at("runs").integer(1, 1'000'000, "a number of runs from 1"));
     errors.low = object.at("low").amount();
     errors.high = object.at("high").amount();
@@ -58,43 +38,33 @@ PublishedErrors published_errors(const Value& value) {
 
 TrainingProgram program_of(const Value& value) {
     Object object = value.object();
-    object.allow({"format",
-                  "version",
-                  "name",
-                  "source",
-                  "gradient_bytes",
-                  "gradient_bucket_bytes",
-                  "sends",
-                  "attention",
-                  "work_factor",
-                  "product_share",
-                  "product_share_on",
-                  "product_depth",
-                  "forward_tensors",
-                  "backward_tensors",
-                  "selective_share",
-                  "loss_bytes",
-                  "tensor_overlap",
-                  "forward_gather_overlap",
-                  "backward_gather_overlap",
-                  "update_gather_overlap",
-                  "overlap_slowdown",
-                  "tensor_sum_share",
-                  "between_share",
-                  "parameter_bytes",
-                  "update_share",
-                  "host_waits",
-                  "device_spread",
-                  "launch_ns",
-                  "forward_launches",
-                  "backward_launches",
-                  "step_ns",
-                  "context_bytes",
-                  "reserved_share",
-                  "published"},
-                 "program file");
+    std::vector<std::string> known = kernel_program_keys();
+    known.insert(known.end(), {"format",
+                               "version",
+                               "source",
+                               "gradient_bytes",
+                               "gradient_bucket_bytes",
+                               "sends",
+                               "selective_share",
+                               "tensor_overlap",
+                               "forward_gather_overlap",
+                               "backward_gather_overlap",
+                               "update_gather_overlap",
+                               "overlap_slowdown",
+                               "tensor_sum_share",
+                               "between_share",
+                               "parameter_bytes",
+                               "update_share",
+                               "device_spread",
+                               "forward_launches",
+                               "backward_launches",
+                               "step_ns",
+                               "context_bytes",
+                               "reserved_share",
+                               "published"});
+    object.allow(known, "program file");
     TrainingProgram program;
-    program.name = object.at("name").filled_text("a text that is not empty");
+    static_cast<KernelProgram&>(program) = read_kernel_program(object);
     if (const std::optional<Value> source = object.find("source")) {
         program.source = source->filled_text("a text that is not empty");
     }
@@ -113,42 +83,20 @@ TrainingProgram program_of(const Value& value) {
     if (const std::optional<Value> sends = object.find("sends")) {
         program.sends = parse_sends(sends->filled_text("blocking, serial or overlapped"));
     }
-    if (const std::optional<Value> kernels = object.find("attention")) {
-        program.attention = kernels->list("a list of kernels", [](const Value& each) {
-            return std::string(each.filled_text("the name of a kernel"));
-        });
-    }
-    program.product_share = positive_share(object, "product_share", program.product_share);
-    if (const std::optional<Value> shares = object.find("product_share_on")) {
-        Object devices = shares->object("an object of device types and shares");
-        devices.for_each([&](const std::string& device, const Value& /*value*/) {
-            program.product_share_on[device] = positive_share(devices, device.c_str(), 1);
-        });
-    }
-    program.work_factor = object.amount("work_factor", program.work_factor);
-    if (!(program.work_factor > 0)) {
-        object.at("work_factor").refuse("above 0");
-    }
-    program.product_depth = object.amount("product_depth", program.product_depth);
     program.tensor_sum_share = object.amount("tensor_sum_share", program.tensor_sum_share);
     if (!(program.tensor_sum_share > 0)) {
         object.at("tensor_sum_share").refuse("above 0");
     }
-    program.between_share = positive_share(object, "between_share", program.between_share);
-    program.host_waits = truth(object, "host_waits", program.host_waits);
-    program.device_spread = share(object, "device_spread", program.device_spread);
-    program.forward_tensors = object.amount("forward_tensors", program.forward_tensors);
-    program.backward_tensors = object.amount("backward_tensors", program.backward_tensors);
-    program.selective_share = share(object, "selective_share", program.selective_share);
-    program.loss_bytes = object.amount("loss_bytes", program.loss_bytes);
-    program.tensor_overlap = share(object, "tensor_overlap", program.tensor_overlap);
-    program.forward_gather_overlap = truth(object, "forward_gather_overlap", program.forward_gather_overlap);
-    program.backward_gather_overlap = truth(object, "backward_gather_overlap", program.backward_gather_overlap);
-    program.update_gather_overlap = truth(object, "update_gather_overlap", program.update_gather_overlap);
-    program.overlap_slowdown = share(object, "overlap_slowdown", program.overlap_slowdown);
+    program.between_share = read_positive_share(object, "between_share", program.between_share);
+    program.device_spread = read_share(object, "device_spread", program.device_spread);
+    program.selective_share = read_share(object, "selective_share", program.selective_share);
+    program.tensor_overlap = read_share(object, "tensor_overlap", program.tensor_overlap);
+    program.forward_gather_overlap = read_truth(object, "forward_gather_overlap", program.forward_gather_overlap);
+    program.backward_gather_overlap = read_truth(object, "backward_gather_overlap", program.backward_gather_overlap);
+    program.update_gather_overlap = read_truth(object, "update_gather_overlap", program.update_gather_overlap);
+    program.overlap_slowdown = read_share(object, "overlap_slowdown", program.overlap_slowdown);
     program.parameter_bytes = object.amount("parameter_bytes", program.parameter_bytes);
-    program.update_share = positive_share(object, "update_share", program.update_share);
-    program.launch_ns = object.amount("launch_ns", program.launch_ns);
+    program.update_share = read_positive_share(object, "update_share", program.update_share);
     program.forward_launches = object.amount("forward_launches", program.forward_launches);
     program.backward_launches = object.amount("backward_launches", program.backward_launches);
     program.step_ns = object.amount("step_ns", program.step_ns);
@@ -156,7 +104,7 @@ TrainingProgram program_of(const Value& value) {
     if (const std::optional<Value> runs = object.find("published")) {
         program.published = runs->list("a list of published runs' errors", published_errors);
     }
-    program.reserved_share = share(object, "reserved_share", program.reserved_share);
+    program.reserved_share = read_share(object, "reserved_share", program.reserved_share);
     return program;
 }
 
@@ -225,7 +173,8 @@ TrainingProgram parse_program(std::string_view json) {
 
 std::string program_text(const TrainingProgram& program) {
     const TrainingProgram usual;
-    nlohmann::ordered_json object{{"format", "pipescope.program"}, {"version", 1}, {"name", program.name}};
+    Json object{{"format", "pipescope.program"}, {"version", 1}};
+    write_kernel_program(program, object);
     const auto put = [&](const char* key, const auto& value, const auto& otherwise) {
         if (value != otherwise) {
             object[key] = value;
@@ -241,15 +190,7 @@ std::string program_text(const TrainingProgram& program) {
     if (program.sends) {
         object["sends"] = to_string(*program.sends);
     }
-    put("attention", program.attention, usual.attention);
-    put("work_factor", program.work_factor, usual.work_factor);
-    put("product_share", program.product_share, usual.product_share);
-    put("product_share_on", program.product_share_on, usual.product_share_on);
-    put("product_depth", program.product_depth, usual.product_depth);
-    put("forward_tensors", program.forward_tensors, usual.forward_tensors);
-    put("backward_tensors", program.backward_tensors, usual.backward_tensors);
     put("selective_share", program.selective_share, usual.selective_share);
-    put("loss_bytes", program.loss_bytes, usual.loss_bytes);
     put("tensor_overlap", program.tensor_overlap, usual.tensor_overlap);
     put("forward_gather_overlap", program.forward_gather_overlap, usual.forward_gather_overlap);
     put("backward_gather_overlap", program.backward_gather_overlap, usual.backward_gather_overlap);
@@ -259,10 +200,8 @@ std::string program_text(const TrainingProgram& program) {
     put("between_share", program.between_share, usual.between_share);
     put("parameter_bytes", program.parameter_bytes, usual.parameter_bytes);
     put("update_share", program.update_share, usual.update_share);
-    put("launch_ns", program.launch_ns, usual.launch_ns);
     put("forward_launches", program.forward_launches, usual.forward_launches);
     put("backward_launches", program.backward_launches, usual.backward_launches);
-    put("host_waits", program.host_waits, usual.host_waits);
     put("device_spread", program.device_spread, usual.device_spread);
     put("step_ns", program.step_ns, usual.step_ns);
     if (program.context_bytes) {

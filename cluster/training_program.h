@@ -2,6 +2,7 @@
 
 #include "base/ids.h"
 #include "hardware/hardware.h"
+#include "profiler/profile/kernel_program.h"
 
 #include <filesystem>
 #include <map>
@@ -28,8 +29,7 @@ struct PublishedErrors {
 /// The defaults describe no program: every kernel reaches its usual rate, and nothing is added.
 /// docs/program-format.md explains each value, and cluster/programs.json gives the built-in programs with their
 /// sources.
-struct TrainingProgram {
-    std::string name;
+struct TrainingProgram : KernelProgram {
     std::string source;  ///< where the values come from
 
     // What the program sets in a layout unless the user does.
@@ -37,21 +37,9 @@ struct TrainingProgram {
     std::optional<Bytes> gradient_bucket;
     std::optional<Sends> sends;
 
-    /// Kernels of attention by preference; the first one for which the device has rates counts. Without any, attention
-    /// reaches 0.7 of a product's rate.
-    std::vector<std::string> attention;
-    double product_share = 1;                             ///< of the device's matmul_efficiency
-    std::map<std::string, double> product_share_on = {};  ///< by type of device; replaces product_share there
-    double product_depth = 64;  ///< multiply-adds along the summed dimension to fill and drain a product's tile
-    double work_factor = 1;     ///< of all kernels' times: what a calibration with measured steps sets
-    /// Tensors of the hidden width that a block moves per pass beside those of fused kernels: unfused operators,
-    /// transposes, conversions of dtypes.
-    double forward_tensors = 0;
-    double backward_tensors = 0;
     /// Of a block's forward and activations: what selective recompute repeats and does not keep. 0: attention between
     /// the projections.
     double selective_share = 0;
-    double loss_bytes = 20;  ///< moved per logit, forward and backward together
     /// Shares of messages that run beside a block's work.
     double tensor_overlap = 0;           ///< sums over tensor-parallel ranks
     bool forward_gather_overlap = true;  ///< ZeRO 3's parameters; with a gradient bucket
@@ -63,10 +51,8 @@ struct TrainingProgram {
     double between_share = 1;     ///< of the rate between nodes that sums over replicas reach
     double parameter_bytes = 0;   ///< moved per parameter and micro-batch: copies, conversions and sums of ZeRO 3
     double update_share = 1;      ///< of the bandwidth of one fused kernel that the update reaches
-    double launch_ns = 0;         ///< host's time per kernel
     double forward_launches = 0;  ///< kernels per block
     double backward_launches = 0;
-    bool host_waits = false;   ///< the host launches a kernel only after the one before has ended
     double device_spread = 0;  ///< standard deviation of a device's time, as a share: the slowest device counts
     double step_ns = 0;        ///< once per step, which nothing hides
     /// Memory that a process holds besides tensors. Without a value, the device's headroom stands for it.
@@ -74,11 +60,6 @@ struct TrainingProgram {
     std::vector<PublishedErrors> published = {};
     double reserved_share = 0;  ///< of the tensors' memory, which the allocator holds in addition
 
-    /// The share of the device's matmul_efficiency that products reach on this type.
-    double product_share_of(const std::string& device) const {
-        const auto found = product_share_on.find(device);
-        return found == product_share_on.end() ? product_share : found->second;
-    }
     /// The part of a device's memory that tensors cannot use. Precondition: context_bytes has a value.
     Bytes headroom_of(Bytes memory) const;
     /// What a device shows that holds tensors of `bytes` at its peak.

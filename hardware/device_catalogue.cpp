@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "base/quantities.h"
 #include "base/text_file.h"
+#include "hardware/operator_times.h"
 
 #include <algorithm>
 #include <array>
@@ -233,14 +234,6 @@ double estimated_ns(const DeviceType& device, const std::string& dtype, const De
     return std::max({work.kernels * device.launch_ns, computing, moving});
 }
 
-double estimated_ns(const DeviceType& device, const std::string& dtype, const Operators& work) {
-    double ns = 0;
-    for (const DeviceWork& each : work) {
-        ns += estimated_ns(device, dtype, each);
-    }
-    return ns;
-}
-
 namespace {
 /// Forward moves input, output, saved tensors and parameters once each.
 Operators forward_operators(const Profile& profile, std::size_t layer, std::size_t k) {
@@ -275,7 +268,13 @@ Operators loss_operators(const Profile& profile, std::size_t k) {
 }  // namespace
 
 Profile with_estimated_times(const Profile& profile, const DeviceType& device) {
-    const auto time = [&](const auto& work) { return estimated_ns(device, profile.dtype, work); };
+    static const KernelProgram kEager{.fused = false};
+    const KernelProgram& program = profile.program ? *profile.program : kEager;
+    const OperatorTimes times(device, profile.dtype, program);
+    const auto time = [&](const Operators& operators, const std::vector<Operators>& chains, std::size_t k,
+                          double tensors = 0) {
+        return times.all(operators, chains.empty() ? Operators{} : chains[k], tensors);
+    };
     Profile other = profile;
     other.device = device.name;
     other.estimated = true;
@@ -294,18 +293,20 @@ Profile with_estimated_times(const Profile& profile, const DeviceType& device) {
         layer.forward_ns.resize(sizes);
         layer.backward_ns.resize(sizes);
         for (std::size_t k = 0; k < sizes; ++k) {
-            layer.forward_ns[k] = time(forward_operators(profile, l, k));
-            layer.backward_ns[k] = time(backward_operators(profile, l, k));
+            layer.forward_ns[k] =
+                time(forward_operators(profile, l, k), layer.forward_chains, k, program.forward_tensors);
+            layer.backward_ns[k] =
+                time(backward_operators(profile, l, k), layer.backward_chains, k, program.backward_tensors);
         }
         layer.recompute_ns = layer.forward_ns;
         layer.graph_forward_ns.clear();
         layer.backward_weight_ns.clear();
     }
     // Plain SGD reads parameters and gradients and writes parameters.
-    other.optimizer_ns = gradients > 0 ? time(DeviceWork{0, 3 * gradients, 1}) : 0;
+    other.optimizer_ns = times.added_pass(3 * gradients);
     other.loss_ns.assign(sizes, 0);
     for (std::size_t k = 0; k < sizes; ++k) {
-        other.loss_ns[k] = time(loss_operators(profile, k));
+        other.loss_ns[k] = time(loss_operators(profile, k), profile.loss_chains, k);
     }
     for (std::size_t k = 0; k < other.loss_batch.samples.size(); ++k) {
         other.loss_batch.ns[k] =

@@ -81,11 +81,9 @@ DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, doubl
 /// Errors of 10 to 40 % per layer are common: the estimate ignores caches, other convolution algorithms and partly
 /// filled devices. Throws UsageError for a dtype without a rate on the device.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work);
-/// Sum of estimated_ns() over the operators.
-double estimated_ns(const DeviceType& device, const std::string& dtype, const Operators& work);
 
-/// Returns the profile with times estimated for another device from the operators of the layers and the loss, and marks
-/// the times as estimated. Bytes do not change.
+/// Returns the profile with times estimated for another device from the operators of the layers and the loss, as the
+/// profile's program runs them (operator_times.h), and marks the times as estimated. Bytes do not change.
 /// Without operators, a layer counts as one kernel forward and two backward, with its `flops` and bytes
 /// (docs/device-catalogue.md). Throws UsageError if the device has no rate for the profile's dtype.
 Profile with_estimated_times(const Profile& profile, const DeviceType& device);

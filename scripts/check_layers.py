@@ -68,7 +68,7 @@ FOLDERS = {
                    "engine/processes", "models", "profiler/memory", "profiler/layers"],
     "python/src": ["base", "schedule"],
     "python/src/core": [*CORE, "answers", "cli", "python/src"],
-    "python/src/engine": [*BELOW_SIMULATOR, *SIMULATOR, *TRACE, "save", "profiler/recorder", "engine", *ENGINE_FOLDERS, "models",
+    "python/src/engine": [*BELOW_SIMULATOR, *SIMULATOR, *TRACE, "cluster", "save", "profiler/recorder", "engine", *ENGINE_FOLDERS, "models",
                           "profiler/memory", "profiler/layers", "cli", "python/src"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.

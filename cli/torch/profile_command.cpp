@@ -15,6 +15,7 @@
 #include "cli/torch/python_models.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
+#include "cluster/training_program.h"
 #include "engine/cores/usable_cores.h"
 #include "hardware/device_catalogue.h"
 #include "hardware/links_file.h"
@@ -32,6 +33,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace pipescope {
@@ -49,6 +51,7 @@ struct ProfileFlags {
     std::string device = "cpu";
     std::string device_type = kThisHost;
     std::string catalogue;
+    std::string program;
     std::string memory_limit;
     std::string dtype;
     std::string batch_from;
@@ -121,6 +124,11 @@ bool estimates(const ProfileFlags& flags) {
     return flags.device == "meta";
 }
 
+/// The program to estimate times for; empty: eager PyTorch.
+std::optional<KernelProgram> estimated_program(const ProfileFlags& flags) {
+    return flags.program.empty() ? std::nullopt : std::optional<KernelProgram>(*load_program(flags.program));
+}
+
 void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
     const bool measures_only = flags.one_layer_at_a_time || !flags.batches.empty();
     if (estimates(flags) && measures_only) {
@@ -134,7 +142,13 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
                         flags.device));
     }
     if (estimates(flags)) {
+        estimated_program(flags);  // throws for an unknown one
         return;
+    }
+    if (!flags.program.empty()) {
+        throw UsageError(fmt::format(
+            "--program says how a program's kernels run, and --device {} measures them; add --device meta",
+            flags.device));
     }
     const bool is_host = device_of_flag(flags.device).is_cpu();
     if (is_host && has_co_running && flags.co_running > usable_cores()) {
@@ -179,7 +193,9 @@ Profile make_profile(const ProfileFlags& flags, PythonModels* python) {
     const auto progress = [&](double done) { bar.show(done); };
     if (estimates(flags)) {
         Profile profile =
-            profile_on_meta(model.spec, {sizes_of(flags), progress, flags.dtype == kTf32, model.makes_meta_batches},
+            profile_on_meta(model.spec,
+                            {sizes_of(flags), progress, flags.dtype == kTf32, model.makes_meta_batches,
+                             estimated_program(flags)},
                             [&](const std::string& dtype) { return estimated_device(flags, dtype); });
         count_once(profile, model.shared);
         return profile;
@@ -203,7 +219,7 @@ Profile make_profile(const ProfileFlags& flags, PythonModels* python) {
 std::vector<std::string> further_options(const CLI::App& command, const ProfileFlags& flags) {
     std::vector<std::string> words;
     for (const char* name : {"--batch", "--batch-from", "--co-running", "--time-limit", "--device-catalogue",
-                             "--memory-limit", "--seed"}) {
+                             "--program", "--memory-limit", "--seed"}) {
         if (const CLI::Option& option = *command.get_option(name); option.count() > 0) {
             words.insert(words.end(), {name, option.as<std::string>()});
         }
@@ -377,6 +393,10 @@ void add_profile_command(Program& program, PythonModels* python) {
                "NAME");
     add_option(*command, "--device-catalogue,--catalogue", flags->catalogue,
                "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue", "FILE");
+    add_option(*command, "--program", flags->program,
+               "With --device meta: how the kernels run, as a program or a file (docs/program-format.md): torchtitan, "
+               "nemo, ..; operators between products are fused. Default: eager PyTorch, each operator by itself",
+               "NAME");
     add_option(*command, "--dtype", flags->dtype,
                "Cast parameters, buffers and floating-point inputs before profiling: float64, float32, float16 or "
                "bfloat16; with --device meta also tf32, float32 tensors at the rate of TF32. Default: as the model "

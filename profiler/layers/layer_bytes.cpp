@@ -91,9 +91,13 @@ void count_operators(LayerChain& chain, std::size_t layer, const Activation& act
     bytes.forward_work = count.take();
     graph.close(joined(running.tensors, stashed_tensors(running, chain.skips(layer))));
     Tensors gradients = graph.output_gradients();
+    count.keep(gradients);
     count.take();
-    graph.backward(std::move(gradients));
+    const Tensors passed = graph.backward(std::move(gradients));
     bytes.backward_work = count.take();
+    const std::vector<Operators> chains = count.chains();
+    bytes.forward_chains = chains[0];
+    bytes.backward_chains = chains[2];
 }
 
 bool any_kept(const std::vector<BoundaryStorage>& storages) {
@@ -212,6 +216,7 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
             loss.backward();
         }
         loss_.loss_work = count.take();
+        loss_.loss_chains = count.chains().front();
     }
     loss_.loss_transient = loss_transient_of(chain, activation_.tensors, target);
     if (lacks_a_gradient(activation_)) {

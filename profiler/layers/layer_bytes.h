@@ -27,6 +27,8 @@ struct LayerBytes {
     std::vector<std::string> pop;
     Operators forward_work;
     Operators backward_work;
+    Operators forward_chains;
+    Operators backward_chains;
 };
 
 struct ModelBytes {
@@ -35,6 +37,7 @@ struct ModelBytes {
     /// loss_transient if every output requires a gradient; empty if each already does.
     std::optional<Bytes> all_gradients_loss_transient;
     Operators loss_work;
+    Operators loss_chains;
 };
 
 /// Walks a model at one micro-batch size, running each layer on the previous layer's activation.

@@ -138,6 +138,7 @@ public:
             profile.lane_cv = std::max(profile.lane_cv, measured.lane_cv);
             profile.loss_ns = std::move(measured.loss_ns);  // the last part's remains
             profile.loss_operators = std::move(measured.loss_operators);
+            profile.loss_chains = std::move(measured.loss_chains);
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
             profile.loss_all_gradients_transient_bytes = std::move(measured.loss_all_gradients_transient_bytes);
             profile.loss_batch = std::move(measured.loss_batch);

@@ -30,6 +30,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
     const DeviceType device = device_for(profile.dtype);
     peak_rate(device, profile.dtype);  // throws before the work if there is no rate
     profile.model = model.name;
+    profile.program = options.program;
     profile.samples = options.samples;
     const double steps = static_cast<double>(options.samples.size() * chain.size());
     double done = 0;
@@ -58,6 +59,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
         profile.token_input = holds_tokens(batch.input);
         profile.tokens_per_sample = tokens_per_sample(batch.input);
         profile.loss_operators.push_back(bytes.loss_work);
+        profile.loss_chains.push_back(bytes.loss_chains);
         profile.loss_transient_bytes.push_back(static_cast<double>(bytes.loss_transient));
         if (bytes.all_gradients_loss_transient) {
             profile.loss_all_gradients_transient_bytes.push_back(

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct MetaProfileOptions {
     std::function<void(double done)> progress;      ///< 0..1; may be empty
     bool tf32 = false;                              ///< products of float32 tensors run in TF32
     bool makes_meta_batches = false;                ///< make_batch() itself makes meta batches, of any size
+    std::optional<KernelProgram> program = {};      ///< that times are estimated for; empty: eager PyTorch
 };
 
 /// Profiles the model without its memory, on torch's meta device. Shapes, parameters, saved bytes and flops equal those

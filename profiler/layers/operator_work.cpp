@@ -1,5 +1,7 @@
 #include "profiler/layers/operator_work.h"
 
+#include "profiler/layers/operator_chains.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
@@ -7,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -39,34 +42,72 @@ double attention_flops(const at::Tensor& query, const at::Tensor& key, const at:
            static_cast<double>(key.size(-2)) * features;
 }
 
-using Formula = double (*)(Values inputs, Values outputs);
+/// The operations, and the shape if the operator is a product or attention.
+struct Counted {
+    double flops = 0;
+    decltype(DeviceWork::shape) shape = {};
+};
+using Formula = Counted (*)(Values inputs, Values outputs);
+
+double size_from_end(const at::Tensor& tensor, std::int64_t dimension) {
+    return tensor.dim() >= dimension ? static_cast<double>(tensor.size(-dimension)) : 1;
+}
 
 template <std::size_t left>
-double product(Values inputs, Values) {
-    return product_flops(tensor_at(inputs, left), tensor_at(inputs, left + 1));
+Counted product(Values inputs, Values) {
+    const at::Tensor& first = tensor_at(inputs, left);
+    const at::Tensor& second = tensor_at(inputs, left + 1);
+    ProductShape shape;
+    shape.batch = first.dim() > 2 ? static_cast<double>(first.size(0)) : 1;
+    shape.m = first.dim() > 1 ? size_from_end(first, 2) : 1;
+    shape.n = second.dim() > 1 ? size_from_end(second, 1) : 1;
+    shape.k = size_from_end(first, 1);
+    return {product_flops(first, second), shape};
 }
 
 // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-double convolution(Values inputs, Values outputs) {
-    return convolution_flops(tensor_at(inputs, 0), tensor_at(inputs, 1), tensor_at(outputs, 0), inputs[6].toBool());
+Counted convolution(Values inputs, Values outputs) {
+    return {convolution_flops(tensor_at(inputs, 0), tensor_at(inputs, 1), tensor_at(outputs, 0), inputs[6].toBool())};
 }
 
 // convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
 // groups, output_mask)
-double convolution_backward(Values inputs, Values) {
+Counted convolution_backward(Values inputs, Values) {
     const auto wanted = inputs[10].toBoolList();
     const double once =
         convolution_flops(tensor_at(inputs, 1), tensor_at(inputs, 2), tensor_at(inputs, 0), inputs[7].toBool());
-    return once * ((wanted[0] ? 1 : 0) + (wanted[1] ? 1 : 0));
+    return {once * ((wanted[0] ? 1 : 0) + (wanted[1] ? 1 : 0))};
 }
 
-double attention(Values inputs, Values) {
-    return attention_flops(tensor_at(inputs, 0), tensor_at(inputs, 1), tensor_at(inputs, 2));
+AttentionShape attention_shape(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                               bool is_causal) {
+    AttentionShape shape;
+    shape.width = size_from_end(query, 1);
+    shape.queries = size_from_end(query, 2);
+    shape.keys = size_from_end(key, 2);
+    shape.heads = elements(query) / std::max(1.0, shape.width * shape.queries);
+    shape.value_width = size_from_end(value, 1);
+    shape.pairs = is_causal ? 0.5 : 1;
+    return shape;
+}
+
+// attention(query, key, value, dropout, is_causal, ..)
+Counted attention(Values inputs, Values) {
+    const at::Tensor& query = tensor_at(inputs, 0);
+    const at::Tensor& key = tensor_at(inputs, 1);
+    const at::Tensor& value = tensor_at(inputs, 2);
+    return {attention_flops(query, key, value), attention_shape(query, key, value, inputs[4].toBool())};
 }
 
 // Five products instead of the forward's two, since the scores are recomputed.
-double attention_backward(Values inputs, Values) {
-    return 2.5 * attention_flops(tensor_at(inputs, 1), tensor_at(inputs, 2), tensor_at(inputs, 3));
+// attention_backward(grad, query, key, value, output, sums, dropout, is_causal, ..)
+Counted attention_backward(Values inputs, Values) {
+    const at::Tensor& query = tensor_at(inputs, 1);
+    const at::Tensor& key = tensor_at(inputs, 2);
+    const at::Tensor& value = tensor_at(inputs, 3);
+    AttentionShape shape = attention_shape(query, key, value, inputs[7].toBool());
+    shape.is_backward = true;
+    return {2.5 * attention_flops(query, key, value), shape};
 }
 
 const std::map<std::string_view, Formula>& formulas() {
@@ -95,10 +136,39 @@ struct Traits {
     bool moves_nothing = false;  ///< creates a view or uninitialised memory
     bool overwrites = false;     ///< does not read its first input, which is its output
     bool has_mask = false;       ///< its last input, output_mask, selects the outputs
+    bool looks_up = false;       ///< reads rows of its first input
+    bool fuses = true;           ///< a compiler makes it one kernel with others
+    bool is_entropy = false;     ///< of a cross entropy
 };
 
 constexpr std::array<std::string_view, 7> kOverwriting = {"copy_",    "fill_",      "zero_",  "normal_",
                                                           "uniform_", "bernoulli_", "random_"};
+constexpr std::array<std::string_view, 5> kLookUps = {"embedding", "index_select", "index", "gather", "take"};
+// Operators whose elements need more of an input than its rows, or that write to places that depend on values.
+constexpr std::array<std::string_view, 20> kUnfused = {"sort",
+                                                       "topk",
+                                                       "cumsum",
+                                                       "cumprod",
+                                                       "scatter",
+                                                       "index_add",
+                                                       "index_put",
+                                                       "_index_put_impl_",
+                                                       "embedding_dense_backward",
+                                                       "_embedding_bag",
+                                                       "masked_scatter",
+                                                       "nonzero",
+                                                       "unique",
+                                                       "multinomial",
+                                                       "native_batch_norm",
+                                                       "max_pool",
+                                                       "avg_pool",
+                                                       "upsample",
+                                                       "grid_sampler",
+                                                       "_fft"};
+
+bool is_one_of(const auto& names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+}
 
 Traits traits_of(const c10::OperatorName& name) {
     const auto op = c10::Dispatcher::singleton().findSchema(name);
@@ -114,7 +184,12 @@ Traits traits_of(const c10::OperatorName& name) {
     const std::string_view bare = std::string_view(name.name).substr(name.name.rfind(':') + 1);
     traits.moves_nothing = bare.starts_with("empty") || bare.starts_with("new_empty") || bare.starts_with("resize") ||
                            bare.starts_with("set_");
-    traits.overwrites = std::find(kOverwriting.begin(), kOverwriting.end(), bare) != kOverwriting.end();
+    traits.overwrites = is_one_of(kOverwriting, bare);
+    traits.looks_up = is_one_of(kLookUps, bare);
+    traits.fuses = traits.formula == nullptr && std::ranges::none_of(kUnfused, [&](std::string_view each) {
+        return bare.starts_with(each);
+    });
+    traits.is_entropy = bare.starts_with("_log_softmax");
     const std::vector<c10::Argument>& arguments = op->schema().arguments();
     traits.has_mask = !arguments.empty() && arguments.back().name() == "output_mask";
     for (const c10::Argument& result : op->schema().returns()) {
@@ -123,6 +198,93 @@ Traits traits_of(const c10::OperatorName& name) {
     return traits;
 }
 
+/// What the operators read and wrote: the record for chains, and which value each storage has now.
+class Recording {
+public:
+    /// What an operator reads of a tensor; nothing if the tensor has no storage.
+    std::optional<OperatorRecord::Read> read_of(const at::Tensor& tensor) {
+        if (!tensor.defined() || !tensor.has_storage()) {
+            return std::nullopt;
+        }
+        const std::size_t value = known(tensor.storage(), bytes_in(tensor.storage())).value;
+        return OperatorRecord::Read{value, std::min(static_cast<double>(tensor.nbytes()), record_.values[value].bytes)};
+    }
+    void add(OperatorRecord::Operator done, Values outputs, const c10::List<bool>& mask) {
+        done.part = parts_;
+        for (std::size_t k = 0; k < outputs.size(); ++k) {
+            if (k < mask.size() && !mask[k]) {
+                continue;
+            }
+            for_each_tensor(outputs[k], [&](const at::Tensor& tensor) { write(done, tensor); });
+        }
+        record_.operators.push_back(std::move(done));
+    }
+    void end_part() { ++parts_; }
+    void keep(const std::vector<at::Tensor>& tensors) {
+        for (const at::Tensor& tensor : tensors) {
+            if (const auto read = read_of(tensor)) {
+                record_.values[read->value].is_result = true;
+            }
+        }
+    }
+    std::vector<Operators> chains() const {
+        OperatorRecord record = record_;
+        for (const auto& [storage, known] : known_) {
+            record.values[known.value].is_result |= known.weak.use_count() > 0;
+        }
+        return fused_chains(record, parts_);
+    }
+
+    static void for_each_tensor(const c10::IValue& value, const auto& call) {
+        if (value.isTensor()) {
+            call(value.toTensor());
+        } else if (value.isTensorList()) {
+            for (const at::Tensor& tensor : value.toTensorList()) {
+                call(tensor);
+            }
+        }
+    }
+
+private:
+    /// A storage, which does not keep its bytes, but whose address no other gets.
+    struct Known {
+        c10::weak_intrusive_ptr<c10::StorageImpl> weak;
+        std::size_t value = 0;
+    };
+    static double bytes_in(const c10::Storage& storage) { return static_cast<double>(storage.nbytes()); }
+    std::size_t new_value(double bytes) {
+        record_.values.push_back({bytes});
+        return record_.values.size() - 1;
+    }
+    Known& known(const c10::Storage& storage, double bytes) {
+        const auto found = known_.find(storage.unsafeGetStorageImpl());
+        if (found != known_.end()) {
+            return found->second;
+        }
+        return known_
+            .emplace(storage.unsafeGetStorageImpl(), Known{storage.getWeakStorageImpl(), new_value(bytes)})
+            .first->second;
+    }
+    void write(OperatorRecord::Operator& done, const at::Tensor& tensor) {
+        if (!tensor.defined() || !tensor.has_storage()) {
+            return;
+        }
+        const double whole = bytes_in(tensor.storage());
+        const double bytes = std::min(whole, static_cast<double>(tensor.nbytes()));
+        const auto before = known_.find(tensor.storage().unsafeGetStorageImpl());
+        if (before != known_.end() && bytes < whole) {  // the rest stays as it was
+            record_.values[before->second.value].is_result = true;
+        }
+        Known& now = known(tensor.storage(), whole);
+        now.value = new_value(whole);
+        done.writes.push_back({now.value, bytes});
+    }
+
+    OperatorRecord record_;
+    std::size_t parts_ = 0;
+    std::unordered_map<const c10::StorageImpl*, Known> known_;
+};
+
 /// The operators running on this thread, outermost first.
 struct Running {
     struct Frame {
@@ -130,13 +292,17 @@ struct Running {
         bool has_inner = false;  ///< an operator inside was counted
         bool is_inside = false;  ///< an enclosing operator counts as a whole
         // Inputs are copied here, since torch releases them before the operator ends.
-        double input_bytes = 0;
+        double table_bytes = 0;  ///< of an input in which rows are looked up
+        double input_bytes = 0;  ///< of the others
+        double first_elements = 0;
         std::vector<const void*> input_tensors;
+        std::vector<OperatorRecord::Read> reads;
         std::vector<c10::IValue> inputs;  ///< only if a formula needs them
         c10::List<bool> mask;             ///< of the outputs; empty: all are needed
     };
     std::vector<Frame> frames;
     Operators done;
+    Recording recording;
 };
 thread_local Running running_operators;
 
@@ -193,11 +359,22 @@ std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function)
     }
     if (frame.traits->is_operator && !frame.is_inside && !frame.traits->moves_nothing) {
         const Values inputs = function.inputs();
-        frame.input_bytes = bytes_of(frame.traits->overwrites ? inputs.slice(1) : inputs);
-        for (const c10::IValue& input : inputs) {
-            if (input.isTensor()) {
-                frame.input_tensors.push_back(input.toTensor().unsafeGetTensorImpl());
+        const bool skips_first = frame.traits->overwrites || frame.traits->looks_up;
+        frame.input_bytes = bytes_of(skips_first ? inputs.slice(1) : inputs);
+        frame.table_bytes = frame.traits->looks_up ? bytes_of(inputs.slice(0, 1)) : 0;
+        for (std::size_t k = 0; k < inputs.size(); ++k) {
+            if (inputs[k].isTensor()) {
+                frame.input_tensors.push_back(inputs[k].toTensor().unsafeGetTensorImpl());
             }
+            Recording::for_each_tensor(inputs[k], [&](const at::Tensor& tensor) {
+                if (const auto read = running_operators.recording.read_of(tensor);
+                    read && !(k == 0 && frame.traits->overwrites)) {
+                    frame.reads.push_back(*read);
+                }
+            });
+        }
+        if (frame.traits->is_entropy && inputs[0].isTensor()) {
+            frame.first_elements = elements(inputs[0].toTensor());
         }
         if (frame.traits->formula != nullptr) {
             frame.inputs.assign(inputs.begin(), inputs.end());
@@ -225,11 +402,22 @@ void ended(const at::RecordFunction& function, at::ObserverContext*) {
     }
     // An operator that throws has no outputs, for example if a hook on saved tensors throws.
     const bool has_formula = formula != nullptr && !outputs.empty();
-    const double bytes = counts ? frame.input_bytes + output_bytes(outputs, frame.mask) : 0;
+    const double written = counts ? output_bytes(outputs, frame.mask) : 0;
+    const double bytes = counts ? frame.input_bytes + std::min(frame.table_bytes, written) + written : 0;
     counts = bytes > 0;
     if (counts) {
-        running_operators.done.push_back(
-            {has_formula ? formula(Values(frame.inputs.data(), frame.inputs.size()), outputs) : 0, bytes, 1});
+        const Counted counted =
+            has_formula ? formula(Values(frame.inputs.data(), frame.inputs.size()), outputs) : Counted{};
+        running_operators.done.push_back({counted.flops, bytes, 1, counted.shape});
+        OperatorRecord::Operator done{.fuses = frame.traits->fuses,
+                                      .flops = counted.flops,
+                                      .bytes = bytes,
+                                      .logits = frame.first_elements,
+                                      .reads = frame.reads};
+        if (frame.traits->looks_up && !done.reads.empty()) {
+            done.reads.front().bytes = std::min(done.reads.front().bytes, written);
+        }
+        running_operators.recording.add(std::move(done), outputs, frame.mask);
     }
     if ((counts || frame.has_inner) && !running_operators.frames.empty()) {
         running_operators.frames.back().has_inner = true;
@@ -251,18 +439,16 @@ OperatorCount::~OperatorCount() {
 }
 
 Operators OperatorCount::take() {
-    Operators operators;
-    for (const DeviceWork& done : std::exchange(running_operators.done, {})) {
-        const auto same = std::find_if(operators.begin(), operators.end(), [&](const DeviceWork& each) {
-            return each.flops == each.kernels * done.flops && each.bytes_moved == each.kernels * done.bytes_moved;
-        });
-        if (same == operators.end()) {
-            operators.push_back(done);
-        } else {
-            *same = {same->flops + done.flops, same->bytes_moved + done.bytes_moved, same->kernels + done.kernels};
-        }
-    }
-    return operators;
+    running_operators.recording.end_part();
+    return merged(std::exchange(running_operators.done, {}));
+}
+
+void OperatorCount::keep(const std::vector<at::Tensor>& tensors) {
+    running_operators.recording.keep(tensors);
+}
+
+std::vector<Operators> OperatorCount::chains() const {
+    return running_operators.recording.chains();
 }
 
 double total_flops(const Operators& work) {

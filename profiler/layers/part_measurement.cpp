@@ -244,6 +244,7 @@ private:
         for (std::size_t size = 0; size < sizes_.size(); ++size) {
             measured.loss_ns.push_back(times_[size].loss_ns());
             measured.loss_operators.push_back(bytes_[size].loss_work);
+            measured.loss_chains.push_back(bytes_[size].loss_chains);
             measured.loss_transient_bytes.push_back(static_cast<double>(bytes_[size].loss_transient));
             if (const auto all = bytes_[size].all_gradients_loss_transient) {
                 measured.loss_all_gradients_transient_bytes.push_back(static_cast<double>(*all));

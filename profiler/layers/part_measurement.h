@@ -39,6 +39,7 @@ struct MeasuredPart {
     DtypeBytes dtypes;  ///< of its parameters
     PerSize loss_ns;
     std::vector<Operators> loss_operators;
+    std::vector<Operators> loss_chains;
     PerSize loss_transient_bytes;
     PerSize loss_all_gradients_transient_bytes;
     BatchLoss loss_batch;

@@ -78,6 +78,8 @@ void append_bytes(LayerProfile& profile, const LayerBytes& bytes) {
     profile.flops.push_back(total_flops(bytes.forward_work));
     profile.forward_operators.push_back(bytes.forward_work);
     profile.backward_operators.push_back(bytes.backward_work);
+    profile.forward_chains.push_back(bytes.forward_chains);
+    profile.backward_chains.push_back(bytes.backward_chains);
     profile.keeps_input = bytes.keeps_input;
     profile.keeps_output = bytes.keeps_output;
     profile.aliases_input = bytes.aliases_input;

@@ -125,6 +125,8 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     check(layer.flops, false, "flops");
     check_operators(layer.forward_operators, samples, path + ".forward_operators");
     check_operators(layer.backward_operators, samples, path + ".backward_operators");
+    check_operators(layer.forward_chains, samples, path + ".forward_chains");
+    check_operators(layer.backward_chains, samples, path + ".backward_chains");
     require_bytes(static_cast<double>(layer.parameter_bytes), path + ".parameter_bytes");
     require_bytes(static_cast<double>(layer.gradient_bytes), path + ".gradient_bytes");
     require_bytes(static_cast<double>(layer.expert_gradient_bytes), path + ".expert_gradient_bytes");
@@ -316,6 +318,7 @@ void check_profile(const Profile& profile) {
     require_per_size(profile.input_bytes, samples, false, "input_bytes", require_bytes);
     require_per_size(profile.loss_ns, samples, false, "loss_ns");
     check_operators(profile.loss_operators, samples, "loss_operators");
+    check_operators(profile.loss_chains, samples, "loss_chains");
     check_batch_loss(profile.loss_batch);
     require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes", require_bytes);
     require_per_size(profile.loss_all_gradients_transient_bytes, samples, false, "loss_all_gradients_transient_bytes",

@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/machine_load.h"
+#include "profiler/profile/device_work.h"
+#include "profiler/profile/kernel_program.h"
 #include "profiler/profile/layer_tape.h"
 
 #include <cstdint>
@@ -25,17 +27,6 @@ public:
 using PerSize = std::vector<double>;
 /// Entry k is for k + 1 busy lanes.
 using PerLane = std::vector<double>;
-
-/// Demand of a piece of work on a device.
-struct DeviceWork {
-    double flops = 0;
-    double bytes_moved = 0;  ///< read from and written to the device's memory
-    double kernels = 1;      ///< number of launches; flops and bytes are their totals
-
-    friend bool operator==(const DeviceWork&, const DeviceWork&) = default;
-};
-/// Demand of operators that run one after the other. Equal operators are one entry with as many kernels.
-using Operators = std::vector<DeviceWork>;
 
 /// A layer's part in parameters that several layers use.
 struct SharedBytes {
@@ -67,6 +58,9 @@ struct LayerProfile {
     PerSize flops;
     std::vector<Operators> forward_operators;  ///< by size; an empty list: not counted
     std::vector<Operators> backward_operators;
+    /// By size: what operators without products move if a chain of them is one kernel. Empty lists: not counted.
+    std::vector<Operators> forward_chains;
+    std::vector<Operators> backward_chains;
     bool keeps_input = true;
     bool keeps_output = false;
     bool aliases_input = false;
@@ -112,6 +106,8 @@ struct Profile {
     double step_cv = 0;  ///< variation of whole passes over the model, beyond the layers' own cv; 0: unknown
     double lane_cv = 0;  ///< the part of step_cv that is independent per lane; at most step_cv
     bool estimated = false;
+    /// The program that times are estimated for; empty: eager PyTorch, each operator by itself.
+    std::optional<KernelProgram> program = {};
     bool from_trace = false;             ///< times are those of a recorded run's tasks
     bool memory_unknown = false;         ///< no layer's bytes are known, except those of outputs
     bool token_input = false;            ///< the input is token numbers, as for a language model
@@ -120,6 +116,7 @@ struct Profile {
     PerSize input_bytes;
     PerSize loss_ns;
     std::vector<Operators> loss_operators;  ///< by size, of the loss and its gradient; an empty list: not counted
+    std::vector<Operators> loss_chains;     ///< like LayerProfile::forward_chains
     BatchLoss loss_batch;                   ///< empty: not measured
     PerSize loss_transient_bytes;  ///< peak during the loss and its gradient, besides the output and its gradient
     /// Likewise if every output requires a gradient, as after a checkpointed forward; empty: no difference.

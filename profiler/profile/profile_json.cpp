@@ -1,4 +1,5 @@
 #include "base/printable.h"
+#include "profiler/profile/kernel_program_json.h"
 #include "profiler/profile/layer_tape_json.h"
 #include "profiler/profile/profile_file.h"
 #include "profiler/profile/profile_kind.h"
@@ -60,11 +61,44 @@ void read_list(const Value& value, std::string_view wanted, std::vector<Element>
         return element;
     });
 }
+
+std::vector<double> numbers_of(const Value& value, std::size_t count, std::string_view wanted) {
+    std::vector<double> numbers = value.list(wanted, [&](const Value& each) { return each.amount(); });
+    if (numbers.size() != count) {
+        value.refuse(wanted);
+    }
+    return numbers;
+}
+
+/// {"product": [batch, m, n, k]}, {"attention": [heads, queries, keys, width, value width, pairs]}, the same as
+/// "attention_backward", or {"cross_entropy": logits}.
+void read_shape(const Value& value, DeviceWork& into) {
+    Object object = value.object("an object with the operator's shape");
+    object.allow({"product", "attention", "attention_backward", "cross_entropy"}, "profile");
+    if (const auto found = object.find("product")) {
+        const std::vector<double> n = numbers_of(*found, 4, "batch, m, n and k");
+        into.shape = ProductShape{n[0], n[1], n[2], n[3]};
+    }
+    for (const char* key : {"attention", "attention_backward"}) {
+        if (const auto found = object.find(key)) {
+            const std::vector<double> n = numbers_of(*found, 6, "heads, queries, keys, both widths and share of pairs");
+            const bool is_backward = std::string_view(key) != "attention";
+            into.shape = AttentionShape{n[0], n[1], n[2], n[3], n[4], n[5], is_backward};
+        }
+    }
+    if (const auto found = object.find("cross_entropy")) {
+        into.shape = CrossEntropyShape{found->amount()};
+    }
+}
+
 void read(const Value& value, DeviceWork& into) {
-    if (!value.json().is_array() || value.json().size() != 3) {
-        value.refuse("kernels, flops and bytes, such as [1, 131072, 4096]");
+    if (!value.json().is_array() || value.json().size() < 3 || value.json().size() > 4) {
+        value.refuse("kernels, flops, bytes and perhaps a shape, such as [1, 131072, 4096]");
     }
     into = {value.element(1).number(), value.element(2).number(), value.element(0).number()};
+    if (value.json().size() == 4) {
+        read_shape(value.element(3), into);
+    }
 }
 void read(const Value& value, PerSize& into) {
     read_list(value, "an array with one number for each entry of samples", into);
@@ -103,6 +137,8 @@ void visit_layer(auto& layer, auto&& field, auto&& rare) {
     field("flops", layer.flops);
     field("forward_operators", layer.forward_operators);
     field("backward_operators", layer.backward_operators);
+    field("forward_chains", layer.forward_chains);
+    field("backward_chains", layer.backward_chains);
     field("keeps_input", layer.keeps_input);
     field("keeps_output", layer.keeps_output);
     field("aliases_input", layer.aliases_input);
@@ -130,6 +166,7 @@ void visit_profile(auto& profile, auto&& field, auto&& rare) {
     field("input_bytes", profile.input_bytes);
     field("loss_ns", profile.loss_ns);
     field("loss_operators", profile.loss_operators);
+    field("loss_chains", profile.loss_chains);
     field("loss_batch", profile.loss_batch);
     field("loss_transient_bytes", profile.loss_transient_bytes);
     field("loss_all_gradients_transient_bytes", profile.loss_all_gradients_transient_bytes);
@@ -255,6 +292,20 @@ Json to_array(const PerSize& values) {
     return array;
 }
 
+Json to_json(const DeviceWork& work) {
+    Json json{to_number(work.kernels), to_number(work.flops), to_number(work.bytes_moved)};
+    if (const auto* product = std::get_if<ProductShape>(&work.shape)) {
+        json.push_back({{"product", to_array({product->batch, product->m, product->n, product->k})}});
+    } else if (const auto* attention = std::get_if<AttentionShape>(&work.shape)) {
+        json.push_back({{attention->is_backward ? "attention_backward" : "attention",
+                         to_array({attention->heads, attention->queries, attention->keys, attention->width,
+                                   attention->value_width, attention->pairs})}});
+    } else if (const auto* entropy = std::get_if<CrossEntropyShape>(&work.shape)) {
+        json.push_back({{"cross_entropy", to_number(entropy->logits)}});
+    }
+    return json;
+}
+
 /// Appends fields to a JSON object, without those that are empty.
 class FieldWriter {
 public:
@@ -271,7 +322,7 @@ public:
         for (const Operators& operators : by_size) {
             Json here = Json::array();
             for (const DeviceWork& each : operators) {
-                here.push_back({to_number(each.kernels), to_number(each.flops), to_number(each.bytes_moved)});
+                here.push_back(to_json(each));
             }
             json_[key].push_back(std::move(here));
         }
@@ -348,6 +399,11 @@ CheckedProfile parse_profile(std::string_view text) {
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     const auto read_each = [&](const char* key, auto& field) { read_field(object, key, field, needed); };
     visit_profile(profile, read_each, read_each);
+    if (const auto program = object.find("program")) {
+        Object kernels = program->object();
+        kernels.allow(kernel_program_keys(), "profile");
+        profile.program = read_kernel_program(kernels);
+    }
     if (const auto load = object.find("load")) {
         profile.load = parse_load_object(*load);
     }
@@ -365,6 +421,9 @@ std::string to_json(const Profile& profile) {
     json["version"] = kVersion;
     const FieldWriter write(json);
     visit_profile(profile, write, [&](const char* key, const auto& value) { write.rare(key, value); });
+    if (profile.program) {
+        write_kernel_program(*profile.program, json["program"]);
+    }
     if (profile.load) {
         json["load"] = load_object(*profile.load);
     }

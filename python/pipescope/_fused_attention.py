@@ -13,6 +13,8 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from pipescope._causal_masks import next_mask_is_causal
+
 __all__ = ["fused_attention_on_meta"]
 
 
@@ -37,6 +39,7 @@ def _attention(
     scale: Optional[float] = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    masks_later_ones = attn_mask is not None and next_mask_is_causal()
     is_fused = query.dim() == key.dim() == value.dim() == 4 and query.size(-1) == value.size(-1)
     if not is_fused or (attn_mask is not None and attn_mask.requires_grad):
         parts: Any = torch.ops.aten._scaled_dot_product_attention_math
@@ -47,7 +50,8 @@ def _attention(
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)
     one: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    fused: Tensor = one(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
+    # Kernels take a mask or is_causal. Here nothing is computed, and is_causal says what a kernel need not compute.
+    fused: Tensor = one(query, key, value, dropout_p, is_causal or masks_later_ones, attn_mask=attn_mask, scale=scale)[0]
     return fused
 
 

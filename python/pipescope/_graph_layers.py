@@ -27,6 +27,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree
 from torch.utils._sympy.printers import PythonPrinter
 
+from pipescope._causal_masks import CausalMasks, set_masks
 from pipescope._graph_cuts import Analysis, anchors_of, bytes_of, places_by_name, places_of, positions_of
 from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, op_name, place_of
 from pipescope.skip import Skippable
@@ -90,13 +91,15 @@ _FILE = "<layer of a traced model>"
 
 
 class _Code:
-    """The function that a graph stands for. ``places``: where the model has the operators of its nodes, by name."""
+    """The function that a graph stands for. ``places``: where the model has the operators of its nodes, by name. ``causal``: of
+    each operator of attention with a mask, whether the mask forbids all later tokens."""
 
-    def __init__(self, graph: torch.fx.Graph, places: Mapping[str, str]) -> None:
+    def __init__(self, graph: torch.fx.Graph, places: Mapping[str, str], causal: Sequence[bool] = ()) -> None:
         graph.lint()
         made = graph.python_code("self")
         self._source = made.src
         self._places = dict(places)
+        self._causal = tuple(causal)
         self._names = {
             name: value for name, value in made.globals.items() if isinstance(value, (SizeOf, FunctionCall)) or value in _KNOWN
         }
@@ -107,6 +110,8 @@ class _Code:
             names = {**torch.fx.Graph().python_code("self").globals, **self._names}
             exec(compile(self._source, _FILE, "exec"), names)
             self._function = names["forward"]
+        if self._causal:
+            set_masks(self._causal)
         try:
             return self._function(None, *values)
         except Exception as error:
@@ -240,6 +245,7 @@ class _Maker:
         self.readers = self._find_readers()
         self.sizes = self._find_sizes()
         self.route = self._find_route()
+        self.masks = CausalMasks(self.trace.constants)
         self._bridge_gaps()
 
     def _source(self, key: Any) -> int:
@@ -363,6 +369,7 @@ class _PartMaker:
         self.held: list[tuple[str, str, Tensor]] = []
         self.modes: list[str] = []
         self.modules: list[nn.Module] = []
+        self.causal: list[bool] = []
 
     def made(self) -> tuple[_Part, list[tuple[str, str, Tensor]]]:
         graph = self.graph
@@ -397,7 +404,7 @@ class _PartMaker:
         names = [name for _, name, _ in self.held]
         skips = [[self.maker.skip_name(key, end) for key, _, end in hops] for hops in (self.popped, self.stashed)]
         sparse = [self._owner(node) for node in self.sequence if _has_sparse_gradient(node)]
-        return _Part(_Code(graph, self.places), skips[0], skips[1], names, self.modes, self.modules, sparse), self.held
+        return _Part(_Code(graph, self.places, self.causal), skips[0], skips[1], names, self.modes, self.modules, sparse), self.held
 
     def _value(self, key: Any) -> Any:
         return self.environment[key]
@@ -454,6 +461,8 @@ class _PartMaker:
             return self.graph.call_function(self.trace.calls[args[1]], (args[0],))
         if op_name(node) == "pipescope.expect":
             return self.graph.call_function(expect, tuple(args))
+        if op_name(node) == "aten.scaled_dot_product_attention" and (mask := _argument(node, 3)) is not None:
+            self.causal.append(self.maker.masks.is_causal(mask))
         if self._takes_mode(node):
             flag = flags[self._owner(node)]
             if op_name(node) == "aten.add_":

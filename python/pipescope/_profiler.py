@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,6 +46,7 @@ def profile(
     one_layer_at_a_time: bool = False,
     tapes: bool = True,
     estimate_for: Optional[str] = None,
+    program: Union[str, os.PathLike[str], None] = None,
     inputs: Optional[Mapping[str, Any]] = None,
     split: Optional[Mapping[Any, Any]] = None,
 ) -> Profile:
@@ -66,6 +68,8 @@ def profile(
         time_limit_s, target_cv, one_layer_at_a_time, tapes: as in ``pipescope-torch profile``.
         estimate_for: a device of the catalogue, such as "H100". The layers then run on torch's meta device, without
             values and almost without memory, and times are estimated for that device. The module may be on "meta" too.
+        program: with estimate_for: how its kernels run, such as "torchtitan", or a file (docs/program-format.md): operators
+            between products are fused, and the rates are the program's. Default: eager PyTorch, each operator by itself.
         inputs: what the first layer gets by keyword, such as ``{"mask": mask}``.
         split: as for GPipe: where the samples of inputs, target and outputs are, if not in the first dimension.
 
@@ -87,6 +91,8 @@ def profile(
     layers = named_layers(module)
     described = described_layers(layers)
     on_meta = estimate_for is not None
+    if program is not None and not on_meta:
+        raise UsageError(f"program is {program}, and times are measured; name a device in estimate_for, or leave program out")
     inputs, split = inputs or {}, _mini_batch.split_of(split)
     for what, value in (("sample", (sample, inputs) if inputs else sample), ("target", target)):
         if value is not None or what == "sample":
@@ -133,6 +139,7 @@ def profile(
         "one_layer_at_a_time": one_layer_at_a_time,
         "tapes": tapes,
         "estimate_for": estimate_for,
+        "program": None if program is None else os.fspath(program),
         "shared": module.shared_parameters() if isinstance(module, ModelLayers) else [],
     }
     with _same_random_numbers(), fused_attention_on_meta() if on_meta else contextlib.nullcontext():

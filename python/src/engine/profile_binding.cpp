@@ -1,3 +1,4 @@
+#include "cluster/training_program.h"
 #include "hardware/device_catalogue.h"
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/layers/meta_profiler.h"
@@ -23,11 +24,15 @@ std::string profile(const std::string& name, const py::list& layers, const py::f
     const std::vector<SharedParameter> shared = shared_from(given["shared"]);
     if (!estimate_for.is_none()) {
         const auto device_type = estimate_for.cast<std::string>();
+        MetaProfileOptions options{.samples = samples, .progress = progress, .makes_meta_batches = true};
+        if (const py::object program = given["program"]; !program.is_none()) {
+            options.program = *load_program(program.cast<std::string>());
+        }
         const WithoutGil gil;
         tracking_allocator::install();
-        Profile estimated =
-            profile_on_meta(spec, {.samples = samples, .progress = progress, .makes_meta_batches = true},
-                            [&](const std::string& /*dtype*/) { return find_device(device_catalogue(), device_type); });
+        Profile estimated = profile_on_meta(spec, options, [&](const std::string& /*dtype*/) {
+            return find_device(device_catalogue(), device_type);
+        });
         count_once(estimated, shared);
         return to_json(estimated);
     }

@@ -1,8 +1,9 @@
 #include "profiler/layers/operator_work.h"
 
-#include "hardware/device_catalogue.h"
+#include "hardware/operator_times.h"
 #include "models/meta_device.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -97,7 +98,89 @@ TEST(OperatorCount, EstimatesOneOperatorAfterTheOther) {
     device.flops_per_second["float32"] = 1e9;
     device.memory_bytes_per_second = 1e9;
     device.launch_ns = 5;
-    EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", Operators{{100, 10, 1}, {0, 30, 1}, {0, 1, 1}}), 100 + 30 + 5);
+    const KernelProgram program;
+    const OperatorTimes times(device, "float32", program);
+    EXPECT_DOUBLE_EQ(times.all({{100, 10, 1}, {0, 30, 1}, {0, 1, 1}}, {}, 0), 100 + 30 + 5);
+}
+
+TEST(OperatorCount, KnowsTheShapesOfProducts) {
+    torch::nn::Linear linear(8, 16);
+    const at::Tensor input = torch::randn({2, 3, 8}).requires_grad_();
+    at::Tensor output;
+    const auto shape_of = [](const std::vector<DeviceWork>& work) {
+        std::vector<ProductShape> shapes;
+        for (const DeviceWork& each : work) {
+            if (const auto* shape = std::get_if<ProductShape>(&each.shape)) {
+                shapes.insert(shapes.end(), static_cast<std::size_t>(each.kernels), *shape);
+            }
+        }
+        return shapes;
+    };
+    EXPECT_EQ(shape_of(work_of([&] { output = linear(input); })), (std::vector{ProductShape{1, 6, 16, 8}}));
+    EXPECT_THAT(shape_of(work_of([&] { output.sum().backward(); })),
+                testing::UnorderedElementsAre(ProductShape{1, 6, 8, 16}, testing::AnyOf(ProductShape{1, 16, 8, 6},
+                                                                                        ProductShape{1, 8, 16, 6})));
+    const at::Tensor heads = torch::randn({2, 3, 5, 8});
+    EXPECT_EQ(shape_of(work_of([&] { torch::matmul(heads, heads.transpose(2, 3)); })),
+              (std::vector{ProductShape{6, 5, 5, 8}}));
+}
+
+TEST(OperatorCount, KnowsTheShapeOfAttentionAndWhetherItIsCausal) {
+    const at::Tensor query = torch::randn({2, 3, 5, 8}).requires_grad_();
+    const at::Tensor key = torch::randn({2, 3, 5, 8});
+    for (const bool is_causal : {false, true}) {
+        std::vector<AttentionShape> shapes;
+        for (const DeviceWork& each : work_of([&] {
+                 at::scaled_dot_product_attention(query, key, key, {}, 0, is_causal).sum().backward();
+             })) {
+            if (const auto* shape = std::get_if<AttentionShape>(&each.shape)) {
+                shapes.push_back(*shape);
+            }
+        }
+        const double pairs = is_causal ? 0.5 : 1;
+        EXPECT_EQ(shapes, (std::vector{AttentionShape{6, 5, 5, 8, 8, pairs, false},
+                                       AttentionShape{6, 5, 5, 8, 8, pairs, true}}));
+    }
+}
+
+TEST(OperatorCount, ALookUpReadsTheRowsItTakes) {
+    const at::Tensor table = torch::randn({1000, 8});
+    const at::Tensor rows = torch::arange(5);
+    EXPECT_EQ(bytes_of(work_of([&] { at::embedding(table, rows); })), 5 * 8 + 2 * 5 * 8 * 4);
+}
+
+TEST(OperatorCount, ChainsAreCountedOnce) {
+    const at::Tensor input = torch::randn({100}).requires_grad_();
+    const at::Tensor weight = torch::randn({100, 10});
+    at::Tensor output;
+    OperatorCount count;
+    {
+        const at::Tensor activation = (input * 2).sin() + 1;
+        output = torch::matmul(activation.view({1, 100}), weight);
+    }
+    count.take();
+    const at::Tensor gradient = torch::autograd::grad({output}, {input}, {torch::ones({1, 10})}).front();
+    count.take();
+    const std::vector<Operators> chains = count.chains();
+    ASSERT_EQ(chains.size(), 2U);
+    EXPECT_EQ(bytes_of(chains[0]), 400 + 400) << "the input and what the product reads";
+    // The cosine is that of twice the input, which is computed again: gradient, input, result, and the ones.
+    EXPECT_EQ(bytes_of(chains[1]), 400 + 400 + 400 + 40);
+}
+
+TEST(OperatorCount, AChainSumsAGradientInPlace) {
+    torch::nn::Linear linear(torch::nn::LinearOptions(8, 16).bias(false));
+    const at::Tensor input = torch::randn({4, 8});
+    linear(input).sum().backward();
+    OperatorCount count;
+    const at::Tensor output = linear(input);
+    count.take();
+    const at::Tensor ones = torch::ones({4, 16});
+    count.keep({ones});
+    count.take();
+    output.backward(ones);
+    count.take();
+    EXPECT_EQ(bytes_of(count.chains()[2]), 3 * 8 * 16 * 4);
 }
 }  // namespace
 }  // namespace pipescope

@@ -24,12 +24,15 @@ const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "
 
 const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
     "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "host_cores": 4,
-    "co_running_slowdown": [1, 1.25], "command_options": ["--seed", "7"], "step_cv": 0.01, "lane_cv": 0.005, "estimated": true,
+    "co_running_slowdown": [1, 1.25], "command_options": ["--seed", "7"], "step_cv": 0.01, "lane_cv": 0.005, "estimated": true, "program": {"name": "ours", "fused": false, "attention": ["flash-2"], "product_share_on": {"A100": 0.5}},
     "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_batch": {"samples": [16, 32], "ns": [9, 11], "transient_bytes": [70, 80]}, "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "load": {"others": 0.25, "stolen": 0.5, "pressure": 0.125}, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
        "recompute_ns": [3, 4], "graph_forward_ns": [3.5, 4.5], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
-       "saved_bytes": [9, 10], "transient_bytes": [11, 12], "flops": [1e12, 2e12], "keeps_input": false, "keeps_output": true,
+       "saved_bytes": [9, 10], "transient_bytes": [11, 12], "flops": [1e12, 2e12],
+       "forward_operators": [[[2, 8, 4, {"product": [1, 2, 3, 4]}], [1, 0, 9]], [[1, 5, 6, {"attention": [8, 16, 32, 4, 2, 0.5]}]]],
+       "backward_operators": [[[1, 5, 6, {"attention_backward": [8, 16, 32, 4, 2, 1]}]], []],
+       "forward_chains": [[[1, 0, 7, {"cross_entropy": 12}]], []], "backward_chains": [[], [[3, 0, 1]]], "keeps_input": false, "keeps_output": true,
        "aliases_input": true, "passes_gradient": true, "stash": {"skip_0": [13, 14]}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
       {"name": "decoder", "forward_ns": [1, 2], "backward_ns": [5, 6], "output_bytes": [7, 8], "pop": ["skip_0"]}]})";
 
@@ -64,6 +67,10 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(profile.host_cores, 4);
     EXPECT_EQ(profile.co_running_slowdown, (PerLane{1, 1.25}));
     EXPECT_TRUE(profile.estimated);
+    ASSERT_TRUE(profile.program);
+    EXPECT_FALSE(profile.program->fused);
+    EXPECT_EQ(profile.program->product_share_of("A100"), 0.5);
+    EXPECT_EQ(profile.program->attention, (std::vector<std::string>{"flash-2"}));
     EXPECT_EQ(profile.command_options, (std::vector<std::string>{"--seed", "7"}));
     EXPECT_EQ(profile.step_cv, 0.01);
     EXPECT_EQ(profile.lane_cv, 0.005);
@@ -83,6 +90,13 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(layer.forward_cv, 0.02);
     EXPECT_EQ(layer.backward_cv, 0.03);
     EXPECT_EQ(layer.flops, (PerSize{1e12, 2e12}));
+    EXPECT_EQ(layer.forward_operators,
+              (std::vector<Operators>{{{8, 4, 2, ProductShape{1, 2, 3, 4}}, {0, 9, 1}},
+                                      {{5, 6, 1, AttentionShape{8, 16, 32, 4, 2, 0.5}}}}));
+    EXPECT_EQ(layer.backward_operators,
+              (std::vector<Operators>{{{5, 6, 1, AttentionShape{8, 16, 32, 4, 2, 1, true}}}, {}}));
+    EXPECT_EQ(layer.forward_chains, (std::vector<Operators>{{{0, 7, 1, CrossEntropyShape{12}}}, {}}));
+    EXPECT_EQ(layer.backward_chains, (std::vector<Operators>{{}, {{0, 1, 3}}}));
     EXPECT_FALSE(layer.keeps_input);
     EXPECT_TRUE(layer.keeps_output);
     EXPECT_TRUE(layer.aliases_input);
@@ -229,6 +243,16 @@ std::vector<BadProfile> bad_profiles() {
         {"WeightsLongerThanTheBackward",
          with(kSmallest, "\"backward_ns\"", "\"backward_weight_ns\": [1, 5e9], \"backward_ns\""),
          "layers[0].backward_weight_ns[1] is 5e+09 in layer '", "is a part of the latter"},
+        {"UnknownShape",
+         with(kSmallest, "\"name\"", R"("forward_operators": [[[1, 2, 3, {"products": 1}]], []], "name")"),
+         "layers[0].forward_operators[0][0][3].products is unknown", "product"},
+        {"ShapeWithoutANumber",
+         with(kSmallest, "\"name\"", R"("forward_operators": [[[1, 2, 3, {"product": [1, 2, 3]}]], []], "name")"),
+         "layers[0].forward_operators[0][0][3].product is [1,2,3]", "batch, m, n and k"},
+        {"ProgramWithoutAName", with(kSmallest, "\"samples\"", "\"program\": {}, \"samples\""),
+         "program.name is missing", "profile"},
+        {"ChainsOfAnotherSize", with(kSmallest, "\"name\"", R"("forward_chains": [[]], "name")"),
+         "layers[0].forward_chains holds the operators of 1 size", "samples"},
         {"PopUnknown", with(kSmallest, "\"name\"", "\"pop\": [\"x\"], \"name\""), "layers[0].pop[0] is 'x'",
          "popped once"},
     };
