@@ -102,7 +102,7 @@ Layout layout_of(const CsvRow& row, const std::string& programs) {
                            : Recompute::none;
     const bool is_deepspeed = row.text("program") == "megatron-deepspeed";
     layout.sequence_parallel = layout.tensor > 1 && !is_deepspeed;
-    layout.gradient_bucket = is_deepspeed ? 0 : 160'000'000;
+    layout.gradient_bucket = program.gradient_bucket.value_or(is_deepspeed ? 0 : 160'000'000);
     layout.sends = is_deepspeed ? Sends::serial : layout.interleave > 1 ? Sends::overlapped : Sends::blocking;
     if (row.text("tensor_overlap") == "no") {
         program.tensor_overlap = 0;
@@ -143,6 +143,8 @@ std::vector<PublishedRun> published_runs(const std::filesystem::path& folder, co
         run.source = row.text("source");
         run.program = row.text("program");
         run.device = row.text("device");
+        run.experts = !row.text("experts").empty();
+        run.tunes = row.text("task") != "pretrain";
         run.seconds = row.text("step_s").empty() ? 0 : row.number("step_s");
         if (!row.text("memory_gib").empty()) {
             run.gib = row.number("memory_gib");

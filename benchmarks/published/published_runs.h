@@ -15,6 +15,8 @@ struct PublishedRun {
     std::string source;  ///< repository, version and file
     std::string program;
     std::string device;
+    bool experts = false;            ///< the model has experts
+    bool tunes = false;              ///< tunes a trained model
     std::string about;               ///< model, devices, layout
     double seconds = 0;              ///< measured, of a step; 0: the run died of memory
     std::optional<double> gib;       ///< measured

@@ -1,0 +1,98 @@
+#include "benchmarks/published/published_ranges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace pipescope {
+namespace {
+/// A run that counts, with what its errors are grouped by.
+struct Judged {
+    const PublishedRun* run = nullptr;
+    PublishedErrors group;  ///< without numbers
+    std::string release;    ///< repository and version
+    double ratio = 1;       ///< measured / predicted
+};
+
+std::vector<Judged> judged_runs(const std::vector<PublishedRun>& runs) {
+    std::vector<Judged> judged;
+    for (const PublishedRun& run : runs) {
+        if (run.step && run.ran() && !run.tunes) {
+            judged.push_back({&run,
+                              {.device = run.device, .experts = run.experts},
+                              run.source.substr(0, run.source.find(':')),
+                              1 / (1 + run.error())});
+        }
+    }
+    return judged;
+}
+
+bool is_alike(const Judged& a, const Judged& b) {
+    return a.run->program == b.run->program && a.group == b.group;
+}
+
+/// The range that holds nine of ten of these runs.
+PublishedErrors errors_of(PublishedErrors group, std::vector<double> ratios) {
+    std::ranges::sort(ratios);
+    constexpr double kLeftOutAtEachEnd = 0.05;
+    const auto skipped = static_cast<std::size_t>(kLeftOutAtEachEnd * static_cast<double>(ratios.size()));
+    constexpr double kStep = 0.01;
+    group.runs = static_cast<int>(ratios.size());
+    group.low = std::floor(ratios[skipped] / kStep) * kStep;
+    group.high = std::ceil(ratios[ratios.size() - 1 - skipped] / kStep) * kStep;
+    return group;
+}
+
+/// What the file of the run's program would say without the runs of its own source.
+std::vector<PublishedErrors> errors_of_others(const Judged& one, const std::vector<Judged>& all) {
+    std::vector<PublishedErrors> errors;
+    std::vector<std::vector<double>> ratios;
+    for (const Judged& each : all) {
+        if (each.run->program != one.run->program || each.release == one.release) {
+            continue;
+        }
+        const auto found = std::ranges::find(errors, each.group) - errors.begin();
+        if (found == std::ssize(errors)) {
+            errors.push_back(each.group);
+            ratios.emplace_back();
+        }
+        ratios[static_cast<std::size_t>(found)].push_back(each.ratio);
+    }
+    for (std::size_t k = 0; k < errors.size(); ++k) {
+        errors[k] = errors_of(errors[k], ratios[k]);
+    }
+    return errors;
+}
+}  // namespace
+
+std::vector<RangeCheck> range_checks(const std::vector<PublishedRun>& runs) {
+    const std::vector<Judged> judged = judged_runs(runs);
+    std::vector<RangeCheck> checks;
+    std::vector<const Judged*> seen;
+    for (const Judged& first : judged) {
+        if (std::ranges::any_of(seen, [&](const Judged* other) { return is_alike(*other, first); })) {
+            continue;
+        }
+        seen.push_back(&first);
+        RangeCheck check;
+        check.program = first.run->program;
+        std::vector<double> ratios;
+        for (const Judged& each : judged) {
+            if (!is_alike(each, first)) {
+                continue;
+            }
+            ratios.push_back(each.ratio);
+            const auto holds = [&](const StepRange& range) {
+                return each.ratio >= range.low && each.ratio <= range.high;
+            };
+            check.inside += holds(each.run->step->range) ? 1 : 0;
+            TrainingProgram program = each.run->step->layout.how();
+            program.published = errors_of_others(each, judged);
+            check.inside_left_out += holds(step_range(program, each.group.device, each.group.experts)) ? 1 : 0;
+        }
+        check.errors = errors_of(first.group, ratios);
+        checks.push_back(std::move(check));
+    }
+    return checks;
+}
+}  // namespace pipescope
