@@ -44,7 +44,9 @@ double rate(const Value& value) {
 
 AttentionRate attention_rate(const Value& value) {
     Object object = value.object();
-    object.allow({"forward", "backward", "narrow_forward", "narrow_backward", "half_length"}, "device catalogue");
+    object.allow({"forward", "backward", "narrow_forward", "narrow_backward", "wide_forward", "wide_backward",
+                  "half_length", "forward_half_waves", "backward_half_waves"},
+                 "device catalogue");
     AttentionRate rate;
     object.at("forward");
     object.at("backward");
@@ -52,7 +54,11 @@ AttentionRate attention_rate(const Value& value) {
     rate.backward = efficiency(object, "backward");
     rate.narrow_forward = efficiency(object, "narrow_forward", rate.forward);
     rate.narrow_backward = efficiency(object, "narrow_backward", rate.backward);
+    rate.wide_forward = efficiency(object, "wide_forward", rate.forward);
+    rate.wide_backward = efficiency(object, "wide_backward", rate.backward);
     rate.half_length = object.amount("half_length", 0);
+    rate.forward_half_waves = object.amount("forward_half_waves", 0);
+    rate.backward_half_waves = object.amount("backward_half_waves", 0);
     return rate;
 }
 

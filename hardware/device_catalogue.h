@@ -15,7 +15,13 @@ struct AttentionRate {
     double backward = 1;
     double narrow_forward = 1;  ///< heads of 64
     double narrow_backward = 1;
+    double wide_forward = 1;  ///< heads of 192
+    double wide_backward = 1;
     double half_length = 0;  ///< tokens of a sequence at which it reaches half of these
+    /// Waves of 256 queries of a head on each multiprocessor at which it reaches half of these: with few heads, most
+    /// multiprocessors wait for the last queries, which attend to the most keys.
+    double forward_half_waves = 0;
+    double backward_half_waves = 0;
 
     friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
 };
