@@ -165,6 +165,7 @@ void for_each_base(const Size& size, const LanguageModel& model, const ClusterPl
                         continue;
                     }
                     layout.expert = expert;
+                    layout.expert_tensor = expert_tensor_of(model, layout);
                     layout.dispatch = expert > 1 ? request.layout.dispatch : TokenDispatch::expert;
                     for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
                         layout.schedule = schedule;

@@ -30,7 +30,11 @@ struct LayerTimes {
 class RankTimes {
 public:
     RankTimes(const LanguageModel& model, const NodeGroup& group, const Layout& layout)
-        : model_(model), device_(group.device), layout_(layout), how_(layout.how()), times_(device_, layout.dtype, how_) {
+        : model_(model),
+          device_(group.device),
+          layout_(layout),
+          how_(layout.how()),
+          times_(device_, layout.dtype, how_) {
         element_ = static_cast<double>(dtype_bytes(layout.dtype));
         tensor_ = layout.tensor;
         split_ = layout.sequence_parallel ? tensor_ : 1;
@@ -77,8 +81,10 @@ public:
     LayerTimes block(BlockKind kind) const {
         LayerTimes times;
         add_mixer_matrices(times, kind);
+        LayerTimes experts;
         if (kind.has_experts) {
-            add_experts(times);
+            add_router(times);
+            add_experts(experts);
         }
         const double shared = model_.shared_width(kind) / tensor_;
         if (shared > 0) {
@@ -101,10 +107,22 @@ public:
         add_biases(times, shared);
         times.forward += added_pass(how_.forward_tensors * h / split_);
         times.backward += added_pass(how_.backward_tensors * h / split_);
-        add_sums(times, rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all());
-        add_parameters(times, rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all());
+        // Sums of the weights' gradients over micro-batches: read the gradient, read and write the sum. A product that
+        // adds to the sum itself writes no gradient besides.
+        const double weights = rank_block_weights(model_, kind, layout_.tensor, layout_.expert_parts()).all();
+        const double summed = 2.0 * layout_.gradient_bytes + (how_.fused_gradients ? -element_ : element_);
+        add_weights(times, pass(weights * summed));
+        add_parameters(times, weights);
         times.forward = times_.launched(times.forward, how_.forward_launches);
         times.backward = times_.launched(times.backward, how_.backward_launches);
+        if (kind.has_experts) {
+            // The host waits until it knows how many tokens each expert has, so it is not ahead when it launches them.
+            const double product = 1 + (layout_.product_dtype.empty() ? 0 : how_.cast_launches);
+            constexpr double kMatrices = 2;
+            times.forward += times_.launched(experts.forward, own_experts() * kMatrices * product);
+            times.backward += times_.launched(experts.backward, own_experts() * 2 * kMatrices * product);
+            times.weights += experts.weights;
+        }
         return times;
     }
 
@@ -146,10 +164,11 @@ public:
 
 private:
     double product(double m, double n, double k, double batch = 1) const { return times_.product({batch, m, n, k}); }
-    /// A product of a block's weights.
+    /// A product of a block's weights. Each of several matrices, those of experts, has a kernel of its own, whose start
+    /// nothing hides.
     double matrix_product(double m, double n, double k, double matrices) const {
-        return times_.product({matrices, m, n, k},
-                              layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype);
+        const std::string& dtype = layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype;
+        return times_.product({matrices, m, n, k}, dtype) + (matrices > 1 ? matrices * times_.start() : 0);
     }
     /// Adds the bytes of each parameter that the program moves for each micro-batch.
     void add_parameters(LayerTimes& times, double parameters) const {
@@ -162,6 +181,9 @@ private:
     double pass(double bytes) const { return times_.pass(bytes); }
     /// A pass that only some programs have: without bytes, no kernel is launched.
     double added_pass(double bytes) const { return times_.added_pass(bytes); }
+
+    /// Experts on this rank.
+    double own_experts() const { return static_cast<double>(model_.experts) / layout_.expert; }
 
     static void add_weights(LayerTimes& times, double time) {
         times.backward += time;
@@ -246,8 +268,8 @@ private:
         times.forward += pass((model_.gated ? 3 : 2) * wide);  // activation function
         times.backward += pass((model_.gated ? 5 : 3) * wide);
     }
-    /// Adds the router, the moves of tokens' copies on this rank, and its experts, whose products run as one.
-    void add_experts(LayerTimes& times) const {
+    /// Adds the router and the moves of tokens' copies on this rank.
+    void add_router(LayerTimes& times) const {
         const double tokens = tokens_ / split_;
         const double experts = static_cast<double>(model_.experts);
         add_matrix(times, tokens, experts, hidden_);
@@ -255,16 +277,32 @@ private:
         const double logits = tokens * experts * kLogitBytes;
         times.forward += pass(2 * logits) + pass(logits);  // softmax, and the largest ones of each token
         times.backward += pass(3 * logits);
-        // Copies are sorted by expert, and their outputs summed by token.
-        const double copies = copied_bytes();
-        const double moves = 2 * pass(tokens * hidden_ * element_ + copies);
+        // Copies are sorted by expert, and their outputs summed by token. Such kernels reach less than others: 0.5 of
+        // a B200's peak instead of 0.67 (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json).
+        constexpr double kShareOfMoves = 0.75;
+        const double copies = copied_bytes() / kShareOfMoves;
+        const double moves = 2 * pass(tokens * hidden_ * element_ / kShareOfMoves + copies);
         // If several ranks have experts, copies arrive by rank, and must be sorted by expert and back.
         const bool arrive_by_rank = layout_.expert > 1 && layout_.expert < model_.experts;
-        const double sorts = arrive_by_rank ? 2 * pass(2 * copies) : 0;
+        const double sorts = arrive_by_rank ? 2 * pass(2 * copies * layout_.expert_tensor) : 0;
         times.forward += moves + sorts;
         times.backward += moves + sorts;
-        const double own = experts / layout_.expert;
-        add_feed_forward(times, copied_tokens() / own, static_cast<double>(model_.expert_hidden), own);
+    }
+    /// Adds this rank's experts, or its part of each. Ranks that split an expert compute each other's copies.
+    void add_experts(LayerTimes& times) const {
+        const double copies = copied_tokens() * layout_.expert_tensor;
+        const double width = static_cast<double>(model_.expert_hidden) / layout_.expert_tensor;
+        add_feed_forward(times, copies / own_experts(), width, own_experts());
+        if (model_.mlp_bias && how_.unfused_expert_bias) {
+            // Tensors that Megatron-Core's experts read and write: an expert's part, its bias times the probability,
+            // their sum, and all parts together; and between the products each step of the activation function.
+            constexpr double kOfBias = 6;
+            constexpr double kOfActivation = 16;
+            const double inner = (model_.gated ? 2 : 1) * width;
+            const double moved = copies * element_ * (kOfBias * (inner + hidden_) + kOfActivation * width);
+            times.forward += pass(moved);
+            times.backward += pass(2 * moved);
+        }
     }
     void add_stored_scores(LayerTimes& times) const {
         const auto s = static_cast<double>(model_.sequence);
@@ -274,8 +312,8 @@ private:
         const double scores = heads * s * s * element_;
         const double scored = product(s, s, width, heads);
         times.core = scored + product(s, value, s, heads) + pass(2 * scores);
-        times.backward += 2 * product(s, width, s, heads) + product(s, value, s, heads) +
-                          product(s, s, value, heads) + pass(3 * scores);
+        times.backward += 2 * product(s, width, s, heads) + product(s, value, s, heads) + product(s, s, value, heads) +
+                          pass(3 * scores);
         if (model_.dropout) {
             times.core += pass(2.5 * scores);
             times.backward += pass(2.5 * scores);
@@ -362,10 +400,13 @@ double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGr
 /// Time in which tokens travel to the ranks of their experts, or back.
 double all_to_all_of(const RankTimes& rank, const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                      const Layout& layout) {
-    return layout.dispatch == TokenDispatch::node
-               ? node_dispatch_ns(cluster, group, layout.expert_ranks(), rank.token_bytes(),
-                                  static_cast<double>(model.experts), static_cast<double>(model.top_k))
-               : all_to_all_ns(cluster, group, layout.expert_ranks(), rank.copied_bytes());
+    const double gathered = rank.copied_bytes() * layout.expert_tensor;  // by ranks that split experts, and summed
+    const double sent = layout.dispatch == TokenDispatch::node
+                            ? node_dispatch_ns(cluster, group, layout.expert_ranks(), rank.token_bytes(),
+                                               static_cast<double>(model.experts), static_cast<double>(model.top_k))
+                            : all_to_all_ns(cluster, group, layout.expert_ranks(), rank.copied_bytes());
+    return sent / layout.how().dispatch_share +
+           all_gather_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.expert_tensor, gathered);
 }
 
 /// Time that replicas need to exchange a layer's parameters and gradients in each pass.
@@ -428,7 +469,10 @@ BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, Blo
     messages.sums = exposed(sums_a_pass(model, kind) * tensor_sum_ns(rank, cluster, group, layout),
                             layout.how().tensor_overlap, layout);
     if (kind.has_experts) {
-        messages.all_to_all = 2 * all_to_all_of(rank, model, cluster, group, layout);
+        // Programs overlap ways that leave a node.
+        const bool overlaps = layout.expert_tensor == 1 && layout.expert > group.devices_per_node;
+        messages.all_to_all = exposed(2 * all_to_all_of(rank, model, cluster, group, layout),
+                                      overlaps ? layout.how().dispatch_overlap : 0, layout);
     }
     messages.context = context_waits(rank, kind, cluster, group, layout);
     return messages;
@@ -468,7 +512,7 @@ LayerTimes output_times(const RankTimes& rank, double sum) {
 /// Weights that the last layer uses: the output layer's, and those of modules that predict further tokens.
 RankWeights last_weights(const LanguageModel& model, const Layout& layout) {
     RankWeights weights{embedding_weights(model) / layout.tensor + rank_last_weights(model, layout.tensor)};
-    return weights += rank_mtp_weights(model, layout.tensor, layout.expert);
+    return weights += rank_mtp_weights(model, layout.tensor, layout.expert_parts());
 }
 /// Weights whose gradients the last layer completes: all except a matrix that is tied to an embedding on the same lane,
 /// which then completes it. On another lane, modules that predict further tokens have a copy of the embedding.
@@ -516,7 +560,7 @@ BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Clust
     const double sum = tensor_sum_ns(rank, cluster, group, layout);
     const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
     const LayerTimes whole = whole_block(rank, kind, messages, layout);
-    const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert);
+    const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
     const ZeroMoves moves = zero_moves(weights, weights, cluster, group, layout);
     const double passes = layout.recompute == Recompute::full ? 3 : 2;
     extras.zero = moves.forward(whole.forward) - whole.forward + moves.backward(whole.backward) - whole.backward;
@@ -557,6 +601,14 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     profile.loss_ns = {0};
     profile.loss_transient_bytes = {0};
 
+    // Products that add to the sums of gradients leave the framework's gradients empty: one for each shape of a weight.
+    double placeholders = 0;
+    if (layout.how().fused_gradients) {
+        for (const BlockKind kind : block_kinds(model)) {
+            const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
+            placeholders = std::max(placeholders, element * weights.usual);
+        }
+    }
     const auto layer_of = [&](const std::string& name, const LayerTimes& times, const RankWeights& parameters,
                               const RankWeights& summed, double flops) {
         const ZeroMoves moves = zero_moves(parameters, summed, cluster, group, layout);
@@ -570,24 +622,28 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.output_bytes = {rank.activation() / split};
         layer.saved_bytes = {0};
         // Tensors that ZeRO splits are whole while the layer works on them.
-        layer.transient_bytes = {whole_bytes(parameters, layout)};
+        layer.transient_bytes = {whole_bytes(parameters, layout) + placeholders};
         layer.flops = {flops / layout.tensor / layout.context};
         return layer;
     };
     const RankWeights embedding{rank_first_weights(model, layout.tensor)};
     LayerProfile first = layer_of("embedding", embedding_times(rank, sum), embedding, embedding, 0);
+    // The embedding's gradient, and the output layer's empty one.
+    const double dense = layout.how().fused_gradients ? element * embedding_weights(model) / layout.tensor : 0;
+    first.transient_bytes.front() += dense;
     first.saved_bytes = {model.dropout ? tokens * static_cast<double>(model.hidden) / split : 0};
     set_parameters(first, embedding, layout);
     profile.layers.push_back(std::move(first));
 
     std::map<BlockKind, LayerProfile> blocks;
     for (const BlockKind kind : block_kinds(model)) {
-        const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert);
+        const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
         const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
         LayerProfile block = layer_of("", whole_block(rank, kind, messages, layout), weights, weights,
                                       block_flops(model, kind, samples));
-        const BlockActivations activations =
+        BlockActivations activations =
             block_activations(model, kind, samples / layout.context, layout.tensor, layout.sequence_parallel, element);
+        activations.rest += kind.has_experts ? (layout.expert_tensor - 1) * rank.copied_bytes() : 0;
         switch (layout.recompute) {
             case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
             case Recompute::selective: {
@@ -615,8 +671,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     }
 
     const RankWeights own = output_weights(model, layout);
-    constexpr double kLogitBytes = 4;
-    const double logits = tokens * static_cast<double>(model.vocabulary) / layout.tensor * kLogitBytes;
+    const double logits = tokens * static_cast<double>(model.vocabulary) / layout.tensor * layout.how().logit_bytes;
     double last_saved = rank.activation() / split;  // the norm's output
     double last_transient = 0;
     if (model.mtp > 0) {
@@ -625,14 +680,14 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         // What the block keeps, its input, what is joined and its norms' inputs, and the output layer's norm and
         // logits.
         last_saved += modules * (block.saved_bytes.front() + (1 + 2 + 2 + 1) * rank.activation() / split + logits);
-        last_transient = block.transient_bytes.front() -
-                         whole_bytes(rank_block_weights(model, mtp_kind(model), layout.tensor, layout.expert), layout);
+        const RankWeights weights = rank_block_weights(model, mtp_kind(model), layout.tensor, layout.expert_parts());
+        last_transient = block.transient_bytes.front() - whole_bytes(weights, layout) - placeholders;
     }
     LayerProfile last =
         layer_of("output", last_times(rank, model, cluster, group, layout, sum), last_weights(model, layout), own,
                  output_flops(model, samples) + mtp_flops(model, samples));
     last.saved_bytes = {last_saved};
-    last.transient_bytes.front() += last_transient;
+    last.transient_bytes.front() += last_transient + dense;
     last.output_bytes = {logits};
     set_parameters(last, own, layout);
     profile.layers.push_back(std::move(last));

@@ -272,6 +272,14 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout) {
     }
 }
 
+int expert_tensor_of(const LanguageModel& model, const Layout& layout) {
+    const double widest = layout.how().split_experts_from;
+    const bool is_wide = widest > 0 && static_cast<double>(model.expert_hidden) >= widest;
+    const bool divides = model.expert_hidden % layout.tensor == 0 &&
+                         layout.stage_devices() % (static_cast<std::int64_t>(layout.expert) * layout.tensor) == 0;
+    return model.experts > 0 && is_wide && divides ? layout.tensor : 1;
+}
+
 void check_dispatch(const LanguageModel& model, const Layout& layout) {
     if (layout.dispatch != TokenDispatch::expert && model.experts == 0) {
         refuse(option_name("token-dispatch") + " is " + to_string(layout.dispatch), "the model has no experts",

@@ -32,14 +32,15 @@ Cuts parse_cuts(std::string_view name);
 
 /// How a model is placed on a cluster. Tensor-parallel ranks are next to each other, then context-parallel ranks, then
 /// data-parallel ranks, then the pipeline's lanes. In this order, `expert` consecutive devices of a lane share its
-/// experts; each expert is whole on one device.
+/// experts; each expert is whole on one device, unless the program splits it over the tensor-parallel ones.
 struct Layout {
-    int pipeline = 1;    ///< lanes of one pipeline
-    int data = 1;        ///< replicas of the pipeline
-    int tensor = 1;      ///< devices that split each matrix
-    int context = 1;     ///< devices that split the tokens of each sample
-    int expert = 1;      ///< devices of a lane that share its experts
-    int interleave = 1;  ///< partitions per lane
+    int pipeline = 1;       ///< lanes of one pipeline
+    int data = 1;           ///< replicas of the pipeline
+    int tensor = 1;         ///< devices that split each matrix
+    int context = 1;        ///< devices that split the tokens of each sample
+    int expert = 1;         ///< devices of a lane that share its experts
+    int expert_tensor = 1;  ///< tensor-parallel devices that split each expert: 1 or `tensor`, see expert_tensor_of()
+    int interleave = 1;     ///< partitions per lane
     std::int64_t micro_batch_size = 1;
     std::int64_t batch = 1;                 ///< samples per step, over all replicas
     std::optional<Schedule> schedule = {};  ///< empty: the usual schedule, schedule_of()
@@ -70,8 +71,12 @@ struct Layout {
     /// The devices of a lane that hold the same weights. They sum gradients together, and ZeRO splits among them.
     RankGroup weight_copies() const { return {data * context, tensor, devices()}; }
     /// The devices that share a lane's experts, and those that hold the same experts.
-    RankGroup expert_ranks() const { return {expert, 1, devices()}; }
-    RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert, devices()}; }
+    /// The parts into which a lane's experts are cut.
+    int expert_parts() const { return expert * expert_tensor; }
+    RankGroup expert_ranks() const { return {expert, expert_tensor, devices()}; }
+    RankGroup expert_copies() const {
+        return {static_cast<int>(stage_devices() / expert_parts()), expert_parts(), devices()};
+    }
     /// The number of parts into which `copies` split a state that ZeRO splits from `stage` on.
     int zero_parts(int stage, const RankGroup& copies) const { return zero >= stage ? copies.ranks : 1; }
     /// Divides twice, because the product of these large numbers would overflow.
@@ -125,6 +130,9 @@ double largest_layer_flops(const LanguageModel& model, const Layout& layout);
 inline constexpr double kMostLayerFlops = 0x1p53;
 /// Throws UsageError if largest_layer_flops() exceeds 2^53, the largest number in a profile.
 void check_layer_flops(const LanguageModel& model, const Layout& layout);
+/// The devices that split each expert in the layout's program: the tensor-parallel ones if experts are wide enough for
+/// TrainingProgram::split_experts_from and a lane has the devices, otherwise 1.
+int expert_tensor_of(const LanguageModel& model, const Layout& layout);
 /// Throws UsageError if the layout sets TokenDispatch although the model has no experts.
 void check_dispatch(const LanguageModel& model, const Layout& layout);
 

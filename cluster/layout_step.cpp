@@ -591,7 +591,9 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail) {
     check_layout(model, layout, parts);
-    return quickest_placement(layout,
+    Layout split = layout;
+    split.expert_tensor = expert_tensor_of(model, layout);
+    return quickest_placement(split,
                               [&](const Layout& each) { return step_of_layout(model, cluster, parts, each, detail); });
 }
 

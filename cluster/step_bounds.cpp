@@ -21,7 +21,7 @@ RankWeights least_weights(const LanguageModel& model, const Layout& layout, doub
     constexpr double kNone = std::numeric_limits<double>::infinity();
     RankWeights least{kNone, kNone};
     for (const BlockKind kind : block_kinds(model)) {
-        const RankWeights each = rank_block_weights(model, kind, layout.tensor, layout.expert);
+        const RankWeights each = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
         least = {std::min(least.usual, each.usual), std::min(least.experts, each.experts)};
     }
     return {blocks * least.usual, blocks * least.experts};
@@ -118,7 +118,7 @@ double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts
 
 StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {
     // Which devices share a node depends on the total number of devices.
-    const std::tuple key(&group, layout.devices(), layout.tensor, layout.context, layout.expert,
+    const std::tuple key(&group, layout.devices(), layout.tensor, layout.context, layout.expert, layout.expert_tensor,
                          layout.micro_batch_size, layout.recompute);
     const auto found = known_.find(key);
     if (found != known_.end()) {
@@ -166,7 +166,7 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     const double all_constants = [&] {
         double sum = (model.tied && ends_share_a_lane(layout) ? 1 : 2) * constants_of(embedding);
         for (std::int64_t block = 0; block < model.layers; ++block) {
-            sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert));
+            sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert_parts()));
         }
         return sum;
     }();

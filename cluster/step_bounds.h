@@ -41,7 +41,7 @@ private:
 
     const LanguageModel& model_;
     const Cluster& cluster_;
-    std::map<std::tuple<const NodeGroup*, int, int, int, int, std::int64_t, Recompute>, Costs> known_;
+    std::map<std::tuple<const NodeGroup*, int, int, int, int, int, std::int64_t, Recompute>, Costs> known_;
     std::mutex mutex_;
 };
 

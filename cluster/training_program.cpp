@@ -47,17 +47,24 @@ TrainingProgram program_of(const Value& value) {
                                "sends",
                                "selective_share",
                                "tensor_overlap",
+                               "dispatch_overlap",
                                "forward_gather_overlap",
                                "backward_gather_overlap",
                                "update_gather_overlap",
                                "overlap_slowdown",
                                "tensor_sum_share",
+                               "dispatch_share",
                                "between_share",
                                "parameter_bytes",
                                "update_share",
+                               "fused_gradients",
                                "device_spread",
                                "forward_launches",
                                "backward_launches",
+                               "cast_launches",
+                               "split_experts_from",
+                               "unfused_expert_bias",
+                               "logit_bytes",
                                "step_ns",
                                "context_bytes",
                                "reserved_share",
@@ -87,18 +94,25 @@ TrainingProgram program_of(const Value& value) {
     if (!(program.tensor_sum_share > 0)) {
         object.at("tensor_sum_share").refuse("above 0");
     }
+    program.dispatch_share = read_positive_share(object, "dispatch_share", program.dispatch_share);
     program.between_share = read_positive_share(object, "between_share", program.between_share);
     program.device_spread = read_share(object, "device_spread", program.device_spread);
     program.selective_share = read_share(object, "selective_share", program.selective_share);
     program.tensor_overlap = read_share(object, "tensor_overlap", program.tensor_overlap);
+    program.dispatch_overlap = read_share(object, "dispatch_overlap", program.dispatch_overlap);
     program.forward_gather_overlap = read_truth(object, "forward_gather_overlap", program.forward_gather_overlap);
     program.backward_gather_overlap = read_truth(object, "backward_gather_overlap", program.backward_gather_overlap);
     program.update_gather_overlap = read_truth(object, "update_gather_overlap", program.update_gather_overlap);
     program.overlap_slowdown = read_share(object, "overlap_slowdown", program.overlap_slowdown);
     program.parameter_bytes = object.amount("parameter_bytes", program.parameter_bytes);
     program.update_share = read_positive_share(object, "update_share", program.update_share);
+    program.fused_gradients = read_truth(object, "fused_gradients", program.fused_gradients);
     program.forward_launches = object.amount("forward_launches", program.forward_launches);
     program.backward_launches = object.amount("backward_launches", program.backward_launches);
+    program.cast_launches = object.amount("cast_launches", program.cast_launches);
+    program.split_experts_from = object.amount("split_experts_from", program.split_experts_from);
+    program.unfused_expert_bias = read_truth(object, "unfused_expert_bias", program.unfused_expert_bias);
+    program.logit_bytes = object.amount("logit_bytes", program.logit_bytes);
     program.step_ns = object.amount("step_ns", program.step_ns);
     program.context_bytes = bytes_of("context_bytes");
     if (const std::optional<Value> runs = object.find("published")) {
@@ -137,27 +151,51 @@ Bytes TrainingProgram::shown_bytes(Bytes bytes) const {
     return std::llround(static_cast<double>(bytes) * (1 + reserved_share)) + context_bytes.value_or(0);
 }
 
+namespace {
+/// Of the program's runs on all types of devices together.
+std::optional<PublishedErrors> errors_on_any(const TrainingProgram& program, bool experts) {
+    std::optional<PublishedErrors> all;
+    for (const PublishedErrors& each : program.published) {
+        if (each.experts != experts) {
+            continue;
+        }
+        if (!all) {
+            all = each;
+            continue;
+        }
+        all->device += ", " + each.device;
+        all->runs += each.runs;
+        all->low = std::min(all->low, each.low);
+        all->high = std::max(all->high, each.high);
+    }
+    return all;
+}
+}  // namespace
+
 StepRange step_range(const TrainingProgram& program, const std::string& device, bool experts) {
     // Runs that were compared before a value was set fit better than others; docs/program-format.md has the factors.
     constexpr double kSameDevice = 1.25;
     constexpr double kFewRuns = 2;
     constexpr int kFew = 10;
     constexpr double kOtherDevice = 2;
+    // Half of a range at least. Experts' errors depend on their number and size more than other models' on theirs.
     constexpr double kLeast = 0.05;
-    const PublishedErrors* found = nullptr;
-    for (const PublishedErrors& each : program.published) {
-        if (each.experts == experts && (found == nullptr || each.device == device)) {
-            found = &each;
-        }
-    }
-    if (found == nullptr) {
+    constexpr double kLeastOfExperts = 0.15;
+    constexpr double kLeastOfExpertsElsewhere = 0.25;
+    const auto own = std::ranges::find_if(program.published, [&](const PublishedErrors& each) {
+        return each.device == device && each.experts == experts;
+    });
+    const bool is_own = own != program.published.end();
+    const std::optional<PublishedErrors> found = is_own ? std::optional(*own) : errors_on_any(program, experts);
+    if (!found) {
         constexpr double kAllLow = 0.8;  // of the runs' steps over predictions without a program
         constexpr double kAllHigh = 1.7;
         return {kAllLow, kAllHigh, 0, {}, kAllLow, kAllHigh};
     }
-    const double factor = (found->device == device ? kSameDevice : kOtherDevice) * (found->runs < kFew ? kFewRuns : 1);
+    const double factor = (is_own ? kSameDevice : kOtherDevice) * (found->runs < kFew ? kFewRuns : 1);
     const double middle = (found->low + found->high) / 2;
-    const double half = std::max(kLeast, factor * (found->high - found->low) / 2);
+    const double least = !experts ? kLeast : is_own ? kLeastOfExperts : kLeastOfExpertsElsewhere;
+    const double half = std::max(least, factor * (found->high - found->low) / 2);
     return {std::max(0.1, middle - half), middle + half, found->runs, found->device, found->low, found->high};
 }
 
@@ -192,16 +230,23 @@ std::string program_text(const TrainingProgram& program) {
     }
     put("selective_share", program.selective_share, usual.selective_share);
     put("tensor_overlap", program.tensor_overlap, usual.tensor_overlap);
+    put("dispatch_overlap", program.dispatch_overlap, usual.dispatch_overlap);
     put("forward_gather_overlap", program.forward_gather_overlap, usual.forward_gather_overlap);
     put("backward_gather_overlap", program.backward_gather_overlap, usual.backward_gather_overlap);
     put("update_gather_overlap", program.update_gather_overlap, usual.update_gather_overlap);
     put("overlap_slowdown", program.overlap_slowdown, usual.overlap_slowdown);
     put("tensor_sum_share", program.tensor_sum_share, usual.tensor_sum_share);
+    put("dispatch_share", program.dispatch_share, usual.dispatch_share);
     put("between_share", program.between_share, usual.between_share);
     put("parameter_bytes", program.parameter_bytes, usual.parameter_bytes);
     put("update_share", program.update_share, usual.update_share);
+    put("fused_gradients", program.fused_gradients, usual.fused_gradients);
     put("forward_launches", program.forward_launches, usual.forward_launches);
     put("backward_launches", program.backward_launches, usual.backward_launches);
+    put("cast_launches", program.cast_launches, usual.cast_launches);
+    put("split_experts_from", program.split_experts_from, usual.split_experts_from);
+    put("unfused_expert_bias", program.unfused_expert_bias, usual.unfused_expert_bias);
+    put("logit_bytes", program.logit_bytes, usual.logit_bytes);
     put("device_spread", program.device_spread, usual.device_spread);
     put("step_ns", program.step_ns, usual.step_ns);
     if (program.context_bytes) {

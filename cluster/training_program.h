@@ -42,19 +42,28 @@ struct TrainingProgram : KernelProgram {
     double selective_share = 0;
     /// Shares of messages that run beside a block's work.
     double tensor_overlap = 0;           ///< sums over tensor-parallel ranks
+    double dispatch_overlap = 0;         ///< tokens' ways to whole experts of other nodes, and back
     bool forward_gather_overlap = true;  ///< ZeRO 3's parameters; with a gradient bucket
     bool backward_gather_overlap = true;
     bool update_gather_overlap = false;  ///< ZeRO 1 and 2: updated parameters arrive during the next step's forward
     /// Work beside a message takes longer by this share of the message's time.
     double overlap_slowdown = 0;
-    double tensor_sum_share = 1;  ///< of the link's rate that sums over tensor-parallel ranks reach
-    double between_share = 1;     ///< of the rate between nodes that sums over replicas reach
-    double parameter_bytes = 0;   ///< moved per parameter and micro-batch: copies, conversions and sums of ZeRO 3
-    double update_share = 1;      ///< of the bandwidth of one fused kernel that the update reaches
-    double forward_launches = 0;  ///< kernels per block
+    double tensor_sum_share = 1;   ///< of the link's rate that sums over tensor-parallel ranks reach
+    double dispatch_share = 1;     ///< of the link's rate that tokens' ways to experts reach
+    double between_share = 1;      ///< of the rate between nodes that sums over replicas reach
+    double parameter_bytes = 0;    ///< moved per parameter and micro-batch: copies, conversions and sums of ZeRO 3
+    double update_share = 1;       ///< of the bandwidth of one fused kernel that the update reaches
+    bool fused_gradients = false;  ///< products of weights' gradients add to the sum over micro-batches
+    double forward_launches = 0;   ///< kernels per block
     double backward_launches = 0;
-    double device_spread = 0;  ///< standard deviation of a device's time, as a share: the slowest device counts
-    double step_ns = 0;        ///< once per step, which nothing hides
+    double cast_launches = 0;  ///< kernels per product in float8 or float4, for casts, transposes and scales
+    /// Experts at least this wide are split over the tensor-parallel devices, as Megatron-Core does unless it is told
+    /// otherwise; 0: none are.
+    double split_experts_from = 0;
+    bool unfused_expert_bias = false;  ///< biases of experts are added by kernels of their own, expert by expert
+    double logit_bytes = 4;            ///< in memory
+    double device_spread = 0;          ///< standard deviation of a device's time, as a share: the slowest device counts
+    double step_ns = 0;                ///< once per step, which nothing hides
     /// Memory that a process holds besides tensors. Without a value, the device's headroom stands for it.
     std::optional<Bytes> context_bytes;
     std::vector<PublishedErrors> published = {};

@@ -29,17 +29,17 @@ OperatorTimes::OperatorTimes(const DeviceType& device, std::string dtype, const 
     : device_(device),
       dtype_(std::move(dtype)),
       program_(program),
+      work_factor_(program.work_factor_of(device.name)),
       element_(static_cast<double>(dtype_bytes(dtype_))) {}
 
 double OperatorTimes::product(const ProductShape& shape, const std::string& dtype) const {
     if (!is_aligned(shape, product_bytes(dtype))) {
         const DeviceWork work{2 * shape.m * shape.n * shape.k * shape.batch, 0, 1};
-        return program_.work_factor * estimated_ns(device_, "float32", work);
+        return work_factor_ * estimated_ns(device_, "float32", work);
     }
-    DeviceWork work =
-        matmul_work(device_, dtype, shape.m, shape.n, shape.k, shape.batch, program_.product_depth);
+    DeviceWork work = matmul_work(device_, dtype, shape.m, shape.n, shape.k, shape.batch, program_.product_depth);
     work.flops /= program_.product_share_of(device_.name);
-    return program_.work_factor * estimated_ns(device_, dtype, work);
+    return work_factor_ * estimated_ns(device_, dtype, work);
 }
 
 std::optional<AttentionRate> OperatorTimes::attention_rate(const AttentionShape& shape) const {
@@ -51,10 +51,19 @@ std::optional<AttentionRate> OperatorTimes::attention_rate(const AttentionShape&
         AttentionRate rate = found->second;
         constexpr double kNarrow = 64;
         constexpr double kWide = 128;
-        const double wide = std::clamp((shape.width - kNarrow) / (kWide - kNarrow), 0.0, 1.0);
+        constexpr double kWider = 192;
+        const double width = shape.width;
+        const auto at_width = [&](double narrow, double usual, double wide) {
+            return width <= kWide ? std::lerp(narrow, usual, std::max(0.0, (width - kNarrow) / (kWide - kNarrow)))
+                                  : std::lerp(usual, wide, std::min(1.0, (width - kWide) / (kWider - kWide)));
+        };
         const double reached = shape.queries / (shape.queries + rate.half_length);
-        rate.forward = reached * (rate.narrow_forward + wide * (rate.forward - rate.narrow_forward));
-        rate.backward = reached * (rate.narrow_backward + wide * (rate.backward - rate.narrow_backward));
+        constexpr double kQueries = 256;
+        const double waves = shape.heads * shape.queries / kQueries / std::max(1, device_.multiprocessors);
+        rate.forward = reached * waves / (waves + rate.forward_half_waves) *
+                       at_width(rate.narrow_forward, rate.forward, rate.wide_forward);
+        rate.backward = reached * waves / (waves + rate.backward_half_waves) *
+                        at_width(rate.narrow_backward, rate.backward, rate.wide_backward);
         return rate;
     }
     return std::nullopt;
@@ -63,13 +72,12 @@ std::optional<AttentionRate> OperatorTimes::attention_rate(const AttentionShape&
 double OperatorTimes::attention(const AttentionShape& shape) const {
     const double widths = shape.width + shape.value_width;
     // Queries and results, keys and values. The backward moves their gradients too.
-    const double moved =
-        (shape.is_backward ? 2 : 1) * (shape.queries + shape.keys) * widths * shape.heads * element_;
+    const double moved = (shape.is_backward ? 2 : 1) * (shape.queries + shape.keys) * widths * shape.heads * element_;
     const double products = shape.is_backward ? kBackwardProducts : 1;
     if (const std::optional<AttentionRate> rate = attention_rate(shape)) {
         const double flops =
             products * 2 * shape.pairs * shape.queries * shape.keys * shape.heads * widths * padded(shape.width);
-        const double peak = peak_rate(device_, dtype_) / program_.work_factor;
+        const double peak = peak_rate(device_, dtype_) / work_factor_;
         return std::max(flops / (peak * (shape.is_backward ? rate->backward : rate->forward)) * 1e9, pass(moved));
     }
     // Both products go along the keys in one loop, so their tiles are filled only once, and not for each head's width.
@@ -83,7 +91,7 @@ double OperatorTimes::attention(const AttentionShape& shape) const {
 }
 
 double OperatorTimes::roofline(const DeviceWork& work) const {
-    return program_.work_factor * estimated_ns(device_, dtype_, work);
+    return work_factor_ * estimated_ns(device_, dtype_, work);
 }
 
 double OperatorTimes::of(const DeviceWork& work) const {

@@ -30,6 +30,8 @@ public:
     double pass(double bytes) const { return roofline({0, bytes, 1}); }
     /// The same, but without bytes there is no kernel.
     double added_pass(double bytes) const { return bytes > 0 ? pass(bytes) : 0; }
+    /// The start of a kernel that nothing hides.
+    double start() const { return work_factor_ * device_.launch_ns; }
     /// Work without a shape, at the device's usual rate.
     double roofline(const DeviceWork& work) const;
     /// Any of these, by its shape.
@@ -47,6 +49,7 @@ private:
     const DeviceType& device_;
     std::string dtype_;
     const KernelProgram& program_;
-    double element_ = 2;  // bytes
+    double work_factor_ = 1;  // of the program on this type of device
+    double element_ = 2;      // bytes
 };
 }  // namespace pipescope

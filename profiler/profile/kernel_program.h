@@ -19,6 +19,7 @@ struct KernelProgram {
     std::map<std::string, double> product_share_on = {};  ///< by type of device; replaces product_share there
     double product_depth = 64;  ///< multiply-adds along the summed dimension to fill and drain a product's tile
     double work_factor = 1;     ///< of all kernels' times: what a calibration with measured steps sets
+    std::map<std::string, double> work_factor_on = {};  ///< by type of device; multiplies work_factor there
     /// Tensors of the hidden width that a block moves per pass beside those of fused kernels: unfused operators,
     /// transposes, conversions of dtypes. In a traced model a block is an operator of attention, whose result is such a
     /// tensor.
@@ -32,6 +33,10 @@ struct KernelProgram {
     double product_share_of(const std::string& device) const {
         const auto found = product_share_on.find(device);
         return found == product_share_on.end() ? product_share : found->second;
+    }
+    double work_factor_of(const std::string& device) const {
+        const auto found = work_factor_on.find(device);
+        return work_factor * (found == work_factor_on.end() ? 1 : found->second);
     }
     friend bool operator==(const KernelProgram&, const KernelProgram&) = default;
 };

@@ -27,9 +27,19 @@ bool read_truth(JsonObject<Json>& object, const char* key, bool otherwise) {
 }
 
 const std::vector<std::string>& kernel_program_keys() {
-    static const std::vector<std::string> keys{
-        "name",        "fused",           "attention",        "work_factor", "product_share", "product_share_on",
-        "product_depth", "forward_tensors", "backward_tensors", "loss_bytes",  "launch_ns",     "host_waits"};
+    static const std::vector<std::string> keys{"name",
+                                               "fused",
+                                               "attention",
+                                               "work_factor",
+                                               "work_factor_on",
+                                               "product_share",
+                                               "product_share_on",
+                                               "product_depth",
+                                               "forward_tensors",
+                                               "backward_tensors",
+                                               "loss_bytes",
+                                               "launch_ns",
+                                               "host_waits"};
     return keys;
 }
 
@@ -53,6 +63,16 @@ KernelProgram read_kernel_program(JsonObject<Json>& object) {
     if (!(program.work_factor > 0)) {
         object.at("work_factor").refuse("above 0");
     }
+    if (const JsonField factors = object.find("work_factor_on")) {
+        JsonObject<Json> devices = factors->object("an object of device types and factors");
+        devices.for_each([&](const std::string& device, const JsonValue<Json>& each) {
+            const double factor = each.amount();
+            if (!(factor > 0)) {
+                each.refuse("above 0");
+            }
+            program.work_factor_on[device] = factor;
+        });
+    }
     program.product_depth = object.amount("product_depth", program.product_depth);
     program.forward_tensors = object.amount("forward_tensors", program.forward_tensors);
     program.backward_tensors = object.amount("backward_tensors", program.backward_tensors);
@@ -73,6 +93,7 @@ void write_kernel_program(const KernelProgram& program, Json& json) {
     put("fused", program.fused, usual.fused);
     put("attention", program.attention, usual.attention);
     put("work_factor", program.work_factor, usual.work_factor);
+    put("work_factor_on", program.work_factor_on, usual.work_factor_on);
     put("product_share", program.product_share, usual.product_share);
     put("product_share_on", program.product_share_on, usual.product_share_on);
     put("product_depth", program.product_depth, usual.product_depth);

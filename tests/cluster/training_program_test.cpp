@@ -1,6 +1,7 @@
 #include "cluster/training_program.h"
 
 #include "base/error.h"
+#include "simulator/memory/memory_fit.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
 
@@ -53,6 +54,8 @@ TEST(TrainingProgram, ReadsAFileAndNamesItsFaults) {
     EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "product_shares": 1)"); }),
                 HasSubstr("product_shares is unknown"));
     EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "gradient_bytes": 3)"); }), HasSubstr("2, 4 or 8"));
+    EXPECT_EQ(parse(R"(, "work_factor_on": {"H100": 1.2})").work_factor_of("H100"), 1.2);
+    EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "work_factor_on": {"H100": 0})"); }), HasSubstr("above 0"));
     EXPECT_THAT(thrown<ProfileError>([] { parse_program("{}"); }), HasSubstr("pipescope.program"));
 }
 
@@ -167,6 +170,122 @@ TEST(TrainingProgram, ProductsInFloat8AreQuickerThanTheRest) {
     EXPECT_LT(quick, 0.8 * plain);
     EXPECT_GT(quick, 0.5 * plain);
     EXPECT_THAT(thrown<UsageError>([&] { step_with(nothing, layout, model); }), HasSubstr("dtype is float8 on A100"));
+}
+
+constexpr const char* kExperts =
+    "gpt:layers=4,hidden=1024,heads=8,sequence=1024,vocabulary=4096,dropout=false,attention=flash,gated=true,"
+    "experts=16,top_k=2,expert_hidden=1024";
+
+TEST(TrainingProgram, CardsOfOneTypeMayBeSlower) {
+    const auto slower = [](TrainingProgram& program) { program.work_factor_on = {{"A100", 1.5}}; };
+    EXPECT_GT(step_with(slower), 1.3 * step_with(nothing));
+    EXPECT_EQ(step_with(slower, {}, kModel, "dgx-h100"), step_with(nothing, {}, kModel, "dgx-h100"));
+}
+
+TEST(TrainingProgram, ProductsThatAddGradientsMoveLessAndHoldEmptyOnes) {
+    Layout layout;
+    const auto fused = [](TrainingProgram& program) { program.fused_gradients = true; };
+    EXPECT_LT(step_with(fused, layout), 0.99 * step_with(nothing, layout));
+    const auto peak = [&](bool fuses, double logit_bytes) {
+        TrainingProgram program;
+        program.fused_gradients = fuses;
+        program.logit_bytes = logit_bytes;
+        Layout with = layout;
+        with.batch = 4;
+        with.program = std::make_shared<const TrainingProgram>(program);
+        return highest_peak(step_of(kModel, load_cluster("dgx-a100", device_catalogue()), with).simulation);
+    };
+    EXPECT_GT(peak(true, 4), peak(false, 4));
+    EXPECT_LT(peak(true, 2), peak(true, 4));
+}
+
+TEST(TrainingProgram, TheHostLaunchesExpertsOneByOne) {
+    const auto with = [](double casts, const char* dtype) {
+        Layout layout;
+        set_dtype(layout, dtype);
+        return step_with(
+            [&](TrainingProgram& program) {
+                program.launch_ns = 50'000;
+                program.cast_launches = casts;
+            },
+            layout, kExperts, "dgx-h100");
+    };
+    EXPECT_GT(with(4, "float8"), 2 * with(0, "float8"));
+    EXPECT_EQ(with(4, "bfloat16"), with(0, "bfloat16"));  // casts are those of short dtypes
+}
+
+TEST(TrainingProgram, WideExpertsAreSplitAsTheirProgramDoes) {
+    Layout layout;
+    layout.data = 4;
+    layout.tensor = 4;
+    layout.expert = 2;
+    layout.sequence_parallel = true;
+    const LanguageModel model = parse_language_model(kExperts);
+    const auto split_from = [&](double width) {
+        TrainingProgram program;
+        program.split_experts_from = width;
+        Layout with = layout;
+        with.program = std::make_shared<const TrainingProgram>(program);
+        return expert_tensor_of(model, with);
+    };
+    EXPECT_EQ(split_from(0), 1);
+    EXPECT_EQ(split_from(2048), 1);
+    EXPECT_EQ(split_from(1024), 4);
+    layout.expert = 8;  // too few devices for 8 x 4 parts
+    EXPECT_EQ(split_from(1024), 1);
+    layout.expert_tensor = 4;
+    layout.expert = 2;
+    EXPECT_EQ(layout.expert_ranks(), (RankGroup{2, 4, 16}));
+    EXPECT_EQ(layout.expert_copies(), (RankGroup{2, 8, 16}));
+    // Experts of a quarter of the width are a quarter of the parameters, and the tokens of all ranks are gathered.
+    EXPECT_NE(step_with([](TrainingProgram& program) { program.split_experts_from = 1024; }, layout, kExperts),
+              step_with(nothing, layout, kExperts));
+}
+
+TEST(TrainingProgram, WaysOfTokensOverlapBetweenNodesAndMayBeSlower) {
+    Layout layout;
+    layout.data = 16;
+    layout.expert = 16;
+    const auto with = [&](double overlap, double rate) {
+        return step_with(
+            [&](TrainingProgram& program) {
+                program.dispatch_overlap = overlap;
+                program.dispatch_share = rate;
+            },
+            layout, kExperts);
+    };
+    EXPECT_LT(with(0.5, 1), with(0, 1));
+    EXPECT_GT(with(0, 0.5), with(0, 1));
+    layout.expert = 8;  // in one node
+    EXPECT_EQ(with(0.5, 1), with(0, 1));
+}
+
+TEST(TrainingProgram, BiasesOfExpertsTakeKernelsOfTheirOwn) {
+    const std::string biased = std::string(kExperts) + ",norm=rms,mlp_bias=true";
+    const auto unfused = [](TrainingProgram& program) { program.unfused_expert_bias = true; };
+    EXPECT_GT(step_with(unfused, {}, biased), 1.05 * step_with(nothing, {}, biased));
+    EXPECT_EQ(step_with(unfused, {}, kExperts), step_with(nothing, {}, kExperts));
+}
+
+TEST(TrainingProgram, AttentionOfFewOrWideHeadsReachesLess) {
+    const auto with = [](const AttentionRate& rate, int heads) {
+        Cluster cluster = load_cluster("dgx-h100", device_catalogue());
+        cluster.groups.front().device.attention = {{"mine", rate}};
+        TrainingProgram program;
+        program.attention = {"mine"};
+        Layout layout;
+        layout.batch = 4;
+        layout.program = std::make_shared<const TrainingProgram>(program);
+        const std::string model = "gpt:layers=4,hidden=1536,sequence=8192,vocabulary=4096,attention=flash,heads=";
+        return step_of(model + std::to_string(heads), cluster, layout).step_ns();
+    };
+    AttentionRate rate{0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0, 0, 0};
+    const double usual = with(rate, 12);
+    rate.forward_half_waves = rate.backward_half_waves = 8;
+    EXPECT_GT(with(rate, 12), 1.05 * usual);
+    rate = {0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0, 0, 0};
+    EXPECT_EQ(with(rate, 12), usual);                                                   // heads of 128
+    EXPECT_GT(with(rate, 8), 1.05 * with({0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0, 0, 0}, 8));  // of 192
 }
 }  // namespace
 }  // namespace pipescope
