@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
 from collections import OrderedDict
@@ -12,8 +13,6 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from pipescope._graph_cuts import Analysis
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
@@ -27,6 +26,7 @@ from pipescope._trace_model import (
     Trace,
     arguments_of,
     autocast_state,
+    depends_on_values,
     may_free_more,
     op_name,
     place_of,
@@ -494,7 +494,7 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         place = place_of_error(model, error)
-        if isinstance(error, (GuardOnDataDependentSymNode, DynamicOutputShapeException, DataDependentOutputException)):
+        if depends_on_values(error):
             raise UsageError(
                 f"the model needs a size or a number that depends on the values of an input, at {place or 'an unknown line'}, so its "
                 "layers would differ from micro-batch to micro-batch; use an operator whose output has a fixed size, such as "
@@ -572,7 +572,7 @@ def _traced_layers(
         model, sample, layers, inputs, outputs, crossings, borders, guards, only_mode, _named_samples(analyses[True], batch, rules)
     )
     if not any(each.is_meta for each in sample.tensors):
-        _compare_with_model(found, sample)
+        _compare_with_model(found, sample, _held_samples(train, found.inputs, given, traced))
     traces = {True: train} if evaluation is None else {True: train, False: evaluation}
     found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known, frees_all)
     found.hold_state({**train.reads, **(evaluation.reads if evaluation is not None else {})})
@@ -717,7 +717,22 @@ def _named_samples(analysis: Analysis, batch: set[Any], rules: Sequence[Rule]) -
 # ---- Checks by values ----
 
 
-def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
+def _held_samples(trace: Trace, inputs: Sequence[ModelInput], given: Mapping[str, Any], arguments: Arguments) -> str:
+    """What to say of an input that is whole since the model holds on to its size, which is the number of samples; or nothing."""
+    samples = {int(tensor.shape[each.rule]) for tensor, each in zip(arguments.tensors, inputs) if isinstance(each.rule, int)}
+    for each in inputs:
+        size = each.shape[0] if each.shape else 0
+        if each.rule is None and each.name not in given and size in samples:
+            where = f", at {trace.fixed[size]}" if trace.fixed.get(size) else ""
+            return (
+                f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
+                f"{each.name}{where}, as a loop over samples does. If every sample needs all of {each.name}, say so, as by "
+                f"split={{{each.name!r}: None}}"
+            )
+    return ""
+
+
+def _compare_with_model(layers: ModelLayers, sample: Arguments, held_samples: str) -> None:
     """Refuses layers that compute something else than the model, in either mode, and warns if samples depend on each other."""
     model = layers.model
     put_back = put_back_of(model)
@@ -731,7 +746,7 @@ def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
         return values, not torch.equal(before, torch.get_rng_state())
 
     try:
-        with torch.no_grad(), torch.random.fork_rng():
+        with torch.no_grad(), torch.random.fork_rng(), _as_with_gradients():
             for training in (True, False):
                 model.train(training)
                 if layers._only_mode and not training:
@@ -754,12 +769,23 @@ def _compare_with_model(layers: ModelLayers, sample: Arguments) -> None:
                         )
                 if not training and not is_random:
                     put_back(with_modes=False)
-                    _compare_parts(layers, sample, expected)
+                    _compare_parts(layers, sample, expected, held_samples)
     finally:
         put_back()
 
 
-def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Tensor]) -> None:
+@contextlib.contextmanager
+def _as_with_gradients() -> Iterator[None]:
+    """Without the fast paths of torch's transformers for calls that need no gradients, which set padding to 0."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Tensor], held_samples: str) -> None:
     count = next((int(t.shape[i.rule]) for i, t in zip(layers.inputs, sample.tensors) if isinstance(i.rule, int)), 0)
     if count < 2:
         return
@@ -767,12 +793,18 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
     for first, end in ((1, count), (0, 1)):
         try:
             parts.append(_run(layers, [part_of(each, i.rule, first, end) for i, each in zip(layers.inputs, sample.tensors)]))
+        except UsageError as error:  # a branch or a size that depends on values
+            if end - first == 1:
+                return
+            if held_samples:
+                raise CannotCut(held_samples) from error
+            raise
         except Exception as error:
             if count > 2 and end - first == 1:
                 layers.least_samples = 2
                 return
             said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-            why = layers.named_samples or (
+            why = held_samples or layers.named_samples or (
                 "an input counts or names other samples, as offsets and edges do: say how it is cut, as by split={'offsets': "
                 "function}, or give it whole with None"
             )
@@ -782,8 +814,8 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
             continue
         joined = torch.cat([part[k] for part in reversed(parts)], dimension)
         if not error_of([joined], [expected[k]]) <= 0.02:
-            if layers.named_samples:
-                raise CannotCut(layers.named_samples)
+            if held_samples or layers.named_samples:
+                raise CannotCut(held_samples or layers.named_samples)
             warnings.warn(
                 f"a sample's output {layers.output().made.names[k]} depends on the other samples of its mini-batch; a pipeline cuts "
                 "mini-batches, so it computes something else than the whole model. If an input is cut that all samples need, or "

@@ -3,12 +3,14 @@
 Operators are in the order of the model's forward. At position i, between two of them, cross the values that are made before it
 and needed behind it. Values that depend on sizes, buffers and whole numbers of the input only, such as masks and rotary tables,
 do not cross: each layer computes them again. A position is forbidden between a value and its change in place, between operators
-that use a buffer which changes, and between an operator and the parts of its result.
+that use a buffer which changes, between an operator and the parts of its result, and between the operators that use a size which
+depends on values, so that such a size stays within a layer.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
@@ -17,10 +19,11 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils import _pytree
 
-from pipescope._trace_model import CannotCut, Trace, op_name, place_of, refuse_unknown_sizes
+from pipescope._trace_model import CHECK, CannotCut, Trace, op_name, place_of, refuse_unknown_outputs, unknown_sizes_of
 from pipescope.errors import UsageError
 
-__all__ = ["Analysis", "anchors_of", "bytes_of", "places_by_name", "places_of", "positions_of", "size_of"]
+__all__ = ["Analysis", "anchors_of", "bytes_of", "checked_relation", "is_item", "is_number", "places_by_name", "places_of", "positions_of",
+           "size_of", "tensors_below"]
 
 _MOST_SHARE = 1 / 16  # of the model's work or parameters: a larger piece is cut again, if there is a place
 _LEAST_SHARE = 1 / 256  # a smaller piece is part of its neighbour
@@ -34,8 +37,26 @@ _WRITES_STATISTICS = {"aten.batch_norm": (3, 4), "aten.instance_norm": (3, 4)}
 
 def size_of(value: Any) -> int:
     """The sample's size, of a number or a symbol."""
-    hint: Any = value.node.hint if isinstance(value, (torch.SymInt, torch.SymFloat)) else value
+    if not isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return int(value)
+    hint: Any = value.node.hint
+    if hint is None:  # it depends on values
+        environment: Any = value.node.shape_env
+        hint = value.node.expr.xreplace({**environment.backed_var_to_val, **environment.real_tensor_prop_unbacked_vals})
     return int(hint)
+
+
+def _note_unknown_sizes(graph: torch.fx.Graph) -> None:
+    """Gives each size that depends on values, and that a trace without values does not know, a value that is large enough."""
+    for node in graph.nodes:
+        for value in _pytree.tree_leaves(node.meta.get("val")):
+            sizes: Iterable[Any] = value.shape if isinstance(value, Tensor) else [value]
+            for size in sizes:
+                for symbol in unknown_sizes_of(size):
+                    known = size.node.shape_env.real_tensor_prop_unbacked_vals
+                    if symbol not in known:
+                        given = [each for below in node.all_input_nodes for each in _tensors_of(below) if not each.is_floating_point()]
+                        known[symbol] = max((_numel(each) for each in given), default=1)
 
 
 def _numel(value: Tensor) -> int:
@@ -51,9 +72,36 @@ def bytes_of(node: Node) -> int:
     return _numel(value) * value.element_size() if isinstance(value, Tensor) else 0
 
 
-def _is_size(node: Node) -> bool:
+def is_item(node: Node) -> bool:
+    """Of an operator that makes a number of a tensor's value."""
+    return op_name(node) in ("aten.item", "aten._local_scalar_dense")
+
+
+def is_number(node: Node) -> bool:
+    """Of a number that is computed from sizes."""
     value = node.meta.get("val")
-    return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+    return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)) and not is_item(node)
+
+
+def checked_relation(node: Node) -> str:
+    """Of a check that a trace made: what it relies on, such as "u0 == 2", of sizes u0, .. that depend on values. Empty: nothing."""
+    if node.op != "call_function" or op_name(node) != "aten._assert_scalar" or not isinstance(node.args[0], Node):
+        return ""
+    relation = str(node.args[1]).removeprefix(CHECK).partition(" on node ")[0]
+    is_of_values = re.search(r"\b(u|zuf)\d+\b", relation) and not re.fullmatch(r"u\d+ >= 0|u\d+ <= \d{10,}", relation)
+    return re.sub(r"\b(Eq|Ne)\(([^(),]*), ([^(),]*)\)", lambda found: f"{found[2]} {'!=' if found[1] == 'Ne' else '=='} {found[3]}",
+                  relation) if is_of_values else ""
+
+
+def tensors_below(node: Node) -> set[Node]:
+    """The tensors, and numbers made of a tensor's value, that a number is computed from."""
+    found, waiting = set(), [node]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += each.all_input_nodes if is_number(each) else []
+    return {each for each in found if not is_number(each)}
 
 
 def _tensors_of(node: Node) -> list[Tensor]:
@@ -123,7 +171,7 @@ def _memory(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[_Classes, d
         if not isinstance(node.target, torch._ops.OpOverload):
             alike, changed = _inside(node, modules)
             for one, other in alike:
-                if not _is_size(node) and isinstance(other.meta.get("val"), (Tensor, tuple, list)):
+                if not is_number(node) and isinstance(other.meta.get("val"), (Tensor, tuple, list)):
                     classes.join(one, other)
             if changed:
                 writes[node] = changed
@@ -194,6 +242,7 @@ class Analysis:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
+        _note_unknown_sizes(trace.graph)
         _remove_checks(trace.graph)
         _write_back_early(trace)
         self._classes, self._writes = _memory(trace.graph, trace.modules)
@@ -201,7 +250,7 @@ class Analysis:
         self._classes, self._writes = _memory(trace.graph, trace.modules)
         live = self._live()
         self.nodes = [node for node in trace.graph.nodes if node in live]
-        refuse_unknown_sizes([node for node in self.nodes if node.op == "call_function"])
+        refuse_unknown_outputs(trace)
         self.changed = {self._classes.of(each) for node, nodes in self._writes.items() if node in live for each in nodes}
         self._refuse_changed_parameters()
         self.again = self._computed_again()
@@ -225,7 +274,10 @@ class Analysis:
         """What the outputs depend on, and what changes something that they depend on, or a buffer."""
         live: set[Node] = set()
         waiting = [each for each in self.trace.output_nodes if isinstance(each, Node)]
-        waiting += [each for each in self.trace.graph.nodes if each.op == "call_function" and op_name(each) == "pipescope.expect"]
+        waiting += [
+            each for each in self.trace.graph.nodes
+            if each.op == "call_function" and op_name(each) == "pipescope.expect" or checked_relation(each)
+        ]
         writers = list(self._writes)
         while True:
             while waiting:
@@ -255,7 +307,7 @@ class Analysis:
         sources |= {node for node, info in zip(self.trace.input_nodes, self.trace.inputs)
                     if not info.dtype.is_floating_point and not info.dtype.is_complex}
         for node in self.nodes:
-            if node.op == "get_attr" or _is_size(node):
+            if node.op == "get_attr" or is_number(node):
                 again.add(node)
             elif (
                 node.op == "call_function"
@@ -263,6 +315,7 @@ class Analysis:
                 and self._classes.of(node) not in self.changed
                 and node not in self._writes
                 and op_name(node) != "pipescope.function"
+                and not unknown_sizes_of([node.meta.get("val"), *[each.meta.get("val") for each in node.all_input_nodes]])
                 and not _is_random(node, self.trace.modules)
                 and all(each in again or each in sources and self._classes.of(each) not in self.changed
                         for each in node.all_input_nodes)
@@ -274,10 +327,10 @@ class Analysis:
     def _needs_of(self, node: Node) -> frozenset[Node]:
         if node.op == "placeholder":
             return frozenset([node])
-        if _is_size(node) or node.op == "get_attr":
+        if is_number(node) or node.op == "get_attr":
             return frozenset()
         found: set[Node] = set()
-        for each in node.all_input_nodes:
+        for each in tensors_below(node.args[0]) if checked_relation(node) else node.all_input_nodes:  # type: ignore[arg-type]
             found |= {each} if each in self.index else self.needs[each]
         return frozenset(found)
 
@@ -294,6 +347,18 @@ class Analysis:
                 found.add(node)
         roots = {self._classes.of(node) for node in found} & self.changed
         return found | {node for node in self.order if self._classes.of(node) in roots}
+
+    def is_of_random(self, node: Node) -> bool:
+        """True if random numbers that depend on no value of the model decide on this one."""
+        waiting, seen = list(node.all_input_nodes), {node}
+        while waiting:
+            each = waiting.pop()
+            if each not in seen and each.op == "call_function":
+                seen.add(each)
+                waiting += each.all_input_nodes
+                if not each.all_input_nodes and _is_random(each, self.trace.modules):
+                    return True
+        return False
 
     # ---- Where it may be cut ----
 
@@ -315,6 +380,12 @@ class Analysis:
         forbidden: set[int] = set()
         for root, end in last.items():
             forbidden |= set(range(first[root] + 1, end + 1))
+        ends: dict[Any, list[int]] = {}  # the first and the last operator with a size that depends on values
+        for k, node in enumerate(self.order):
+            for symbol in unknown_sizes_of([node.meta.get("val"), *[each.meta.get("val") for each in node.all_input_nodes]]):
+                ends.setdefault(symbol, [k, k])[1] = k
+        for begin, end in ends.values():
+            forbidden |= set(range(begin + 1, end + 1))
         for k, node in enumerate(self.order):  # an operator and the parts of its result
             if not isinstance(node.meta.get("val"), Tensor):
                 users = [self.index[user] for user in node.users if user in self.index]
@@ -371,7 +442,8 @@ class Analysis:
 
 def _remove_checks(graph: torch.fx.Graph) -> None:
     for node in reversed(list(graph.nodes)):
-        if node.op == "call_function" and not node.users and op_name(node).startswith(("aten._assert", "aten.sym_constrain")):
+        is_check = node.op == "call_function" and op_name(node).startswith(("aten._assert", "aten.sym_constrain"))
+        if is_check and not node.users and not checked_relation(node):
             graph.erase_node(node)
 
 

@@ -28,8 +28,19 @@ from torch.utils import _pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from pipescope._causal_masks import CausalMasks, set_masks
-from pipescope._graph_cuts import Analysis, anchors_of, bytes_of, places_by_name, places_of, positions_of
-from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, op_name, place_of
+from pipescope._graph_cuts import (
+    Analysis,
+    anchors_of,
+    bytes_of,
+    checked_relation,
+    is_item,
+    is_number,
+    places_by_name,
+    places_of,
+    positions_of,
+    tensors_below,
+)
+from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, expect_size, op_name, place_of, unknown_sizes_of
 from pipescope.skip import Skippable
 
 __all__ = ["Crossing", "TracedLayer", "layers_from"]
@@ -129,7 +140,7 @@ class _Code:
         return {**self.__dict__, "_function": None}
 
 
-_KNOWN = (probability, count_up, expect, _device_of, operator.getitem)
+_KNOWN = (probability, count_up, expect, expect_size, _device_of, operator.getitem)
 
 
 # ---- Parts: what a layer does in one of the model's modes ----
@@ -284,7 +295,7 @@ class _Maker:
         for node in self._sequence(layer):
             value = node.meta.get("val")
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                symbols |= value.node.expr.free_symbols
+                symbols |= value.node.expr.free_symbols - unknown_sizes_of(value)
         return symbols
 
     def _sequence(self, layer: int) -> list[Node]:
@@ -298,8 +309,8 @@ class _Maker:
             if node in found or node.op == "placeholder" or self.layer_of.get(node, layer) != layer:
                 continue
             found.add(node)
-            if not _is_number(node):
-                waiting += node.all_input_nodes
+            if not is_number(node):
+                waiting += tensors_below(node.args[0]) if checked_relation(node) else node.all_input_nodes  # type: ignore[arg-type]
         return [node for node in self.analysis.nodes if node in found]
 
     def _find_route(self) -> dict[Any, list[int]]:
@@ -350,10 +361,6 @@ class _Maker:
         return _PartMaker(self, layer).made()
 
 
-def _is_number(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
 class _PartMaker:
     """Writes the code of one layer."""
 
@@ -391,9 +398,10 @@ class _PartMaker:
         self.symbols = self._read_sizes(places)
         for node in self.sequence:
             if node.op != "get_attr":
-                made = self.environment[node] = self._number(node) if _is_number(node) else self._operator(node, flags)
+                made = self.environment[node] = self._number(node) if is_number(node) else self._operator(node, flags)
                 if isinstance(made, Node):
                     self.places[made.name] = place_of(node)
+                    self._read_unknown_sizes(node, made)
         if self.maker.sizes and self.layer == 0:
             self.environment["sizes"] = self._empty_with_sizes()
         leaving = self._results() if self.layer == self.maker.count - 1 else [
@@ -439,7 +447,7 @@ class _PartMaker:
     def _mode_places(self) -> dict[str, Any]:
         flags: dict[str, Any] = {}
         for node in self.sequence:
-            if node.op == "call_function" and not _is_number(node) and self._takes_mode(node):
+            if node.op == "call_function" and not is_number(node) and self._takes_mode(node):
                 name = self._owner(node)
                 if name not in flags:
                     flags[name] = self.graph.placeholder(f"mode_{len(flags)}")
@@ -454,13 +462,17 @@ class _PartMaker:
                 return type(value)(replaced(each) for each in value)
             return value
 
+        if relation := checked_relation(node):
+            return self.graph.call_function(expect_size, (self._number_at_run(node.args[0]), relation, place_of(node).partition(" in ")[2]))
         args = [replaced(each) for each in map_arg(node.args, self._value)]
         kwargs = {name: replaced(each) for name, each in map_arg(node.kwargs, self._value).items()}
         target: Any = node.target
         if op_name(node) == "pipescope.function":
             return self.graph.call_function(self.trace.calls[args[1]], (args[0],))
+        if op_name(node) == "pipescope.ctc_loss":
+            return self.graph.call_function(torch.ops.aten.ctc_loss.Tensor, tuple(args), kwargs)
         if op_name(node) == "pipescope.expect":
-            return self.graph.call_function(expect, tuple(args))
+            return self.graph.call_function(expect, (*args, self.analysis.is_of_random(node)))
         if op_name(node) == "aten.scaled_dot_product_attention" and (mask := _argument(node, 3)) is not None:
             self.causal.append(self.maker.masks.is_causal(mask))
         if self._takes_mode(node):
@@ -492,6 +504,21 @@ class _PartMaker:
                         torch.ops.aten.sym_size.int, (self.environment[key], dimension)
                     )
         return symbols
+
+    def _read_unknown_sizes(self, node: Node, made: Node) -> None:
+        """Sizes that depend on values, and begin with this operator."""
+        value: Any = node.meta.get("val")
+        if is_item(node) and unknown_sizes_of(value):
+            self.symbols[value.node.expr] = made
+        for dimension, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
+            if isinstance(size, torch.SymInt) and size.node.expr in unknown_sizes_of(size) and size.node.expr not in self.symbols:
+                self.symbols[size.node.expr] = self.graph.call_function(torch.ops.aten.sym_size.int, (made, dimension))
+
+    def _number_at_run(self, node: Any) -> Any:
+        """Of sizes as they are, also of those that the trace takes for equal to the sample's."""
+        if not isinstance(node, Node) or not is_number(node):
+            return self._value(node) if isinstance(node, Node) else node
+        return self.graph.call_function(node.target, tuple(self._number_at_run(each) for each in node.args))  # type: ignore[arg-type]
 
     def _number(self, node: Node) -> Any:
         value = node.meta["val"]

@@ -13,8 +13,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
+import gc
 import hashlib
 import inspect
+import itertools
 import linecache
 import os
 import random
@@ -27,10 +30,11 @@ from typing import Any, Optional
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._functorch import config as _functorch_config, eager_transforms
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from torch.export import Dim
 from torch.export.graph_signature import InputKind
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
@@ -38,6 +42,7 @@ from torch.utils import _pytree
 from pipescope.errors import UsageError
 
 __all__ = [
+    "CHECK",
     "MODE_ARGUMENTS",
     "Arguments",
     "CannotCut",
@@ -49,16 +54,19 @@ __all__ = [
     "Trace",
     "arguments_of",
     "autocast_state",
+    "depends_on_values",
     "expect",
+    "expect_size",
     "may_free_more",
     "op_name",
     "place_of",
     "place_of_error",
     "put_back_of",
     "refuse_hidden_parameters",
-    "refuse_unknown_sizes",
+    "refuse_unknown_outputs",
     "same_in_both_modes",
     "trace_of",
+    "unknown_sizes_of",
 ]
 
 
@@ -173,7 +181,12 @@ class Output:
             return ("fields", type(value), {key: self._take(each, _joined(name, key)) for key, each in fields})
         if isinstance(value, Mapping):
             return ("mapping", type(value), {key: self._take(each, _joined(name, key)) for key, each in value.items()})
-        if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise CannotCut(
+                f"the model's output {name or 'value'} is a number that depends on the sizes of its inputs, and layers pass on tensors; "
+                "leave it out of the output, and take it from the inputs outside of the model"
+            )
+        if isinstance(value, (tuple, list)):
             parts = [self._take(each, _joined(name, k)) for k, each in enumerate(value)]
             return ("sequence", type(value), parts)
         self.left_out.append(f"{name or 'output'} ({type(value).__name__})")
@@ -363,6 +376,21 @@ class HeldState:
                 raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
 
 
+_OF_VALUES = (GuardOnDataDependentSymNode, DynamicOutputShapeException, DataDependentOutputException)
+
+
+def depends_on_values(error: BaseException) -> bool:
+    """True for an export that failed since a size or a number depends on the values of an input."""
+    return isinstance(error, _OF_VALUES)
+
+
+CHECK = "Runtime assertion failed for expression "  #: how torch's check of a size begins, with the relation and a node behind it
+
+
+class _LostCheck(Exception):
+    """The graph does not check a number that its trace relies on."""
+
+
 class _NeedsBranches(Exception):
     """The forward branches on values, which must be known."""
 
@@ -376,6 +404,7 @@ class _Losses:
     def __init__(self, call: _Call, branches: Optional[dict[str, list[bool]]] = None) -> None:
         self._branches = branches  #: what tensors that the forward branches on were, by place
         self.reads: dict[tuple[int, str], tuple[nn.Module, str, str]] = {}  #: attributes, with their titles
+        self._written: set[tuple[int, str]] = set()  #: attributes that the forward has set, so that it reads its own value
         self.counted: list[str] = []  #: attributes that a forward reads and changes
         self.lost: list[str] = []  #: what the model did that a trace cannot hold
         self.functions: list[str] = []
@@ -434,13 +463,13 @@ class _Losses:
         def noting_getattribute(module: nn.Module, name: str) -> Any:
             if self._state.is_running and name not in _OF_TORCH and name in object.__getattribute__(module, "__dict__"):
                 title = self._names.get(id(module))
-                if title is not None:
+                if title is not None and (id(module), name) not in self._written:
                     self.reads.setdefault((id(module), name), (module, name, _joined(title, name)))
             return object.__getattribute__(module, name)
 
         def refusing(original: Any, what: str) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
-                if self._state.is_running and getattr(args[0], "mode", True):  # inference_mode(False) loses nothing
+                if self._state.is_running and (not args or getattr(args[0], "mode", True)):  # inference_mode(False) loses nothing
                     self.lost.append(what.format(self._here()))
                     raise UsageError(f"the model {self.lost[-1]}")
                 return original(*args, **kwargs)
@@ -467,13 +496,34 @@ class _Losses:
         )
         functions: Any = torch.autograd.Function
         functions.apply = classmethod(noting_apply)
+        data = of_tensor.data
+        assign = refusing(data.__set__, "assigns data of a tensor{}, which a trace loses; use copy_() of a buffer")
+        of_tensor.data = property(lambda tensor: tensor.detach() if self._state.is_running else data.__get__(tensor), assign)
+        gradients: Any = torch.autograd
+        of_function: Any = eager_transforms
+        grad, nest, nest_forward = gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting
+        inside = "computes gradients in its forward{}, which a trace loses; compute them outside of the model"
+        gradients.grad, of_function.grad_increment_nesting = refusing(grad, inside), refusing(nest, inside)
+        of_function.jvp_increment_nesting = refusing(nest_forward, inside)
+        losses: Any = torch
+        ctc_loss = losses.ctc_loss
+
+        def noting_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, *more: Any, **named: Any) -> Any:
+            stands_in = self._state.is_running and isinstance(input_lengths, Tensor) and isinstance(target_lengths, Tensor)
+            function = torch.ops.pipescope.ctc_loss if stands_in else ctc_loss
+            return function(log_probs, targets, input_lengths, target_lengths, *more, **named)
+
+        losses.ctc_loss = noting_ctc_loss
         try:
             yield
         finally:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
             del changed.__getattribute__
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
-            del packing._pack_padded_sequence, of_tensor.__bool__  # which it inherits
+            losses.ctc_loss = ctc_loss
+            gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting = grad, nest, nest_forward
+            _clear_caches()
+            del packing._pack_padded_sequence, of_tensor.__bool__, of_tensor.data  # which it inherits
             for module, buffers in self._buffers:
                 if any(module._buffers.get(name) is not each for name, each in buffers.items()):
                     module._buffers.update(buffers)
@@ -496,6 +546,7 @@ class _Losses:
         if name in module._buffers:
             return self._note_buffer(module, name, value)
         if name not in module._parameters and name not in module._modules:
+            self._written.add((id(module), name))
             if any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
                 self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
                 if not type(module).__module__.startswith("torch."):  # as the list of an RNN's weights
@@ -552,6 +603,25 @@ class _Losses:
             )
 
 
+def _clear_caches() -> None:
+    """Empties functools' caches that got a tensor without values in a trace, which the model would find in its next call."""
+    caches = [each for each in gc.get_objects() if type(each) is _CACHE and not str(each.__module__).startswith(("torch.", "sympy."))]
+    for cache in caches:
+        if any(isinstance(each, FakeTensor) for each in _held_by(cache, 4)):
+            cache.cache_clear()
+
+
+_CACHE = type(functools.lru_cache(lambda: None))
+
+
+def _held_by(holder: Any, depth: int) -> Iterator[Any]:
+    """What a cache's entries hold."""
+    for each in gc.get_referents(holder) if depth else ():
+        yield each
+        if isinstance(each, (dict, tuple, list)) or type(each).__name__ == "_lru_list_elem":
+            yield from _held_by(each, depth - 1)
+
+
 def _is_same_memory(one: Any, other: Any) -> bool:
     """True for two objects that are one tensor, as an operator in place returns it under a trace."""
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
@@ -593,49 +663,107 @@ def trace_of(
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*(export|dynamic).*")
         errors: list[Exception] = []
-        branches: Optional[dict[str, list[bool]]] = None
         for dims in _dynamic_shapes(arguments, batch, frees_all):
             try:
-                return _exported(model, arguments, dims, branches)
-            except _NeedsBranches as error:
-                errors.append(UsageError(f"the model takes {error}, which is not known without values; write it as torch.where()"))
-                if any(each.is_meta for each in (*arguments.tensors, *model.parameters())):
-                    continue
-                branches = _branches_of(model, arguments)
+                with _short_sizes() if frees_all else contextlib.nullcontext():
+                    return _exported_somehow(model, arguments, dims)
             except UsageError:
                 raise
             except Exception as error:  # of the model or of torch; the first is raised again below
                 errors.append(error)
-                continue
-            try:
-                return _exported(model, arguments, dims, branches)
-            except UsageError:
-                raise
-            except Exception as error:
-                errors[-1] = error
     raise errors[0]
 
 
+_MOST_PARTS = 200  #: of an expression. Models whose images may have any size stay below 110; windows in windows exceed 400
+
+
+@contextlib.contextmanager
+def _short_sizes() -> Iterator[None]:
+    """Ends a trace whose sizes become long expressions, which torch would simplify for minutes."""
+    environment: Any = ShapeEnv
+    evaluate = environment.evaluate_expr
+
+    def evaluate_short(self: Any, expression: Any, *args: Any, **kwargs: Any) -> Any:
+        if next(itertools.islice(sympy.preorder_traversal(expression), _MOST_PARTS, None), None) is not None:
+            raise RuntimeError(f"a size is an expression of more than {_MOST_PARTS} parts; trace fewer sizes as unknown")
+        return evaluate(self, expression, *args, **kwargs)
+
+    environment.evaluate_expr = evaluate_short
+    try:
+        yield
+    finally:
+        environment.evaluate_expr = evaluate
+
+
+def _exported_somehow(model: nn.Module, arguments: Arguments, dims: tuple[dict[int, Any], ...]) -> Trace:
+    """Without values; if the forward needs some, with what its branches found on the sample, and with the sample's values."""
+    has_values = not any(each.is_meta for each in (*arguments.tensors, *model.parameters()))
+    branches: Optional[dict[str, list[bool]]] = None
+    with_values, unknown = False, None
+    while True:
+        try:
+            trace = _exported(model, arguments, dims, branches, with_values)
+        except _NeedsBranches as error:
+            if not has_values or branches is not None:
+                raise UsageError(f"the model takes {error}, which is not known without values; write it as torch.where()") from None
+            branches = _branches_of(model, arguments)
+        except _OF_VALUES as error:
+            if not has_values or with_values:
+                raise
+            with_values, unknown = True, error
+        except _LostCheck as error:
+            raise unknown or UsageError(str(error)) from None
+        else:
+            if not has_values:
+                _refuse_unknown_sizes(trace)
+            return trace
+
+
 def _exported(
-    model: nn.Module, arguments: Arguments, dims: tuple[dict[int, Any], ...], branches: Optional[dict[str, list[bool]]]
+    model: nn.Module,
+    arguments: Arguments,
+    dims: tuple[dict[int, Any], ...],
+    branches: Optional[dict[str, list[bool]]],
+    with_values: bool,
 ) -> Trace:
+    """``with_values``: sizes that depend on values are symbols, whose values for the sample are known to the trace."""
     call = _Call(model, arguments)
     losses = _Losses(call, copy.deepcopy(branches))
     tensors = tuple(each.detach().clone() for each in arguments.tensors)  # one tensor for two inputs is two inputs
     _calls.clear()
     try:
-        with losses.noted():
+        values = _functorch_config.patch(fake_tensor_propagate_real_tensors=with_values)
+        with losses.noted(), values, torch.random.fork_rng(enabled=with_values):
             program = torch.export.export(call, tensors, dynamic_shapes=(dims,), strict=False)
     except Exception:
         losses.check()
         raise
     losses.check()
+    _refuse_lost_checks(program)
     trace = _read(program, call, arguments)
     trace.calls = list(_calls)
     trace.assigned = losses.assigned
     trace.signature = _signature(program.graph)
     trace.reads = {key: each for key, each in losses.reads.items() if each[2] not in {*losses.counted, *losses.kept}}
     return trace
+
+
+def _refuse_lost_checks(program: Any) -> None:
+    """Refuses a trace that relies on a number of the sample's values, and whose graph does not check that number."""
+    values = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
+    mode = next((each.fake_mode for each in values if isinstance(each, FakeTensor)), None)
+    environment: Any = None if mode is None else mode.shape_env
+    checked = {
+        str(node.args[1]).removeprefix(CHECK).partition(" on node ")[0]
+        for node in program.graph.nodes if node.op == "call_function" and op_name(node) == "aten._assert_scalar"
+    }
+    for checks in () if environment is None else environment.deferred_runtime_asserts.values():
+        for check in checks:
+            if str(check.expr) not in checked:
+                raise _LostCheck(
+                    f"the model relies on {check.expr}, of a number that depends on the values of an input, and its trace does not check "
+                    "that number; use operators of torch, such as torch.where"
+                )
 
 
 def _branches_of(model: nn.Module, arguments: Arguments) -> dict[str, list[bool]]:
@@ -825,6 +953,8 @@ def op_name(node: torch.fx.Node) -> str:
 _EXPECT = "pipescope::expect"
 #: Stands in a trace for a call of an autograd.Function: (tensors, number of the call).
 _FUNCTION = "pipescope::function"
+#: Stands in a trace for torch.ctc_loss(), whose own operators have tables of a size that depends on values.
+_CTC_LOSS = "pipescope::ctc_loss"
 
 class FunctionCall:
     """Calls an autograd.Function with other tensors in the places of those of its trace."""
@@ -849,12 +979,27 @@ class FunctionCall:
         return {**self.__dict__, "tensors": []}
 
 
-def expect(condition: Tensor, value: bool, place: str) -> None:
+def expect(condition: Tensor, value: bool, place: str, is_random: bool = False) -> None:
     """Raises UsageError where the model would take another branch than in its trace."""
     if bool(condition) != value:
+        if is_random:
+            raise UsageError(
+                f"the model branches on a random number, at {place}, as layer drop does, and its layers hold the branch that its "
+                "trace took; set the probability of the other one to 0, as by layerdrop=0.0 in a configuration"
+            )
         raise UsageError(
             f"the model branches on a value that is {not value} and was {value} for its sample, at {place}; its layers hold the "
             "branch of the sample: give a sample that takes the other one, or write the branch as torch.where()"
+        )
+
+
+def expect_size(holds: bool, relation: str, place: str) -> None:
+    """Raises UsageError where a size that depends on values makes the model do something else than in its trace."""
+    if not holds:
+        raise UsageError(
+            f"the model does something else with this micro-batch than with its sample: a size or a number depends on the values of an "
+            f"input, at {place}, and {relation} is not true here, as its layers rely on; use operators whose output has a fixed size, "
+            "such as torch.where or a mask"
         )
 
 
@@ -892,6 +1037,18 @@ def _of_function(tensors: Sequence[Tensor], number: int) -> list[Tensor]:
 torch.library.define(_EXPECT, "(Tensor condition, bool value, str place) -> ()")
 torch.library.impl(_EXPECT, "CompositeExplicitAutograd", lambda condition, value, place: None)
 torch.library.register_fake(_EXPECT, lambda condition, value, place: None)
+def _like_ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int = 0, reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:
+    is_for_each = reduction == 0 and log_probs.dim() == 3
+    return log_probs.new_empty((log_probs.shape[1],) if is_for_each else ())
+
+
+torch.library.define(_CTC_LOSS, "(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, "
+                     "int reduction=1, bool zero_infinity=False) -> Tensor")
+torch.library.impl(_CTC_LOSS, "CompositeExplicitAutograd", lambda *args: torch.ops.aten.ctc_loss.Tensor(*args))
+torch.library.register_fake(_CTC_LOSS, _like_ctc_loss)
 torch.library.define(_FUNCTION, "(Tensor[] tensors, int number) -> Tensor[]")
 torch.library.impl(_FUNCTION, "CompositeExplicitAutograd", _of_function)
 torch.library.register_fake(_FUNCTION, _of_function)
@@ -1015,11 +1172,29 @@ def place_of(node: torch.fx.Node) -> str:
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
-def refuse_unknown_sizes(nodes: Sequence[torch.fx.Node]) -> None:
-    for node in nodes:
-        values = _pytree.tree_leaves(node.meta.get("val"))
-        if any(free_unbacked_symbols(each) for each in values if isinstance(each, (Tensor, torch.SymInt, torch.SymFloat))):
-            raise UsageError(
-                f"the size of a value depends on the values of an input, at {place_of(node)}; micro-batches would differ in "
-                "their layers' shapes; use an operator whose output has a fixed size, such as torch.where or a mask"
+def unknown_sizes_of(value: Any) -> set[Any]:
+    """The symbols of sizes and numbers that depend on the values of inputs."""
+    found: set[Any] = set()
+    for each in _pytree.tree_leaves(value):
+        if isinstance(each, (Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            found |= free_unbacked_symbols(each)
+    return found
+
+
+def _refuse_unknown_sizes(trace: Trace) -> None:
+    """Of a model or a sample on the meta device."""
+    for node in trace.graph.nodes:
+        if unknown_sizes_of(node.meta.get("val")):
+            raise CannotCut(
+                f"the size of a value depends on the values of an input, at {place_of(node)}, and there are none on the meta device; "
+                "use an operator whose output has a fixed size, such as torch.where or a mask"
+            )
+
+
+def refuse_unknown_outputs(trace: Trace) -> None:
+    for name, node in zip(trace.output.names, trace.output_nodes):
+        if isinstance(node, torch.fx.Node) and unknown_sizes_of(node.meta.get("val")):
+            raise CannotCut(
+                f"the size of the model's output {name or 'value'} depends on the values of an input, at {place_of(node)}, so the "
+                "outputs of micro-batches cannot be joined; return a value of a fixed size, such as one with a mask"
             )

@@ -1,0 +1,296 @@
+"""Models whose sizes depend on values, and models that keep or read something outside of their tensors, as layers."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pipescope = pytest.importorskip("pipescope")
+pytest.importorskip("pipescope._torch")
+
+from pipescope import _trace_model  # noqa: E402
+from torch import nn  # noqa: E402
+
+functional = nn.functional
+
+
+class Labelled(nn.Module):
+    """Like a classification of DeBERTa: the loss picks the samples that have a label."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.blocks = nn.Linear(4, 6), nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+
+    def forward(self, x, labels):
+        x = self.first(x)
+        for block in self.blocks:
+            x = x + torch.tanh(block(x))
+        chosen = (labels >= 0).nonzero()
+        if chosen.size(0) > 0:
+            return functional.cross_entropy(torch.gather(x, 0, chosen.expand(chosen.size(0), x.size(1))), labels[labels >= 0])
+        return x.sum()
+
+
+class Masked(nn.Module):
+    """Works on some positions only, and puts the results back in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner, self.last = nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x, labels):
+        x = self.first(x)
+        found = torch.zeros_like(x)
+        found[labels > 0] = self.inner(x[labels > 0])
+        return self.last(torch.tanh(found + x))
+
+
+class Routed(nn.Module):
+    """Experts with the rows that a router gives them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.router, self.last = nn.Linear(4, 6), nn.Linear(6, 3), nn.Linear(6, 2)
+        self.experts = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+
+    def forward(self, x, labels):
+        x = self.first(x)
+        weights, chosen = self.router(x).softmax(-1).topk(2, -1)
+        found = torch.zeros_like(x)
+        for k, expert in enumerate(self.experts):
+            rows, places = torch.where(chosen == k)
+            found.index_add_(0, rows, torch.tanh(expert(x[rows])) * weights[rows, places, None])
+        return self.last(found)
+
+
+class Ctc(nn.Module):
+    """A loss whose tables depend on the lengths of the labels, as that of Wav2Vec2."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(1, 6), nn.Linear(6, 7)
+
+    def forward(self, x, labels):
+        scores = self.last(torch.tanh(self.first(x[:, :, None]))).log_softmax(-1).transpose(0, 1)
+        targets = labels[:, None].expand(-1, 2) + 2
+        is_label = targets > 1
+        lengths = torch.full((x.shape[0],), x.shape[1])
+        return functional.ctc_loss(scores, targets.masked_select(is_label), lengths, is_label.sum(-1))
+
+
+def batch_of(rows=7):
+    torch.manual_seed(3)
+    return {"x": torch.randn(rows, 4).double(), "labels": torch.tensor([1, 3, 0, -1, 2, -1, 4])[:rows]}
+
+
+def own_or_squares(output, _target=None):
+    return output if output.dim() == 0 else output.square().mean()
+
+
+def plain_gradients(model, batch, chunks):
+    model.zero_grad()
+    rows, first = len(batch["x"]), 0
+    for size in [rows // chunks + (k < rows % chunks) for k in range(chunks)]:
+        output = model(**{name: each[first : first + size] for name, each in batch.items()})
+        (own_or_squares(output) * size / rows).backward()
+        first += size
+    return {name: each.grad.clone() for name, each in model.named_parameters()}
+
+
+def train_as_plain(model, batch, loss=own_or_squares, chunks=3, **options):
+    layers = pipescope.layers_of(model, batch)
+    expected = plain_gradients(model, batch, chunks)
+    model.zero_grad()
+    half = len(layers) // 2
+    pipe = pipescope.GPipe(layers, [half, len(layers) - half], devices=["cpu"] * 2, chunks=chunks, **options)
+    pipe.step(batch, loss=loss)
+    assert max(float((each.grad - expected[name]).abs().max()) for name, each in model.named_parameters()) < 1e-12
+    return pipe
+
+
+@pytest.mark.parametrize("schedule, checkpoint", [("gpipe", "except_last"), ("1f1b", "never"), ("zero-bubble-h1", "always")])
+@pytest.mark.parametrize("model", [Labelled, Masked, Routed, Ctc])
+def test_sizes_that_depend_on_values_stay_within_a_layer(model, schedule, checkpoint):
+    torch.manual_seed(0)
+    made = model().double()
+    pipe = train_as_plain(made, batch_of(), schedule=schedule, checkpoint=checkpoint)
+    assert len(pipe.layers) > 1
+
+
+def test_a_micro_batch_with_another_size_that_a_branch_relies_on_is_refused():
+    torch.manual_seed(0)
+    batch = batch_of()
+    pipe = train_as_plain(Labelled().double(), batch, schedule="1f1b")
+    batch["labels"] = torch.tensor([1, 3, 0, 2, 1, -1, -1])  # the last micro-batch has none
+    with pytest.raises(pipescope.UsageError, match=r"depends on the values of an input, at .*test_any_model_values.py.*, and u\d .* is not true here"):
+        pipe.step(batch, loss=own_or_squares)
+    batch["labels"] = batch_of()["labels"]
+    pipe.step(batch, loss=own_or_squares)
+
+
+class Loops(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x, labels):
+        x = self.first(x)
+        for each in labels.unique():
+            x = x * (each + 1)
+        return self.last(x)
+
+
+def test_a_loop_over_values_is_that_of_the_sample_or_refused():
+    torch.manual_seed(0)
+    model, x = Loops().double(), torch.randn(6, 4).double()
+    with pytest.raises(pipescope.UsageError, match="depends on the values of an input"):
+        pipescope.layers_of(model, {"x": x, "labels": torch.tensor([2, 0, 0, 1, 1, 0])})  # three values, and two without the first sample
+
+
+def test_without_values_such_sizes_are_refused():
+    with torch.device("meta"):
+        model = Masked()
+    with pytest.raises(pipescope.UsageError, match="there are none on the meta device"):
+        pipescope.layers_of(model, {name: each.float() if name == "x" else each for name, each in batch_of().items()})
+
+
+# ---- Outputs and gradients that layers cannot have ----
+
+
+class Runs(nn.Module):
+    """Runs `compute` between two layers."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.compute = compute
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x, labels=None):
+        return self.compute(self, self.first(x), labels)
+
+
+@pytest.mark.parametrize("compute, text", [
+    (lambda model, x, labels: {"y": model.last(x), "count": x.shape[0]}, "output count is a number that depends on the sizes"),
+    (lambda model, x, labels: (model.last(x), [x.shape[0] / 2]), "output 1.0 is a number that depends on the sizes"),
+    (lambda model, x, labels: model.last(x + torch.func.grad(lambda y: y.sin().sum())(x)), r"computes gradients .* test_any_model_values.py"),
+    (lambda model, x, labels: model.last(x + torch.autograd.grad(x.sin().sum(), x)[0]), r"computes gradients .*test_any_model_values.py"),
+    (lambda model, x, labels: model.last(torch.stack([each * 2 for each in x])), "holds on to the sample's 6 samples"),
+])
+def test_numbers_and_inner_gradients_are_refused(compute, text):
+    with pytest.raises(pipescope.UsageError, match=text):
+        pipescope.layers_of(Runs(compute), {"x": torch.randn(6, 4)})
+
+
+def test_a_loop_over_the_samples_of_one_input_is_refused():
+    class Pictures(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x, images):
+            features = torch.cat([self.second(each) for each in images])
+            return self.first(x) + features.view(len(features), -1)[: x.shape[0]]
+
+    with pytest.raises(pipescope.UsageError, match="holds on to the sample's 6 samples of the input images"):
+        pipescope.layers_of(Pictures(), {"x": torch.randn(6, 4), "images": torch.randn(6, 1, 4)})
+
+
+# ---- What a model keeps ----
+
+
+def test_a_cache_of_tensors_survives_a_trace():
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        @functools.lru_cache(maxsize=4)
+        def positions(self, length):
+            return torch.arange(length).double()
+
+        def forward(self, x, labels):
+            return self.last(torch.tanh(self.first(x) + self.positions(x.shape[1])))
+
+    torch.manual_seed(0)
+    model, batch = Table().double(), batch_of()
+    train_as_plain(model, batch, schedule="1f1b")
+    assert type(model(**batch)) is torch.Tensor
+    train_as_plain(model, batch, schedule="1f1b")
+
+
+def averaged(model, x, labels):
+    model.mean.data.mul_(0.9).add_(0.1 * x.data.mean(0))
+    return model.last(torch.tanh(x - model.mean))
+
+
+@pytest.mark.filterwarnings("ignore:a sample's output")
+def test_buffers_may_be_changed_by_their_data():
+    torch.manual_seed(0)
+    model, batch = Runs(averaged).double(), batch_of()
+    plain = copy.deepcopy(model)
+    plain_gradients(plain, batch, 3)
+    pipe = pipescope.GPipe(model, [1, 1], sample=batch, split=["last"], devices=["cpu"] * 2, chunks=3, schedule="1f1b")
+    assert not model.mean.any()
+    pipe.step(batch, loss=own_or_squares)
+    assert (model.mean - plain.mean).abs().max() < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*deprecated")
+def test_attributes_that_the_forward_sets_before_it_reads_them():
+    torch.manual_seed(0)
+    model, batch = Runs(lambda model, x, labels: model.last(torch.tanh(x))).double(), batch_of()
+    torch.nn.utils.weight_norm(model.last)  # whose hook sets `weight` before each forward
+    pipe = train_as_plain(model, batch, schedule="1f1b")
+    model(**batch)
+    pipe.step(batch, loss=own_or_squares)
+
+
+def test_padding_of_torchs_encoder():
+    """Its fast path, for calls without gradients, sets padding to 0; the layers do what it does in training."""
+
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), 2)
+
+        def forward(self, x, labels):
+            return self.encoder(x[:, :, None].expand(-1, -1, 4), src_key_padding_mask=torch.arange(x.shape[1]) > labels[:, None] + 1)
+
+    torch.manual_seed(0)
+    train_as_plain(Padded().double(), batch_of(), schedule="1f1b")
+
+
+def test_a_branch_on_a_random_number_says_so():
+    def dropping(model, x, labels):
+        return model.last(x) if not model.training or torch.rand([]) > 0.5 else model.last(2 * x)
+
+    torch.manual_seed(0)
+    batch = batch_of()
+    try:
+        pipe = pipescope.GPipe(Runs(dropping).double(), [1, 1], sample=batch, split=["last"], devices=["cpu"] * 2, chunks=7)
+        with pytest.raises(pipescope.UsageError, match="branches on a random number, at .*as layer drop does"):
+            for _ in range(20):
+                pipe.step(batch, loss=own_or_squares)
+    except pipescope.UsageError as error:
+        assert "branches on a random number" in str(error)
+
+
+def test_sizes_of_images_that_become_long_expressions_stay_the_samples(monkeypatch):
+    class Halves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Linear(4, 2)
+
+        def forward(self, x):
+            x = self.first(x)
+            rows, columns = x.shape[2] // 2, x.shape[3] // 2
+            return self.last(x.reshape(-1, 4, rows, 2, columns, 2).mean((2, 3, 4, 5)))
+
+    torch.manual_seed(0)
+    x = torch.randn(6, 3, 8, 8)
+    monkeypatch.setattr(_trace_model, "_MOST_PARTS", 2)
+    assert [type(each) for each in pipescope.layers_of(Halves(), x).inputs[0].shape] == [str, int, int, int]
