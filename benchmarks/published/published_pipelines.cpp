@@ -1,6 +1,6 @@
 #include "benchmarks/published/published_pipelines.h"
 
-#include "benchmarks/published/csv_rows.h"
+#include "base/csv_rows.h"
 #include "benchmarks/published/zero_bubble.h"
 #include "simulator/memory/memory_fit.h"
 

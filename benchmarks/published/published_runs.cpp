@@ -1,8 +1,8 @@
 #include "benchmarks/published/published_runs.h"
 
+#include "base/csv_rows.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "benchmarks/published/csv_rows.h"
 
 #include <algorithm>
 #include <cmath>

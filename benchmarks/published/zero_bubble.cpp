@@ -1,6 +1,6 @@
 #include "benchmarks/published/zero_bubble.h"
 
-#include "benchmarks/published/csv_rows.h"
+#include "base/csv_rows.h"
 #include "simulator/memory/memory_fit.h"
 
 #include <algorithm>

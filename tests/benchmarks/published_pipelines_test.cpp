@@ -1,5 +1,5 @@
 #include "benchmarks/published/published_pipelines.h"
-#include "benchmarks/published/csv_rows.h"
+#include "base/csv_rows.h"
 
 #include <gtest/gtest.h>
 
