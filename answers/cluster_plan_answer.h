@@ -1,6 +1,7 @@
 #pragma once
 
 #include "answers/layout_answer.h"
+#include "answers/measured_answer.h"
 #include "answers/option_table.h"
 #include "answers/plan_answer.h"
 #include "cluster/cluster_plan.h"
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace pipescope {
@@ -16,8 +18,11 @@ namespace pipescope {
 struct ClusterPlanQuestion {
     std::string cluster;  ///< file; empty: a plan for lanes
     ClusterPlanRequest request;
+    std::string measured;  ///< CSV of measured steps that the program is fitted to; empty: none
     double repair_ns = 24 * 3600e9;
-    double checkpoint_ns = 60e9;
+    std::optional<double> checkpoint_ns;  ///< default: 60 s, or as storage_rate says
+    std::optional<double> storage_rate;   ///< bytes a second at which a save is written
+    double deadline_ns = 0;               ///< 0: none
     double restart_ns = 900e9;
 
     bool given() const { return !cluster.empty(); }
@@ -25,8 +30,11 @@ struct ClusterPlanQuestion {
 
 /// Adds --cluster and its options. The question must outlive the table.
 void add_cluster_plan_options(OptionTable& table, ClusterPlanQuestion& question);
-/// Makes the plan that the options ask for. `progress`: as ClusterPlanRequest::progress; if it returns false, the
-/// answer holds the candidates found so far.
+/// Fits the program to the measured steps, if there are any, and lets the plan use it. Throws as measured_answer().
+std::optional<MeasuredAnswer> fit_measured(const ModelOrProfile& what, ClusterPlanQuestion& question,
+                                           const AskedPipeline& pipeline);
+/// Makes the plan that the options ask for; with measured steps, fits the program first. `progress`: as
+/// ClusterPlanRequest::progress; if it returns false, the answer holds the candidates found so far.
 ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanQuestion question, const AskedPipeline& pipeline,
                             const std::string& rank_by, const std::function<bool(double)>& progress);
 /// Simulates a candidate of such a plan again, with its timeline: a layout on the types named in `device`.

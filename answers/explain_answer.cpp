@@ -114,8 +114,13 @@ std::string options_text(const LayoutStep& step, const std::string& model, const
     text += layout.sequence_parallel ? " --sequence-parallel" : "";
     text += layout.schedule ? " --schedule " + to_string(*layout.schedule) : "";
     text += layout.recompute != Recompute::none ? " --recompute " + to_string(layout.recompute) : "";
-    text += layout.cuts == Cuts::quickest ? " --cuts quickest" : "";
+    text += layout.cuts != Cuts::even ? " --cuts " + to_string(layout.cuts) : "";
     text += layout.gradient_bucket > 0 ? fmt::format(" --gradient-bucket {}B", layout.gradient_bucket) : "";
+    text += of_language_model && layout.optimizer != ModelOptimizer::adam
+                ? " --optimizer " + to_string(layout.optimizer)
+                : "";
+    text += layout.no_master_weights ? " --no-master-weights" : "";
+    text += layout.offload_rate > 0 ? " --offload " + offload_text(layout) : "";
     text += layout.program ? " --program " + layout.program->name : "";
     text += layout.sends != Sends::blocking ? " --sends " + to_string(layout.sends) : "";
     text += layout.dispatch != TokenDispatch::expert && layout.expert > 1
@@ -132,8 +137,8 @@ std::string options_text(const LayoutStep& step, const std::string& model, const
 }
 }  // namespace
 
-ExplainAnswer explain_answer(const ExplainQuestion& question,
-                             const std::function<ClusterPlan(const ClusterPlanQuestion& question)>& plan) {
+ExplainAnswer explain_answer(const ExplainQuestion& question, const PlanMaker& plan) {
+    const ModelOrProfile what(question.model);
     LayoutQuestion layout = question.layout;
     AskedPipeline pipeline = question.pipeline;
     ExplainAnswer answer;
@@ -143,14 +148,14 @@ ExplainAnswer explain_answer(const ExplainQuestion& question,
         asked.cluster = layout.cluster;
         asked.request.layout = layout.layout;
         asked.request.tokens = question.tokens;
-        const ClusterPlan found = plan(asked);
+        const ClusterPlan found = plan(what, asked);
         if (found.candidates.empty()) {
             answer.infeasible_because = found.infeasible_because;
             return answer;
         }
         take_best(found, layout, pipeline);
     }
-    answer.layout = layout_answer({question.model}, layout, pipeline);
+    answer.layout = layout_answer(what, layout, pipeline);
     answer.options = options_text(answer.layout->step, question.model, pipeline);
     return answer;
 }

@@ -36,9 +36,10 @@ struct ExplainAnswer {
     std::string options;                            ///< of simulate, to get this layout
     bool is_best_of_plan = false;
 };
-/// `plan` makes a plan and shows its progress. Precondition: check() passes.
-ExplainAnswer explain_answer(const ExplainQuestion& question,
-                             const std::function<ClusterPlan(const ClusterPlanQuestion& question)>& plan);
+/// Makes a plan for the model or profile, and shows its progress.
+using PlanMaker = std::function<ClusterPlan(const ModelOrProfile& what, const ClusterPlanQuestion& question)>;
+/// Precondition: check() passes.
+ExplainAnswer explain_answer(const ExplainQuestion& question, const PlanMaker& plan);
 nlohmann::ordered_json to_json(const ExplainAnswer& answer);
 std::string to_text(const ExplainAnswer& answer);
 }  // namespace pipescope

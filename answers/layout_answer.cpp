@@ -28,6 +28,11 @@ constexpr const char* kGroup = "Cluster";
 
 void add_replica_options(OptionTable& table, Layout& layout) {
     const std::size_t before = table.rows().size();
+    table.add("--cuts", layout.cuts, parse_cuts,
+              "Where to cut a gpt: model: even (default), the same number of blocks for each partition if they divide "
+              "the blocks, as in Megatron-LM; quickest; or numbers of blocks such as 9,8,8,7, or a layout of "
+              "Megatron-LM such as Et*9|t*8|t*8|t*7L",
+              "HOW", kGroup);
     table.add_number("--gradient-bytes", layout.gradient_bytes,
                      "Bytes of a summed gradient of a gpt: model: 4 (default), 2 or 8", "N", kGroup);
     table.add("--gradient-bucket", layout.gradient_bucket, parse_bytes,
@@ -42,6 +47,12 @@ void add_replica_options(OptionTable& table, Layout& layout) {
               "Tokens of a gpt: model with experts go to each of their experts: expert (default); or once to each node "
               "that holds some of them, as with DeepEP: node",
               "HOW", kGroup);
+    table.add_flag("--no-master-weights", layout.no_master_weights,
+                   "The optimizer of a gpt: model keeps no float32 copy of shorter parameters", kGroup);
+    table.add("--offload", layout.offload_rate, parse_bandwidth,
+              "The hosts keep a gpt: model's optimizer state, which each update reads and writes at this rate of a "
+              "device's link to its host, such as 25GB/s",
+              "RATE", kGroup);
     table.add("--program", layout.program, load_program,
               "How a training program runs a gpt: model: megatron-core, nemo, megatron-deepspeed, fsdp, torchtitan, "
               "deepspeed, maxtext, or a file (docs/program-format.md); default: kernels at their usual rates, and "
@@ -83,12 +94,18 @@ void add_layout_options(OptionTable& table, LayoutQuestion& question) {
     table.add_number("--zero", layout.zero,
                      "Replicas split the optimizer's state (1), gradients too (2), parameters too (3); default 0",
                      "STAGE", kGroup);
-    table.add("--cuts", layout.cuts, parse_cuts,
-              "Where to cut a gpt: model for devices of one type: even (default), the same number of blocks for each "
-              "partition if they divide the blocks, as in Megatron-LM; or quickest",
-              "HOW", kGroup);
     table.use_from(before, OptionUse::cluster);
     add_replica_options(table, layout);
+}
+
+ModelOrProfile::ModelOrProfile(std::string name_of, const CheckedProfile* read_profile)
+    : name(std::move(name_of)), profile(read_profile), read_(std::make_shared<std::optional<ReadModel>>()) {}
+
+const ReadModel& ModelOrProfile::read_model() const {
+    if (!*read_) {
+        *read_ = read_language_model(name);
+    }
+    return **read_;
 }
 
 bool ModelOrProfile::is_model() const {
@@ -113,6 +130,12 @@ void check_model_options(const OptionTable& table, const ModelOrProfile& what, b
         throw UsageError(option_name("cuts") +
                          " is given with a profile, whose cuts are always the quickest; leave it out");
     }
+    for (const char* name : {"no-master-weights", "offload"}) {
+        if (!is_model && with_cluster && table.is_given(name)) {
+            throw UsageError(option_name(name) + " is given with a profile, whose optimizer is that of " +
+                             option_name("optimizer") + "; leave it out");
+        }
+    }
     if (!is_model && with_cluster && table.is_given("program")) {
         throw UsageError(option_name("program") +
                          " is given with a profile, whose layers were measured in a program; leave it out");
@@ -133,9 +156,10 @@ double parse_tokens(const std::string& text) {
 }
 
 Cluster cluster_of(const LayoutQuestion& question, const AskedPipeline& pipeline) {
-    return load_cluster(question.cluster, pipeline.device_catalogue.empty()
-                                              ? device_catalogue()
-                                              : load_device_catalogue(pipeline.device_catalogue));
+    const std::vector<DeviceType> catalogue =
+        pipeline.device_catalogue.empty() ? device_catalogue() : load_device_catalogue(pipeline.device_catalogue);
+    check_names(question.layout.how(), catalogue);
+    return load_cluster(question.cluster, catalogue);
 }
 
 void leave_room(NodeGroup& group, const AskedPipeline& pipeline, const TrainingProgram& how) {
@@ -185,12 +209,16 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutQuestion& questio
         }
     }
     if (what.is_model()) {
-        if (pipeline.optimizer || pipeline.checkpoint || pipeline.options.master_weights ||
+        if (pipeline.checkpoint || pipeline.options.master_weights ||
             pipeline.options.balance != PipelineOptions{}.balance) {
-            throw UsageError(option_name("balance") + ", " + option_name("checkpoint") + ", " +
-                             option_name("optimizer") + " or " + option_name("master-weights") +
-                             " is given with a gpt: model, whose cuts are found; it recomputes as " +
-                             option_name("recompute") + " says, and trains with Adam; leave it out");
+            throw UsageError(option_name("balance") + ", " + option_name("checkpoint") + " or " +
+                             option_name("master-weights") + " is given with a gpt: model, which is cut as " +
+                             option_name("cuts") + " says, recomputes as " + option_name("recompute") +
+                             " says, and has master weights unless " + option_name("no-master-weights") +
+                             " is given; leave it out");
+        }
+        if (pipeline.optimizer) {
+            layout.optimizer = parse_model_optimizer(*pipeline.optimizer);
         }
         if (layout.dispatch != TokenDispatch::expert && layout.expert == 1) {
             throw UsageError(option_name("token-dispatch") + " is " + to_string(layout.dispatch) +
@@ -198,7 +226,7 @@ LayoutCase layout_case(const ModelOrProfile& what, const LayoutQuestion& questio
                              option_name("expert-parallel"));
         }
         set_dtype(layout, pipeline.dtype);
-        found.simulate = [parts_on, model = parse_language_model(what.name)](const Cluster& cluster, const Layout& on) {
+        found.simulate = [parts_on, model = what.model()](const Cluster& cluster, const Layout& on) {
             return simulate_layout(model, cluster, parts_on(cluster, on), on);
         };
         return found;
@@ -231,10 +259,13 @@ LayoutStep layout_step(const ModelOrProfile& what, const LayoutQuestion& questio
 LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline) {
     const LayoutCase laid_out = layout_case(what, question, pipeline);
     LayoutAnswer answer{laid_out.simulate(laid_out.cluster, laid_out.layout), {}};
-    answer.warnings = what.is_model() ? language_model_warnings(what.name) : std::vector<std::string>{};
+    answer.warnings = what.is_model() ? what.read_model().warnings : std::vector<std::string>{};
     answer.limits = step_limits(answer.step, laid_out.cluster, laid_out.simulate);
+    if (const std::optional<std::string> cost = cost_of_cuts(answer.step, answer.limits)) {
+        answer.warnings.push_back(*cost);
+    }
     if (laid_out.layout.recompute == Recompute::selective && laid_out.layout.how().selective_share == 0 &&
-        parse_language_model(what.name).attention == Attention::flash) {
+        what.model().attention == Attention::flash) {
         answer.warnings.push_back(
             fmt::format("--recompute selective saves no memory with flash attention, which keeps no scores; it costs "
                         "{} of the step; use none or full",
@@ -252,6 +283,10 @@ std::optional<double> mfu_of(const LayoutStep& step, double flops) {
                                    : std::nullopt;
 }
 }  // namespace
+
+std::string offload_text(const Layout& layout) {
+    return fmt::format("{}B/s", std::llround(layout.offload_rate));
+}
 
 nlohmann::ordered_json layout_json(const LayoutStep& step) {
     const Layout& layout = step.layout;
@@ -283,6 +318,8 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
         }
         object["model_parameters"] = std::llround(step.parameters);
         object["active_parameters"] = std::llround(step.active_parameters);
+        object["trained_parameters"] = std::llround(step.trained_parameters);
+        object["offloaded_bytes"] = std::llround(step.offloaded_bytes);
     }
     object["peak_bytes"] = highest_peak(step.simulation);
     for (const TypeMemory& each : step.memory) {
@@ -308,6 +345,9 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
                         {"cuts", to_string(layout.cuts)},
                         {"product_dtype", layout.product_dtype.empty() ? nlohmann::ordered_json(nullptr)
                                                                        : nlohmann::ordered_json(layout.product_dtype)},
+                        {"optimizer", step.tokens > 0 ? nlohmann::ordered_json(to_string(layout.optimizer)) : nullptr},
+                        {"no_master_weights", layout.no_master_weights},
+                        {"offload", layout.offload_rate > 0 ? nlohmann::ordered_json(offload_text(layout)) : nullptr},
                         {"program", layout.program ? nlohmann::ordered_json(layout.program->name) : nullptr}};
     return object;
 }
@@ -404,6 +444,9 @@ std::string step_text(const LayoutStep& step) {
         text += fmt::format("\n{} parameters", std::llround(step.parameters));
         text += step.active_parameters < step.parameters
                     ? fmt::format(", of which {} compute a token", std::llround(step.active_parameters))
+                    : "";
+        text += step.trained_parameters < step.parameters
+                    ? fmt::format(", {} train", std::llround(step.trained_parameters))
                     : "";
     }
     text += "\n\n";

@@ -5,6 +5,8 @@
 #include "cluster/layout.h"
 #include "cluster/step_parts.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,20 +21,28 @@ struct LayoutQuestion {
 
 /// Adds --cluster and the options of the layout. The question must outlive the table.
 void add_layout_options(OptionTable& table, LayoutQuestion& question);
-/// Adds the options about sending between lanes and replicas: --gradient-bytes, --gradient-bucket, --sends and
-/// --program. `layout`
-/// must outlive the table.
+/// Adds the options that a plan has for all layouts: --cuts, --gradient-bytes, --gradient-bucket, --sends and others.
+/// `layout` must outlive the table.
 void add_replica_options(OptionTable& table, Layout& layout);
 /// Sets what the layout's program sets, unless its option is given. Call it after the options are taken.
 void take_program(const OptionTable& table, Layout& layout);
 /// What to place on a cluster: a model "gpt:..", or a profile's file. Python passes a profile that it has read.
+/// Threading: one thread at a time; copies share the model.
 struct ModelOrProfile {
-    std::string name;                         ///< the model, or the profile's file
-    const CheckedProfile* profile = nullptr;  ///< null: `name` says which
+    ModelOrProfile(std::string name_of, const CheckedProfile* read_profile = nullptr);  // NOLINT: a name is enough
+
+    std::string name;               ///< the model, or the profile's file
+    const CheckedProfile* profile;  ///< null: `name` says which
 
     bool is_model() const;
+    /// The model, which is read once, since its file may be a pipe. Precondition: is_model(). Throws UsageError.
+    const ReadModel& read_model() const;
+    const LanguageModel& model() const { return read_model().model; }
     /// The profile in the dtype of the options. Precondition: `name` is not a model. Throws as load_profile().
     CheckedProfile profile_in_dtype(const AskedPipeline& pipeline) const;
+
+private:
+    std::shared_ptr<std::optional<ReadModel>> read_;
 };
 /// Throws UsageError for a model without a cluster and, for a profile, for options of add_replica_options() that need a
 /// model.
@@ -55,6 +65,8 @@ struct LayoutAnswer {
 /// Simulates the layout described by the options.
 LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& question, const AskedPipeline& pipeline);
 
+/// The value of --offload, "25000000000B/s". Precondition: the hosts keep the state.
+std::string offload_text(const Layout& layout);
 /// The figures of a step, without those that need its timeline.
 nlohmann::ordered_json layout_json(const LayoutStep& step);
 /// layout_json() and limits_json(), which explains the step's length.

@@ -2,11 +2,11 @@
 
 #include "answers/text_table.h"
 #include "answers/units.h"
+#include "base/csv_rows.h"
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/printable.h"
 #include "base/quantities.h"
-#include "base/text_file.h"
 #include "cluster/language_model.h"
 #include "simulator/memory/memory_fit.h"
 
@@ -15,33 +15,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <set>
-#include <sstream>
 
 namespace pipescope {
 namespace {
 constexpr std::size_t kMostSteps = 1000;
-constexpr const char* kColumns[] = {"partitions",
-                                    "data-parallel",
-                                    "tensor-parallel",
-                                    "context-parallel",
-                                    "expert-parallel",
-                                    "interleave",
-                                    "micro-batch-size",
-                                    "sequence-parallel",
-                                    "zero",
-                                    "cuts",
-                                    "batch",
-                                    "recompute",
-                                    "dtype",
-                                    "device-types",
-                                    "gradient-bytes",
-                                    "gradient-bucket",
-                                    "sends",
-                                    "token-dispatch",
-                                    "seconds",
-                                    "gib"};
+constexpr const char* kPage = "; see docs/program-format.md";
 
 struct Row {
     SimulateQuestion question;
@@ -49,91 +30,86 @@ struct Row {
     MeasuredStep step;
 };
 
-std::string trimmed(const std::string& text) {
-    const auto first = text.find_first_not_of(" \t\r");
-    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-std::vector<std::string> cells_of(const std::string& line) {
-    std::vector<std::string> cells;
-    std::istringstream stream(line);
-    for (std::string cell; std::getline(stream, cell, ',');) {
-        cells.push_back(trimmed(cell));
+/// The options of a row, which say what differs between steps of one model on one cluster.
+std::set<std::string> row_options() {
+    LayoutQuestion layout;
+    OptionTable table;
+    add_layout_options(table, layout);
+    std::set<std::string> names{"batch", "recompute", "dtype", "device-types", "optimizer", "schedule"};
+    for (const OptionRow& row : table.rows()) {
+        names.insert(row.name);
     }
-    if (line.ends_with(',')) {
-        cells.emplace_back();
-    }
-    return cells;
+    names.erase("cluster");
+    names.erase("program");
+    return names;
 }
 
-[[noreturn]] void refuse_at(const std::string& place, const std::string& fault) {
-    throw UsageError(place + ": " + fault + "; see docs/program-format.md");
+/// "data_parallel" and "--data-parallel" are the option data-parallel.
+std::string option_of(std::string column) {
+    std::ranges::replace(column, '_', '-');
+    const std::size_t first = column.find_first_not_of('-');
+    return first == std::string::npos ? column : column.substr(first);
 }
 
-std::vector<std::string> header_of(const std::string& line, const std::string& place) {
-    std::vector<std::string> header = cells_of(line);
+void check_columns(const CsvRow& row, const std::string& file) {
+    const std::set<std::string> options = row_options();
     std::set<std::string> names;
-    for (std::string& name : header) {
-        std::ranges::replace(name, '_', '-');
-        name.erase(0, name.find_first_not_of('-') == std::string::npos ? 0 : name.find_first_not_of('-'));
-        if (std::ranges::find(kColumns, name) == std::end(kColumns)) {
-            std::string all;
-            for (const char* each : kColumns) {
-                all += (all.empty() ? "" : ", ") + std::string(each);
-            }
-            refuse_at(place, "column '" + printable(name) + "' is unknown; the columns are " + all);
+    for (const auto& [column, cell] : row.values()) {
+        const std::string name = option_of(column);
+        if (!options.contains(name) && name != "seconds" && name != "gib") {
+            throw UsageError(file + ": column '" + printable(name) + "' is unknown; the columns are seconds, gib, " +
+                             joined_text(options, ", ", std::identity()) + kPage);
         }
         if (!names.insert(name).second) {
-            refuse_at(place, "column " + name + " appears twice; keep one");
+            throw UsageError(file + ": column " + name + " appears twice; keep one" + kPage);
         }
     }
     if (!names.contains("seconds")) {
-        refuse_at(place, "column seconds is missing; it says how long a step took; add it");
+        throw UsageError(file + ": column seconds is missing; it says how long a step took; add it" + kPage);
     }
-    return header;
 }
 
-double amount_of(const std::string& text, const std::string& column, const std::string& place) {
+double amount_of(const std::string& text, const std::string& column) {
     const auto value = number_in<double>(text);
     if (!value || !(*value > 0 && *value < 1e9)) {
-        refuse_at(place, column + " is '" + printable(text) + "'; it must be above 0; write it as 1.25");
+        throw UsageError(column + " is '" + printable(text) + "'; it must be above 0; write it as 1.25" + kPage);
     }
     return *value;
 }
 
-bool truth_of(const std::string& text, const std::string& column, const std::string& place) {
+bool truth_of(const std::string& text, const std::string& column) {
     if (text != "yes" && text != "no") {
-        refuse_at(place, column + " is '" + printable(text) + "'; write yes or no");
+        throw UsageError(column + " is '" + printable(text) + "'; write yes or no" + kPage);
     }
     return text == "yes";
 }
 
-Row row_of(const SimulateQuestion& question, const LayoutQuestion& layout, const std::vector<std::string>& header,
-           const std::vector<std::string>& cells, const std::string& place) {
-    Row row{question, layout, {}};
-    if (cells.size() != header.size()) {
-        refuse_at(place,
-                  fmt::format("it has {} cells; the header has {}; correct the line", cells.size(), header.size()));
+void take_cell(Row& row, OptionTable& table, const std::string& column, const std::string& cell) {
+    constexpr double kGiB = 1024.0 * 1024 * 1024;
+    if (column == "seconds") {
+        row.step.ns = 1e9 * amount_of(cell, column);
+    } else if (column == "gib" && !cell.empty()) {
+        row.step.bytes = kGiB * amount_of(cell, column);
+    } else if (!cell.empty()) {
+        OptionRow& option = table.row(column);
+        if (!option.is_flag()) {
+            option.set(cell);
+        } else if (truth_of(cell, column)) {
+            option.take("");
+        }
     }
+}
+
+Row row_of(const SimulateQuestion& question, const LayoutQuestion& layout, const CsvRow& cells) {
+    Row row{question, layout, {}};
     OptionTable table;
     add_simulate_options(table, row.question);
     add_layout_options(table, row.layout);
-    for (std::size_t k = 0; k < cells.size(); ++k) {
-        constexpr double kGiB = 1024.0 * 1024 * 1024;
-        if (header[k] == "seconds") {
-            row.step.ns = 1e9 * amount_of(cells[k], header[k], place);
-        } else if (cells[k].empty()) {
-            continue;
-        } else if (header[k] == "gib") {
-            row.step.bytes = kGiB * amount_of(cells[k], header[k], place);
-        } else if (header[k] == "sequence-parallel") {
-            row.layout.layout.sequence_parallel = truth_of(cells[k], header[k], place);
-        } else {
-            try {
-                table.row(header[k]).set(cells[k]);
-            } catch (const UsageError& fault) {
-                refuse_at(place, fault.what());
-            }
+    for (const auto& [column, cell] : cells.values()) {
+        try {
+            take_cell(row, table, option_of(column), cell);
+        } catch (const UsageError& fault) {
+            throw UsageError(cells.place() + ": " + fault.what());
         }
     }
     return row;
@@ -141,33 +117,19 @@ Row row_of(const SimulateQuestion& question, const LayoutQuestion& layout, const
 
 std::vector<Row> rows_of(const SimulateQuestion& question, const LayoutQuestion& layout,
                          const std::filesystem::path& file) {
-    std::istringstream lines(read_text_as<UsageError>(file, {"a CSV of measured steps", "see docs/program-format.md"}));
     std::vector<Row> rows;
-    std::vector<std::string> header;
-    int number = 0;
-    for (std::string line; std::getline(lines, line);) {
-        const std::string place = fmt::format("{}, line {}", file.string(), ++number);
-        if (trimmed(line).empty() || line.starts_with('#')) {
-            continue;
+    for (const CsvRow& cells : read_csv_rows(file, "a CSV of measured steps", kMostSteps)) {
+        if (rows.empty()) {
+            check_columns(cells, file.string());
         }
-        if (header.empty()) {
-            header = header_of(line, place);
-        } else if (rows.size() == kMostSteps) {
-            refuse_at(place, fmt::format("more than {} steps; keep those that differ", kMostSteps));
-        } else {
-            rows.push_back(row_of(question, layout, header, cells_of(line), place));
-        }
-    }
-    if (rows.empty()) {
-        refuse_at(file.string(), "it has no step below its header; add a line with seconds");
+        rows.push_back(row_of(question, layout, cells));
     }
     return rows;
 }
 }  // namespace
 
-MeasuredAnswer measured_answer(const SimulateQuestion& question, const LayoutQuestion& layout,
-                               const std::filesystem::path& file) {
-    const ModelOrProfile what{question.profile};
+MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestion& question,
+                               const LayoutQuestion& layout, const std::filesystem::path& file) {
     if (!what.is_model()) {
         throw UsageError(option_name("measured") +
                          " is given with a profile, whose layers were measured; leave it out, or name a gpt: model");
@@ -189,13 +151,12 @@ MeasuredAnswer measured_answer(const SimulateQuestion& question, const LayoutQue
     }
     TrainingProgram program = layout.layout.how();
     answer.calibration =
-        calibrated(program, steps, device, parse_language_model(what.name).experts > 0,
-                   [&](std::size_t k, const TrainingProgram& tried) {
-                       Row row = rows[k];
-                       row.layout.layout.program = std::make_shared<const TrainingProgram>(tried);
-                       const LayoutStep step = layout_step(what, row.layout, row.question.pipeline);
-                       return PredictedStep{step.step_ns(), static_cast<double>(highest_peak(step.simulation))};
-                   });
+        calibrated(program, steps, device, what.model().experts > 0, [&](std::size_t k, const TrainingProgram& tried) {
+            Row row = rows[k];
+            row.layout.layout.program = std::make_shared<const TrainingProgram>(tried);
+            const LayoutStep step = layout_step(what, row.layout, row.question.pipeline);
+            return PredictedStep{step.step_ns(), static_cast<double>(highest_peak(step.simulation))};
+        });
     TrainingProgram& found = answer.calibration.program;
     found.source = fmt::format("{} fitted to {} on {}", program.name.empty() ? "no program" : program.name,
                                counted(rows.size(), "measured step", "measured steps"), device) +
@@ -220,6 +181,13 @@ nlohmann::ordered_json to_json(const MeasuredAnswer& answer) {
              {"error_after", found.after[k]},
              {"error_left_out",
               found.left_out.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(found.left_out[k])}});
+    }
+    return object;
+}
+
+nlohmann::ordered_json with_measured(nlohmann::ordered_json object, const std::optional<MeasuredAnswer>& measured) {
+    if (measured) {
+        object["measured"] = to_json(*measured);
     }
     return object;
 }

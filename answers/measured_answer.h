@@ -5,6 +5,7 @@
 #include "cluster/program_fit.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ struct MeasuredAnswer {
 /// options of simulate without dashes, `seconds`, and `gib` if memory was measured. What a row does not say is as the
 /// question has it. Throws UsageError for a profile, a fault of the file by its line, and steps on several types of
 /// device.
-MeasuredAnswer measured_answer(const SimulateQuestion& question, const LayoutQuestion& layout,
-                               const std::filesystem::path& file);
+MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestion& question,
+                               const LayoutQuestion& layout, const std::filesystem::path& file);
 nlohmann::ordered_json to_json(const MeasuredAnswer& answer);
+/// The answer of simulate or plan with the fit, if there was one, as its key `measured`.
+nlohmann::ordered_json with_measured(nlohmann::ordered_json object, const std::optional<MeasuredAnswer>& measured);
 std::string to_text(const MeasuredAnswer& answer);
 }  // namespace pipescope

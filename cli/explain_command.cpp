@@ -15,13 +15,14 @@ namespace pipescope {
 namespace {
 ExitCode explain_command(ExplainQuestion& question, bool json) {
     question.check();
-    const ExplainAnswer answer = explain_answer(question, [&](const ClusterPlanQuestion& asked) {
-        ClusterPlan plan = cluster_plan_with_bar({question.model}, asked, question.pipeline, question.rank_by);
-        if (plan.cancelled) {
-            throw Interrupted();
-        }
-        return plan;
-    });
+    const ExplainAnswer answer =
+        explain_answer(question, [&](const ModelOrProfile& what, const ClusterPlanQuestion& asked) {
+            ClusterPlan plan = cluster_plan_with_bar(what, asked, question.pipeline, question.rank_by);
+            if (plan.cancelled) {
+                throw Interrupted();
+            }
+            return plan;
+        });
     if (answer.layout) {
         print_warnings(answer.layout->warnings);
     }

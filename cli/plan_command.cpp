@@ -10,6 +10,7 @@
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
+#include "cli/simulate_outputs.h"
 #include "cli/stop_signals.h"
 #include "profiler/profile/profile_file.h"
 
@@ -72,16 +73,23 @@ ExitCode plan_command(const PlanQuestion& flags, const OrderOutput& order, bool 
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }
 
-ExitCode plan_on_cluster(const ModelOrProfile& what, const AskedPlan& asked, bool json) {
+ExitCode plan_on_cluster(const ModelOrProfile& what, AskedPlan& asked, const std::string& program_output, bool force,
+                         bool json) {
     const PlanQuestion& lanes = asked.lanes;
+    const std::optional<MeasuredAnswer> measured = fit_measured(what, asked.cluster, lanes.pipeline);
+    write_fitted_program(measured, program_output, force);
     const ClusterPlan plan = cluster_plan_with_bar(what, asked.cluster, lanes.pipeline, lanes.rank_by);
     if (plan.cancelled && plan.candidates.empty()) {
         throw Interrupted();
     }
     if (what.is_model()) {
-        print_warnings(language_model_warnings(what.name));
+        print_warnings(what.read_model().warnings);
     }
-    std::cout << (json ? dump(to_json(plan)) : to_text(plan, static_cast<std::size_t>(lanes.most)));
+    if (json) {
+        std::cout << dump(with_measured(to_json(plan), measured));
+    } else {
+        std::cout << (measured ? to_text(*measured) + "\n" : "") << to_text(plan, static_cast<std::size_t>(lanes.most));
+    }
     if (plan.cancelled) {
         print_warnings({"interrupted before all layouts were tried; there may be better ones than those above"});
         return stop_exit_code();
@@ -112,19 +120,21 @@ void add_plan_command(Program& program) {
     add_options(*command, std::shared_ptr<OptionTable>(asked, &asked->options));
     add_json_flag(*command, *json);
     const auto order = std::make_shared<OrderOutput>();
+    const auto program_output = std::make_shared<std::string>();
     const auto outputs = add_options(*command, [&](OptionTable& rows) {
         rows.add_text("--schedule-output", order->file,
                       "With schedule auto: write the best candidate's order to this CSV, for --schedule of run and "
                       "others",
-                      "FILE", "Output");
+                      "FILE", "Output")
+            .use = OptionUse::lanes;
+        add_program_output(rows, *program_output);
         add_force_option(rows, order->force);
-        rows.use_from(0, OptionUse::lanes);
     });
-    program.set_action(command, [asked, order, json, outputs] {
+    program.set_action(command, [asked, order, json, outputs, program_output] {
         const ModelOrProfile what{asked->lanes.profile};
         asked->check(what);
         outputs->check_use(asked->cluster.given());
-        return asked->cluster.given() ? plan_on_cluster(what, *asked, *json)
+        return asked->cluster.given() ? plan_on_cluster(what, *asked, *program_output, order->force, *json)
                                       : plan_command(asked->lanes, *order, *json);
     });
 }

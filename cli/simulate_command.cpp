@@ -17,15 +17,12 @@ namespace pipescope {
 namespace {
 ExitCode simulate_on_cluster(const SimulateQuestion& flags, LayoutQuestion layout, const SimulateOutputs& outputs,
                              bool json) {
-    const std::optional<MeasuredAnswer> measured = take_measured(flags, layout, outputs);
-    const LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs);
+    const ModelOrProfile what(flags.profile);
+    const std::optional<MeasuredAnswer> measured = take_measured(what, flags, layout, outputs);
+    const LayoutAnswer answer = simulate_layout_answer(what, flags, layout, outputs);
     print_warnings(answer.warnings);
     if (json) {
-        nlohmann::ordered_json object = to_json(answer);
-        if (measured) {
-            object["measured"] = to_json(*measured);
-        }
-        std::cout << dump(object);
+        std::cout << dump(with_measured(to_json(answer), measured));
     } else {
         std::cout << (measured ? to_text(*measured) + "\n" : "") << to_text(answer);
     }

@@ -42,26 +42,37 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
     }
 }
 
-std::optional<MeasuredAnswer> take_measured(const SimulateQuestion& flags, LayoutQuestion& layout,
-                                            const SimulateOutputs& outputs) {
-    if (outputs.measured.empty()) {
-        if (!outputs.program_output.empty()) {
-            throw UsageError(option_name("program-output") + " is '" + outputs.program_output + "' without " +
-                             option_name("measured") + "; it writes the program that fits measured steps; add " +
-                             option_name("measured"));
-        }
-        return std::nullopt;
+void write_fitted_program(const std::optional<MeasuredAnswer>& fitted, const std::string& file, bool force) {
+    if (file.empty()) {
+        return;
     }
-    MeasuredAnswer answer = measured_answer(flags, layout, outputs.measured);
-    if (!outputs.program_output.empty()) {
-        write_output(outputs.program_output, outputs.force, program_text(answer.calibration.program));
+    if (!fitted) {
+        throw UsageError(option_name("program-output") + " is '" + file + "' without " + option_name("measured") +
+                         "; it writes the program that fits measured steps; add " + option_name("measured"));
     }
-    layout.layout.program = std::make_shared<const TrainingProgram>(answer.calibration.program);
+    write_output(file, force, program_text(fitted->calibration.program));
+}
+
+void add_program_output(OptionTable& table, std::string& file) {
+    table
+        .add_text("--program-output", file,
+                  "Write the program that fits the measured steps to this file, for --program", "FILE", "Output")
+        .use = OptionUse::cluster;
+}
+
+std::optional<MeasuredAnswer> take_measured(const ModelOrProfile& what, const SimulateQuestion& flags,
+                                            LayoutQuestion& layout, const SimulateOutputs& outputs) {
+    std::optional<MeasuredAnswer> answer;
+    if (!outputs.measured.empty()) {
+        answer = measured_answer(what, flags, layout, outputs.measured);
+        layout.layout.program = std::make_shared<const TrainingProgram>(answer->calibration.program);
+    }
+    write_fitted_program(answer, outputs.program_output, outputs.force);
     return answer;
 }
 
-LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQuestion& layout,
-                                    const SimulateOutputs& outputs, const CheckedProfile* profile) {
+LayoutAnswer simulate_layout_answer(const ModelOrProfile& what, const SimulateQuestion& flags,
+                                    const LayoutQuestion& layout, const SimulateOutputs& outputs) {
     if (flags.all_schedules) {
         throw UsageError(option_name("schedule") + " is all with " + option_name("cluster") +
                          "; a layout has one schedule; name it");
@@ -69,7 +80,7 @@ LayoutAnswer simulate_layout_answer(const SimulateQuestion& flags, const LayoutQ
     if (!outputs.trace.empty()) {
         check_trace_output(outputs.trace, outputs.force);
     }
-    LayoutAnswer answer = layout_answer({flags.profile, profile}, layout, flags.pipeline);
+    LayoutAnswer answer = layout_answer(what, layout, flags.pipeline);
     if (!outputs.trace.empty()) {
         const LayoutStep& step = answer.step;
         replace_trace(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
@@ -93,10 +104,7 @@ void add_simulate_outputs(OptionTable& table, SimulateOutputs& outputs) {
                   "(docs/program-format.md)",
                   "FILE", "Cluster")
         .use = OptionUse::cluster;
-    table
-        .add_text("--program-output", outputs.program_output,
-                  "Write the program that fits the measured steps to this file, for --program", "FILE", "Output")
-        .use = OptionUse::cluster;
+    add_program_output(table, outputs.program_output);
     add_force_option(table, outputs.force);
 }
 }  // namespace pipescope

@@ -95,6 +95,17 @@ std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     return {parts, PipelineParts(parts.rbegin(), parts.rend())};
 }
 
+/// True if the layout can run each batch of the ramp with that schedule.
+bool can_ramp(const ClusterPlanRequest& request, const Layout& layout, const Schedule& schedule) {
+    if (!request.ramp) {
+        return true;
+    }
+    const std::int64_t samples = layout.data * layout.micro_batch_size;
+    return request.ramp->start % samples == 0 && request.ramp->increment % samples == 0 &&
+           std::ranges::all_of(ramp_batches(*request.ramp, request.layout.batch),
+                               [&](std::int64_t batch) { return can_run(schedule, layout.pipeline, batch / samples); });
+}
+
 /// The schedules to try with that many lanes and partitions per lane; an empty schedule stands for the usual one.
 std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& request, const Layout& layout) {
     std::vector<std::optional<Schedule>> schedules;
@@ -108,7 +119,7 @@ std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& requ
         const bool one_each = runs_one_partition_a_lane(each);
         const bool in_a_v = !one_each && lies_in_a_v(each);
         const bool fits = layout.interleave == 1 ? one_each : !one_each && (!in_a_v || layout.interleave == 2);
-        if (!fits || !can_run(each, layout.pipeline, micro_batches)) {
+        if (!fits || !can_run(each, layout.pipeline, micro_batches) || !can_ramp(request, layout, each)) {
             continue;
         }
         schedules.push_back(each == usual_schedule(layout.interleave) ? std::nullopt : std::optional(each));
@@ -144,6 +155,9 @@ void for_each_base(const Size& size, const LanguageModel& model, const ClusterPl
                    std::int64_t largest_micro_batch, const std::function<void(const Layout& layout)>& add) {
     constexpr std::int64_t kMostTensor = 64;
     constexpr std::int64_t kMostPartitions = 1024;
+    const auto own = static_cast<std::int64_t>(request.layout.cuts.blocks().size());
+    constexpr std::int64_t kEnds = 2;  // may have a partition of their own
+    const std::int64_t most_partitions = model.layers + kEnds;
     int node = 0;
     for (const NodeGroup* group : size.groups) {
         node = std::gcd(node, group->devices_per_node);
@@ -157,7 +171,10 @@ void for_each_base(const Size& size, const LanguageModel& model, const ClusterPl
             }
             for (layout.interleave = 1; layout.interleave <= kMostInterleave; ++layout.interleave) {
                 const std::int64_t partitions = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
-                if (layout.interleave > 1 && (layout.pipeline == 1 || partitions > model.layers)) {
+                if (layout.interleave > 1 && (layout.pipeline == 1 || partitions > most_partitions)) {
+                    continue;
+                }
+                if (own > 0 && partitions != own) {
                     continue;
                 }
                 for (const int expert : divisors(std::max<std::int64_t>(1, model.experts), layout.stage_devices())) {
@@ -181,7 +198,7 @@ void for_each_base(const Size& size, const LanguageModel& model, const ClusterPl
         }
         for (const int context : contexts_of(model, size.devices / tensor)) {
             for (const int pipeline :
-                 divisors(size.devices / tensor / context, std::min(model.layers, kMostPartitions))) {
+                 divisors(size.devices / tensor / context, std::min(most_partitions, kMostPartitions))) {
                 Layout layout = request.layout;
                 layout.pipeline = pipeline;
                 layout.data = size.devices / tensor / context / pipeline;
@@ -332,10 +349,33 @@ ClusterCandidate candidate_of(LayoutStep step) {
     return candidate;
 }
 
-/// Simulates a size's layouts, shortest bound first. Stops when `most` bases are quicker than the bounds of all others,
+/// The run by batch with the step's cuts; empty without a ramp.
+std::vector<RunPart> ramp_of(const PlannedModel& model, const ClusterPlanRequest& request, const LayoutStep& step,
+                             const PipelineParts& parts) {
+    if (!request.ramp) {
+        return {};
+    }
+    Layout layout = step.layout;
+    if (step.tokens > 0) {
+        std::vector<std::int64_t> blocks = step.simulation.options.balance.layers_per_partition();
+        --blocks.front();
+        --blocks.back();
+        layout.cuts = Cuts(std::move(blocks));
+    }
+    const double samples = request.tokens / step.tokens * static_cast<double>(step.layout.batch);
+    return timed_ramp(request, samples, step.step_ns(), [&](std::int64_t batch) {
+        check_stop();
+        layout.batch = batch;
+        return model.simulate(layout, parts, {.noise = false, .memory = false}).step_ns();
+    });
+}
+
+/// Simulates a size's layouts, shortest bound first. Stops when enough bases are quicker than the bounds of all others,
 /// when none is left, or at the thread's StopCheck. `done` counts layouts.
-void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool exhaustive,
+void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanRequest& request,
                    std::atomic<std::size_t>& done) {
+    const std::size_t most = size.groups.size() > 1 ? 1 : std::max<std::size_t>(1, request.most_per_size);
+    const bool exhaustive = request.exhaustive;
     std::multimap<double, BoundedLayout> open;  // by bound
     std::set<std::tuple<std::size_t, Recompute, int>> seen;
     size.considered = size.layouts.size();
@@ -418,8 +458,13 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
         }
     } catch (const ComputationStopped&) {  // keeps what was found so far
     }
-    for (Simulated& each : found) {
-        size.found.push_back({candidate_of(std::move(each.step)), std::move(each.parts)});
+    try {
+        for (Simulated& each : found) {
+            std::vector<RunPart> ramp = ramp_of(model, request, each.step, each.parts);
+            size.found.push_back({candidate_of(std::move(each.step)), std::move(each.parts)});
+            size.found.back().candidate.ramp = std::move(ramp);
+        }
+    } catch (const ComputationStopped&) {  // without those whose run is not known
     }
 }
 
@@ -588,7 +633,9 @@ void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const Plan
             Variant& each = tried[k];
             LayoutStep step = model.simulate(each.found.candidate.step.layout, each.found.parts, kPeaksOnly);
             if (step.simulation.feasible && counts(step, found[each.origin].candidate.step)) {
+                std::vector<RunPart> ramp = ramp_of(model, request, step, each.found.parts);
                 each.found.candidate = candidate_of(std::move(step));
+                each.found.candidate.ramp = std::move(ramp);
                 each.is_added = true;
             }
             ++done;
@@ -631,7 +678,8 @@ void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const Pla
             Layout layout = each.candidate.step.layout;
             layout.interleave = 1;
             layout.schedule = Schedule::automatic;
-            return layout.pipeline > 1 ? std::optional(layout) : std::nullopt;
+            const bool is_cut = layout.cuts != Cuts::own || each.candidate.step.layout.interleave == 1;
+            return layout.pipeline > 1 && is_cut ? std::optional(layout) : std::nullopt;
         },
         [](const LayoutStep&, const LayoutStep&) { return true; });
 }
@@ -801,6 +849,37 @@ std::string closest_text(const PlannedModel& model, const Cluster& cluster, cons
                    : "";
 }
 
+std::optional<std::size_t> fewest_in_time(const ClusterPlan& plan) {
+    std::optional<std::size_t> fewest;
+    for (std::size_t k = 0; plan.deadline_hours > 0 && k < plan.candidates.size(); ++k) {
+        const auto devices = [&](std::size_t of) { return plan.candidates[of].step.layout.devices(); };
+        if (plan.candidates[k].in_time && (!fewest || devices(k) < devices(*fewest))) {
+            fewest = k;
+        }
+    }
+    return fewest;
+}
+
+void check_run(const ClusterPlanRequest& request) {
+    const bool is_known = request.tokens > 0 || request.steps > 0;
+    const auto refuse = [](const char* option, const std::string& rule, const std::string& remedy) {
+        throw UsageError(option_name(option) + " is given " + rule + "; " + remedy);
+    };
+    const std::string run = option_name("tokens") + " or " + option_name("steps");
+    if (request.tokens > 0 && request.steps > 0) {
+        refuse("steps", "with " + option_name("tokens") + ", and both say how long the run is", "leave one out");
+    }
+    if (request.deadline_hours > 0 && !is_known) {
+        refuse("deadline", "without the length of the run", "add " + run);
+    }
+    if (request.ramp) {
+        if (!is_known) {
+            refuse("ramp", "without the length of the run", "add " + run);
+        }
+        check_ramp(*request.ramp, request.layout.batch);
+    }
+}
+
 ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
                      std::vector<std::string> left_out) {
     if (request.layout.batch < 1) {
@@ -811,6 +890,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         throw UsageError(option_name("batch") + " is " + std::to_string(request.layout.batch) +
                          "; a batch has at most 2^40 samples; use a smaller one");
     }
+    check_run(request);
     std::int64_t devices = 0;
     for (const NodeGroup& group : cluster.groups) {
         devices += group.devices();
@@ -829,6 +909,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     std::vector<Size> sizes = sizes_of(cluster, request, model.blocks);
     ClusterPlan plan;
     plan.goal = request.goal;
+    plan.deadline_hours = request.deadline_hours;
+    plan.save_seconds = request.checkpoint_seconds;
     plan.left_out = std::move(left_out);
     const auto has_price = [](const NodeGroup& group) { return group.price_per_hour > 0; };
     plan.priced = std::ranges::all_of(cluster.groups, has_price);
@@ -840,7 +922,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
             "(--device-types)");
     }
     const bool tries_automatic =
-        std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end();
+        !request.ramp && std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end();
     constexpr double kShareOfListing = 0.1;
     constexpr double kShareOfAutomatic = 0.4;
     constexpr double kShareOfCuts = 0.01;
@@ -867,8 +949,11 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
             "no layout of the model fits " + devices_text(request) + " of the cluster with a batch of " +
             std::to_string(request.layout.batch) +
             "; replicas divide the batch, tensor-parallel ranks the heads, and devices need a rate for the dtype, " +
-            request.layout.dtype + without + "; change " + option_name("devices") + ", " + option_name("batch") +
-            " or " + option_name("dtype"));
+            request.layout.dtype +
+            (request.ramp ? ", and replicas times micro-batch size divide the ramp's first batch and its increment"
+                          : "") +
+            without + "; change " + option_name("devices") + ", " + option_name("batch") + " or " +
+            option_name("dtype"));
     }
     // The largest numbers of devices take longest, so they come first.
     std::vector<std::size_t> order(sizes.size());
@@ -880,8 +965,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         order.size(),
         [&](std::size_t k) {
             Size& size = sizes[order[k]];
-            const std::size_t most = size.groups.size() > 1 ? 1 : std::max<std::size_t>(1, request.most_per_size);
-            simulate_size(size, model, most, request.exhaustive, done);
+            simulate_size(size, model, request, done);
         },
         share_of_search, [&] { return static_cast<double>(done) / all; });
     std::vector<Size::Found> found;
@@ -893,7 +977,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     }
     const auto rank = [&] {
         std::ranges::stable_sort(found, {}, [&](const Size::Found& each) {
-            return std::pair(rank_of(each.candidate, request.goal), each.candidate.step.layout.devices());
+            return std::tuple(!each.candidate.in_time, rank_of(each.candidate, request.goal),
+                              each.candidate.step.layout.devices());
         });
     };
     for (Size::Found& each : found) {
@@ -914,6 +999,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         plan.candidates.push_back(std::move(each.candidate));
     }
     mark_pareto(plan.candidates);
+    plan.fewest_in_time = fewest_in_time(plan);
     if (plan.candidates.empty() && !plan.cancelled) {
         const std::string fits = model.what_fits(sizes);
         const std::string remedy = fits.empty() ? "; use devices with more memory" : "; the model fits " + fits;
@@ -966,6 +1052,9 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
     constexpr int kMostTensorRanks = 64;
     check_layer_flops(model, {.tensor = kMostTensorRanks});
     check_dispatch(model, request.layout);
+    check_optimizer(model, request.layout);
+    check_cuts(request.layout.cuts, static_cast<std::int64_t>(request.layout.cuts.blocks().size()), model.layers,
+               model.mtp);
     StepBounds bounds(model, cluster);
     std::vector<std::string> left_out;
     for (const NodeGroup& group : cluster.groups) {

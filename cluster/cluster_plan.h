@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/number_ranges.h"
+#include "cluster/batch_ramp.h"
 #include "cluster/failures.h"
 #include "cluster/layout.h"
 
@@ -22,9 +23,14 @@ ClusterGoal parse_cluster_goal(std::string_view name);
 Cluster with_types(Cluster cluster, const std::string& names);
 
 struct ClusterPlanRequest {
-    Layout layout;  ///< batch, dtype, gradient bytes and bucket, sends and dispatch of all candidates
+    Layout layout;  ///< batch, dtype, cuts, gradient bytes and bucket, sends and dispatch of all candidates
     std::vector<NumberRange> devices = {};  ///< numbers to try; empty: from 1 up to each group's
-    double tokens = 0;                      ///< of the whole run; 0: a run of one step
+    double tokens = 0;                      ///< of the whole run; 0: as `steps` says
+    double steps = 0;                       ///< of the whole run, if `tokens` is 0; 0: a run of one step
+    double deadline_hours = 0;              ///< of the whole run; 0: none
+    /// How the batch grows to that of the layout. Layouts that cannot run one of its batches are left out, and auto is
+    /// not tried, since an order fixes the number of micro-batches.
+    std::optional<BatchRamp> ramp = {};
     ClusterGoal goal = ClusterGoal::step;
     /// Schedules for one partition per lane are tried that way, others with several; auto only for the eight best
     /// layouts.
@@ -36,7 +42,7 @@ struct ClusterPlanRequest {
     bool exhaustive = false;        ///< simulates every layout, even if its bound rules it out; the answer is the same
     int threads = 0;                ///< 0: one per core
     /// Called in the calling thread with the share that is done, 0..1; returns false to stop. May be empty.
-    std::function<bool(double done)> progress;
+    std::function<bool(double done)> progress = {};
 };
 
 struct ClusterCandidate {
@@ -48,6 +54,8 @@ struct ClusterCandidate {
     double run_hours = 0;        ///< of all steps, with failures, checkpoints and waits for repairs
     double wait_hours = 0;       ///< of these, hours with all spare nodes in repair: repair_waits_by_spares()
     double cost = 0;             ///< of the run's nodes and spares: price, or device-hours without a price
+    std::vector<RunPart> ramp;   ///< the run by batch; empty without a ramp
+    bool in_time = true;         ///< the run ends before the deadline
     bool pareto = false;         ///< no other is as good in duration, cost and devices, and better in one
     std::string reason;          ///< what its step consists of
 };
@@ -60,8 +68,11 @@ struct ClusterPlan {
     std::size_t simulated = 0;
     std::optional<std::string> infeasible_because;  ///< set if there are no candidates
     bool cancelled = false;
-    std::string next_constraint;        ///< of the first candidate; empty without one, or if cancelled
-    std::vector<std::string> left_out;  ///< sentences about types that no layout uses
+    double deadline_hours = 0;                  ///< of the request; candidates that end later come last
+    std::optional<std::size_t> fewest_in_time;  ///< the candidate with the fewest devices that ends before the deadline
+    double save_seconds = 0;                    ///< for which a save stops the training
+    std::string next_constraint;                ///< of the first candidate; empty without one, or if cancelled
+    std::vector<std::string> left_out;          ///< sentences about types that no layout uses
 };
 
 /// Plans a model's layout on a cluster.

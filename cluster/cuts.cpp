@@ -96,10 +96,13 @@ std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
 
 Balance even_cuts(std::size_t layers, int partitions) {
     const auto blocks = static_cast<std::int64_t>(layers) - 2;
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(partitions), blocks / partitions);
-    ++sizes.front();
-    ++sizes.back();
-    return Balance(sizes);
+    return own_cuts(std::vector<std::int64_t>(static_cast<std::size_t>(partitions), blocks / partitions));
+}
+
+Balance own_cuts(std::vector<std::int64_t> blocks) {
+    ++blocks.front();
+    ++blocks.back();
+    return Balance(std::move(blocks));
 }
 
 namespace {

@@ -31,6 +31,10 @@ std::size_t lane_of(const PipelineOptions& options, std::size_t partition);
 /// blocks.
 Balance even_cuts(std::size_t layers, int partitions);
 
+/// Partitions with these numbers of blocks, with the embedding before and the output layer after. Precondition: only
+/// the first and the last may be 0.
+Balance own_cuts(std::vector<std::int64_t> blocks);
+
 /// The cuts whose most expensive partition is cheapest, regardless of memory. `options` has the placement.
 Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
                       std::size_t partitions);

@@ -47,6 +47,8 @@ constexpr Part<std::int64_t> kNumbers[] = {
     {"mtp", &Model::mtp},
     {"block_norms", &Model::block_norms},
     {"positions", &Model::positions},
+    {"frozen", &Model::frozen},
+    {"lora", &Model::lora},
 };
 constexpr Part<bool> kFlags[] = {
     {"qk_norm", &Model::qk_norm},         {"embedding_norm", &Model::embedding_norm},
@@ -187,6 +189,12 @@ void check_experts(const LanguageModel& model, const LanguageModelKeys& values) 
         throw UsageError("model expert_every is " + std::to_string(model.expert_every) + " of " +
                          std::to_string(model.layers) + " layers; at least one has the experts; correct one of them");
     }
+    const double most = static_cast<double>(model.experts) / static_cast<double>(model.top_k);
+    if (model.imbalance > most) {
+        throw UsageError("model imbalance is " + shortest(model.imbalance) + "; with all tokens on the same " +
+                         std::to_string(model.top_k) + " of " + std::to_string(model.experts) + " experts it is " +
+                         shortest(most) + "; use less");
+    }
     if (model.shared_gate && model.shared_experts == 0) {
         throw UsageError("model has shared_gate without shared_experts, which it scales; leave it out");
     }
@@ -223,9 +231,31 @@ void check_windows_and_states(const LanguageModel& model, const LanguageModelKey
                          "them");
     }
 }
+void check_what_trains(const LanguageModel& model) {
+    if (model.frozen > model.layers) {
+        throw UsageError("model frozen is " + std::to_string(model.frozen) + " of " + std::to_string(model.layers) +
+                         " layers; it counts blocks from the start; correct one of them");
+    }
+    if (model.lora > model.hidden) {
+        throw UsageError("model lora is " + std::to_string(model.lora) + ", wider than hidden, " +
+                         std::to_string(model.hidden) + "; it is the rank of small matrices; write it as lora=16");
+    }
+    if (model.mtp > 0 && model.frozen == model.layers) {
+        throw UsageError("model frozen is " + std::to_string(model.frozen) +
+                         ", all layers, with mtp, whose blocks are like the last one and train; freeze fewer");
+    }
+    if (model.frozen > 0 && model.lora > 0) {
+        throw UsageError("model has frozen and lora, which freezes all blocks; leave one of them out");
+    }
+}
 void check_small_parts(const LanguageModel& model, const LanguageModelKeys& values) {
     if (model.norm == Norm::unsaid) {
         check_part(false, "norm", values, {"block_norms", "qk_norm", "embedding_norm"}, "norm=rms");
+    }
+    if (model.positions > 0 && model.sequence > model.positions) {
+        throw UsageError(
+            "model sequence is " + std::to_string(model.sequence) + ", beyond its " + std::to_string(model.positions) +
+            " learned positions; each token of a sample has one; use a shorter sequence or more positions");
     }
     if (model.mlp_bias && model.mlp == 0) {
         throw UsageError("model has mlp_bias with mlp=0, so that it biases nothing; leave it out");
@@ -318,30 +348,31 @@ LanguageModel model_of(const LanguageModelKeys& values) {
     check_latent(model, values);
     check_windows_and_states(model, values);
     check_small_parts(model, values);
+    check_what_trains(model);
     return model;
 }
 }  // namespace
 
-LanguageModel parse_language_model(std::string_view text) {
+ReadModel read_language_model(std::string_view text) {
     if (!is_language_model(text)) {
         throw UsageError("model is '" + printable(text) + "', which begins with neither gpt: nor hf:; " + kExample);
     }
     if (has_prefix(text, kPrefix)) {
-        return model_of(values_of(text.substr(std::min(text.size(), kPrefix.size()))));
+        return {model_of(values_of(text.substr(std::min(text.size(), kPrefix.size())))), {}};
     }
     const FileText file = file_text(text);
     LanguageModelKeys values = values_of(file.keys);
-    values.merge(load_hugging_face_config(file.path).keys);  // keeps the values of the text
+    HuggingFaceConfig config = load_hugging_face_config(file.path);
+    values.merge(config.keys);  // keeps the values of the text
     try {
-        return model_of(values);
+        return {model_of(values), std::move(config.warnings)};
     } catch (const UsageError& fault) {
         throw UsageError(file.path + ": " + fault.what());
     }
 }
 
-std::vector<std::string> language_model_warnings(std::string_view text) {
-    return has_prefix(text, kFilePrefix) ? load_hugging_face_config(file_text(text).path).warnings
-                                         : std::vector<std::string>{};
+LanguageModel parse_language_model(std::string_view text) {
+    return read_language_model(text).model;
 }
 
 std::string to_string(const LanguageModel& model) {
@@ -379,7 +410,7 @@ std::string to_string(const LanguageModel& model) {
 }
 
 std::vector<BlockCount> block_counts(const LanguageModel& model) {
-    if (model.experts == 0 && model.window == 0 && model.state == 0) {
+    if (model.experts == 0 && model.window == 0 && model.state == 0 && model.frozen == 0) {
         return {{BlockKind::dense, model.layers}};
     }
     std::map<BlockKind, std::int64_t> counts;
@@ -402,7 +433,9 @@ std::vector<BlockKind> block_kinds(const LanguageModel& model) {
 }
 
 BlockKind mtp_kind(const LanguageModel& model) {
-    return model.kind_of(model.layers - 1);
+    BlockKind kind = model.kind_of(model.layers - 1);
+    kind.is_frozen = false;
+    return kind;
 }
 
 namespace {
@@ -505,11 +538,6 @@ double block_weights(const LanguageModel& model, BlockKind kind) {
     return rank_block_weights(model, kind, 1, 1).all();
 }
 
-double active_block_weights(const LanguageModel& model, BlockKind kind) {
-    return rank_block_weights(model, kind, 1, 1).usual +
-           (kind.has_experts ? static_cast<double>(model.top_k) * expert_weights(model) : 0);
-}
-
 double rank_key_value_width(const LanguageModel& model, int tensor) {
     return model.is_latent() ? (model.attention_width() + model.attended_width()) / tensor
                              : 2 * std::max(model.kv_width() / tensor, model.head_width());
@@ -544,13 +572,64 @@ std::vector<WeightMatrix> rank_mixer_matrices(const LanguageModel& model, BlockK
     return matrices;
 }
 
+std::vector<WeightMatrix> rank_single_matrices(const LanguageModel& model, BlockKind kind, int tensor) {
+    std::vector<WeightMatrix> matrices = rank_mixer_matrices(model, kind, tensor);
+    const auto h = static_cast<double>(model.hidden);
+    if (!kind.has_state && !model.is_latent()) {
+        const double values = rank_key_value_width(model, tensor) / 2;
+        matrices.front() = {h, model.attention_width() / tensor};
+        matrices.insert(matrices.begin() + 1, {{h, values}, {h, values}});
+    }
+    if (const double width = model.shared_width(kind) / tensor; width > 0) {
+        matrices.insert(matrices.end(), model.gated ? 2 : 1, {h, width});
+        matrices.push_back({width, h});
+    }
+    return matrices;
+}
+
+std::vector<WeightMatrix> expert_matrices(const LanguageModel& model) {
+    const auto h = static_cast<double>(model.hidden);
+    const auto width = static_cast<double>(model.expert_hidden);
+    std::vector<WeightMatrix> matrices(model.gated ? 2 : 1, {h, width});
+    matrices.push_back({width, h});
+    return matrices;
+}
+
+namespace {
+/// Weights of the two matrices of LoRA beside each of these.
+double lora_weights(const LanguageModel& model, const std::vector<WeightMatrix>& matrices) {
+    double weights = 0;
+    for (const WeightMatrix& each : matrices) {
+        weights += static_cast<double>(model.lora) * (each.inputs + each.outputs);
+    }
+    return weights;
+}
+RankWeights rank_lora_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert) {
+    return {lora_weights(model, rank_single_matrices(model, kind, tensor)),
+            kind.has_experts ? static_cast<double>(model.experts) / expert * lora_weights(model, expert_matrices(model))
+                             : 0};
+}
+}  // namespace
+
 RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert) {
     RankWeights weights;
     weights.usual = rank_block_matrices(model, kind, tensor) + rank_block_vectors(model, kind, tensor);
     if (kind.has_experts) {
         weights.experts = static_cast<double>(model.experts) / expert * expert_weights(model);
     }
-    return weights;
+    return model.lora > 0 ? weights += rank_lora_weights(model, kind, tensor, expert) : weights;
+}
+
+RankWeights rank_trained_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert) {
+    return kind.is_frozen   ? RankWeights{}
+           : model.lora > 0 ? rank_lora_weights(model, kind, tensor, expert)
+                            : rank_block_weights(model, kind, tensor, expert);
+}
+
+double active_block_weights(const LanguageModel& model, BlockKind kind) {
+    const RankWeights all = rank_block_weights(model, kind, 1, 1);
+    return all.usual +
+           (kind.has_experts ? static_cast<double>(model.top_k) * all.experts / static_cast<double>(model.experts) : 0);
 }
 
 double embedding_weights(const LanguageModel& model) {
@@ -577,6 +656,25 @@ RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, int expert)
     const RankWeights block = rank_block_weights(model, mtp_kind(model), tensor, expert);
     // Norms of the hidden state, of the token's embedding and of the output; a matrix joins the first two.
     return {modules * (block.usual + 2 * h * h / tensor + 3 * norm_weights(model, h)), modules * block.experts};
+}
+
+RankWeights rank_trained_mtp_weights(const LanguageModel& model, int tensor, int expert) {
+    if (model.lora == 0 || model.mtp == 0) {
+        return rank_mtp_weights(model, tensor, expert);
+    }
+    const auto modules = static_cast<double>(model.mtp);
+    const RankWeights block = rank_trained_block_weights(model, mtp_kind(model), tensor, expert);
+    return {modules * block.usual, modules * block.experts};
+}
+
+double trained_parameters_of(const LanguageModel& model) {
+    const double first = model.trains_embedding() ? rank_first_weights(model, 1) : 0;
+    const double last = model.trains_output()
+                            ? rank_last_weights(model, 1) + (model.tied ? 0 : embedding_weights(model))
+                        : model.lora == 0 ? rank_last_weights(model, 1)
+                                          : 0;
+    return sum_of_blocks(model, [&](BlockKind kind) { return rank_trained_block_weights(model, kind, 1, 1).all(); }) +
+           first + last;
 }
 
 double parameters_of(const LanguageModel& model) {
@@ -607,11 +705,33 @@ double attention_flops(const LanguageModel& model, BlockKind kind, double sample
     return 2 * attention_pairs(model, kind) * (model.attention_width() + model.attended_width()) * samples;
 }
 
+namespace {
+/// Operations of a block's frozen or trained matrices in a forward, and of those of LoRA, for one sample.
+struct MatrixFlops {
+    double usual = 0;
+    double lora = 0;
+};
+MatrixFlops matrix_flops(const LanguageModel& model, BlockKind kind) {
+    const double each = 2 * static_cast<double>(model.sequence);
+    const double experts = kind.has_experts ? static_cast<double>(model.top_k) : 0;
+    return {each * (rank_block_matrices(model, kind, 1) + experts * expert_matrix_weights(model)),
+            each * (lora_weights(model, rank_single_matrices(model, kind, 1)) +
+                    experts * lora_weights(model, expert_matrices(model)))};
+}
+/// Operations of a block's forward and backward.
+double block_step_flops(const LanguageModel& model, BlockKind kind, double samples) {
+    if (kind.is_frozen) {
+        return block_flops(model, kind, samples);
+    }
+    const MatrixFlops matrices = matrix_flops(model, kind);
+    const double passes = model.lora > 0 ? 2 : 3;  // the gradients of frozen matrices are not computed
+    return samples * (passes * matrices.usual + 3 * (matrices.lora + attention_flops(model, kind, 1)));
+}
+}  // namespace
+
 double block_flops(const LanguageModel& model, BlockKind kind, double samples) {
-    const auto s = static_cast<double>(model.sequence);
-    const double matrices = rank_block_matrices(model, kind, 1) +
-                            (kind.has_experts ? static_cast<double>(model.top_k) * expert_matrix_weights(model) : 0);
-    return samples * (2 * s * matrices + attention_flops(model, kind, 1));
+    const MatrixFlops matrices = matrix_flops(model, kind);
+    return samples * (matrices.usual + matrices.lora + attention_flops(model, kind, 1));
 }
 
 double blocks_flops(const LanguageModel& model, double samples) {
@@ -637,13 +757,21 @@ double mtp_flops(const LanguageModel& model, double samples) {
 }
 
 double step_flops(const LanguageModel& model, double samples) {
-    return 3 * (blocks_flops(model, samples) + output_flops(model, samples) + mtp_flops(model, samples));
+    const double output = (model.trains_output() ? 3 : 2) * output_flops(model, samples);
+    const double blocks = sum_of_blocks(model, [&](BlockKind kind) { return block_step_flops(model, kind, samples); });
+    const auto modules = static_cast<double>(model.mtp);
+    const double joins = mtp_flops(model, samples) -
+                         modules * (block_flops(model, mtp_kind(model), samples) + output_flops(model, samples));
+    return blocks + output + (model.lora > 0 ? 2 : 3) * joins +
+           modules * (block_step_flops(model, mtp_kind(model), samples) + output);
 }
 
 double causal_step_flops(const LanguageModel& model, double samples) {
     double flops = step_flops(model, samples);
     const auto skip = [&](BlockKind kind, std::int64_t blocks) {
-        flops -= kind.has_state ? 0 : 3 * static_cast<double>(blocks) * (attention_flops(model, kind, samples) / 2);
+        const double passes = kind.is_frozen ? 1 : 3;
+        flops -=
+            kind.has_state ? 0 : passes * static_cast<double>(blocks) * (attention_flops(model, kind, samples) / 2);
     };
     for (const auto& [kind, blocks] : block_counts(model)) {
         skip(kind, blocks);
@@ -716,6 +844,13 @@ BlockActivations block_activations(const LanguageModel& model, BlockKind kind, d
         const double copy = e * (h + matrices_of(model) * static_cast<double>(model.expert_hidden));
         bytes.rest +=
             tokens / split * (kProbability * static_cast<double>(model.experts) + computed_copies(model) * copy);
+    }
+    if (model.lora > 0) {  // the tensor between the two matrices
+        const double each = e * static_cast<double>(model.lora);
+        bytes.rest += tokens * each * static_cast<double>(rank_single_matrices(model, kind, tensor).size());
+        bytes.rest += kind.has_experts ? tokens / split * computed_copies(model) * each *
+                                             static_cast<double>(expert_matrices(model).size())
+                                       : 0;
     }
     if (kind.has_state) {
         return bytes;

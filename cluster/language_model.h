@@ -29,6 +29,7 @@ struct BlockKind {
     bool has_experts = false;  ///< a router and experts instead of one feed-forward layer
     bool has_window = false;   ///< its attention sees LanguageModel::window tokens instead of all
     bool has_state = false;    ///< a state-space layer instead of attention
+    bool is_frozen = false;    ///< its weights do not train, nor do those before it, so it has no backward
 
     friend auto operator<=>(const BlockKind&, const BlockKind&) = default;
     static const BlockKind dense;    ///< attention to all tokens, and one feed-forward layer
@@ -98,6 +99,12 @@ struct LanguageModel {
     bool sinks = false;        ///< attention has a learned score for each head
     bool shared_gate = false;  ///< a sigmoid of one row scales what shared experts compute
 
+    // What trains: everything, unless one of both is above 0.
+    std::int64_t frozen = 0;  ///< blocks at the start that do not train, nor does the embedding, tied or not
+    /// Rank of the matrices that train beside each matrix of attention, feed-forward layers and experts, while
+    /// everything else is frozen (LoRA, arXiv 2106.09685); 0: no such matrices.
+    std::int64_t lora = 0;
+
     BlockKind kind_of(std::int64_t block) const {
         const auto divides = [block](std::int64_t every) { return every > 0 && (block + 1) % every == 0; };
         BlockKind kind;
@@ -105,6 +112,7 @@ struct LanguageModel {
         kind.has_state = state > 0 && !divides(attention_every);
         kind.has_window =
             window > 0 && window < sequence && block >= full_layers && !divides(full_every) && !kind.has_state;
+        kind.is_frozen = block < frozen;
         return kind;
     }
     bool is_latent() const { return kv_rank > 0; }
@@ -127,6 +135,8 @@ struct LanguageModel {
     }
     /// True if the first and the last layer share weights: a tied output layer, or modules that embed tokens.
     bool ends_share_weights() const { return tied || mtp > 0; }
+    bool trains_embedding() const { return frozen == 0 && lora == 0; }
+    bool trains_output() const { return lora == 0 && (frozen == 0 || !tied); }
     friend bool operator==(const LanguageModel&, const LanguageModel&) = default;
 };
 /// How many blocks the model has of a kind.
@@ -137,7 +147,7 @@ struct BlockCount {
 /// The kinds of the model's blocks without repeats, in the order of BlockKind, and their numbers.
 std::vector<BlockCount> block_counts(const LanguageModel& model);
 std::vector<BlockKind> block_kinds(const LanguageModel& model);
-/// The kind of the blocks in modules that predict further tokens: of the last block.
+/// The kind of the blocks in modules that predict further tokens: of the last block, but never frozen.
 BlockKind mtp_kind(const LanguageModel& model);
 
 /// True for a text that parse_language_model() should read: it begins with "gpt:" or "hf:", in any case, or is "gpt" or
@@ -151,13 +161,18 @@ bool is_language_model(std::string_view text);
 /// multiple of 256 as in Llama; tied and dropout unless gated; attention standard, or flash if gated; no other parts;
 /// expert_hidden = mlp. Throws UsageError.
 LanguageModel parse_language_model(std::string_view text);
-/// Sentences about a model's text: keys of a configuration that were not read. None for "gpt:".
-std::vector<std::string> language_model_warnings(std::string_view text);
+/// A model, and sentences about keys of its configuration that were not read.
+struct ReadModel {
+    LanguageModel model;
+    std::vector<std::string> warnings;
+};
+/// parse_language_model() with its warnings. Reads a file once, so that the file may be a pipe.
+ReadModel read_language_model(std::string_view text);
 /// The text of the model as "gpt:". Keys from kv_rank on, and for the width of heads and for experts, appear only if
 /// the model has such parts.
 std::string to_string(const LanguageModel& model);
 
-/// Weights of a block, all experts included.
+/// Weights of a block, all experts and matrices of LoRA included.
 double block_weights(const LanguageModel& model, BlockKind kind);
 /// The weights that compute one token: all except the experts that the router does not pick.
 double active_block_weights(const LanguageModel& model, BlockKind kind);
@@ -188,6 +203,13 @@ struct RankWeights {
 /// A block's weights on one of `tensor` ranks and one of `expert` ranks; each expert is whole on one rank. Each rank
 /// has the whole router, norms, and the biases of sums over ranks.
 RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert);
+/// The part of rank_block_weights() that trains.
+RankWeights rank_trained_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert);
+/// The matrices of a block on one rank that are products of their own, without the router and experts: queries, keys
+/// and values are three, the halves of a gated feed-forward layer two.
+std::vector<WeightMatrix> rank_single_matrices(const LanguageModel& model, BlockKind kind, int tensor);
+/// Those of one expert.
+std::vector<WeightMatrix> expert_matrices(const LanguageModel& model);
 /// Width of the keys and values on one rank, together.
 double rank_key_value_width(const LanguageModel& model, int tensor);
 /// Weights of the embedding's matrix; the output layer's has the same number.
@@ -198,11 +220,15 @@ double rank_first_weights(const LanguageModel& model, int tensor);
 double rank_last_weights(const LanguageModel& model, int tensor);
 /// Weights of all modules that predict further tokens, besides embedding and output layer, which they share.
 RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, int expert);
+/// The part of rank_mtp_weights() that trains.
+RankWeights rank_trained_mtp_weights(const LanguageModel& model, int tensor, int expert);
 /// Number of parameters without those modules. Exact if the model says its norm; otherwise norms are left out, less
 /// than 0.1 % from hidden 1024 on.
 double parameters_of(const LanguageModel& model);
 /// Number of parameters that compute one token, without those modules.
 double active_parameters_of(const LanguageModel& model);
+/// Number of parameters that train, without those modules.
+double trained_parameters_of(const LanguageModel& model);
 
 /// Pairs of tokens of one sample that a block's attention considers, those that causal attention skips included: s^2,
 /// or 2 s w - w^2 with a window of w tokens. Half of them are causal.
@@ -220,7 +246,8 @@ double all_attention_flops(const LanguageModel& model, double samples);
 double output_flops(const LanguageModel& model, double samples);
 /// Operations of the forward of all modules that predict further tokens, with their output layers.
 double mtp_flops(const LanguageModel& model, double samples);
-/// Operations of a step of that many samples without recompute: three times the forward's.
+/// Operations of a step of that many samples without recompute: three times the forward's. Frozen matrices have no
+/// gradients of their own, and frozen blocks no backward.
 double step_flops(const LanguageModel& model, double samples);
 /// step_flops() without the pairs of tokens that causal attention skips, half of all.
 double causal_step_flops(const LanguageModel& model, double samples);

@@ -107,12 +107,12 @@ public:
         add_biases(times, shared);
         times.forward += added_pass(how_.forward_tensors * h / split_);
         times.backward += added_pass(how_.backward_tensors * h / split_);
-        // Sums of the weights' gradients over micro-batches: read the gradient, read and write the sum. A product that
-        // adds to the sum itself writes no gradient besides.
-        const double weights = rank_block_weights(model_, kind, layout_.tensor, layout_.expert_parts()).all();
-        const double summed = 2.0 * layout_.gradient_bytes + (how_.fused_gradients ? -element_ : element_);
-        add_weights(times, pass(weights * summed));
-        add_parameters(times, weights);
+        if (model_.lora > 0) {
+            add_lora(times, kind);
+        }
+        const int parts = layout_.expert_parts();
+        add_sums(times, rank_trained_block_weights(model_, kind, layout_.tensor, parts).all(), how_.fused_gradients);
+        add_parameters(times, rank_block_weights(model_, kind, layout_.tensor, parts).all());
         times.forward = times_.launched(times.forward, how_.forward_launches);
         times.backward = times_.launched(times.backward, how_.backward_launches);
         if (kind.has_experts) {
@@ -129,12 +129,14 @@ public:
     LayerTimes embedding() const {
         LayerTimes times;
         times.forward = pass(2 * activation_) + (model_.dropout ? pass(2.5 * activation_ / split_) : 0);
-        const double weights = embedding_weights(model_) / tensor_;
-        times.backward = pass(3 * activation_);
-        times.weights = times.backward;
-        add_weights(times, pass(weights * element_));  // the gradient of all rows, most of them zeros
-        add_sums(times, weights);
-        add_parameters(times, weights);
+        if (model_.trains_embedding()) {
+            const double weights = embedding_weights(model_) / tensor_;
+            times.backward = pass(3 * activation_);
+            times.weights = times.backward;
+            add_weights(times, pass(weights * element_));  // the gradient of all rows, most of them zeros
+            add_sums(times, weights, false);
+            add_parameters(times, weights);
+        }
         return times;
     }
 
@@ -156,8 +158,10 @@ public:
         times.backward = product(tokens_, hidden_, vocabulary) + pass(tokens_ * vocabulary * how_.loss_bytes) +
                          pass(4 * activation_ / split_);
         const double weights = embedding_weights(model_) / tensor_;
-        add_weights(times, product(hidden_, vocabulary, tokens_));
-        add_sums(times, weights);
+        if (model_.trains_output()) {
+            add_weights(times, product(hidden_, vocabulary, tokens_));
+            add_sums(times, weights, how_.fused_gradients);
+        }
         add_parameters(times, weights);
         return times;
     }
@@ -189,15 +193,18 @@ private:
         times.backward += time;
         times.weights += time;
     }
-    /// Adds the sums of the weights' gradients over micro-batches: read the gradient, read and write the sum.
-    void add_sums(LayerTimes& times, double weights) const {
-        add_weights(times, pass(weights * (element_ + 2.0 * layout_.gradient_bytes)));
+    /// Adds the sums of the weights' gradients over micro-batches: read the gradient, read and write the sum. A product
+    /// that adds to the sum itself, `fused`, writes no gradient besides.
+    void add_sums(LayerTimes& times, double weights, bool fused) const {
+        add_weights(times, pass(weights * (2.0 * layout_.gradient_bytes + (fused ? -element_ : element_))));
     }
     /// Adds products of weight matrices with k inputs and n outputs, each for that many tokens.
     void add_matrix(LayerTimes& times, double tokens, double n, double k, double matrices = 1) const {
         times.forward += matrix_product(tokens, n, k, matrices);
         times.backward += matrix_product(tokens, k, n, matrices);
-        add_weights(times, matrix_product(k, n, tokens, matrices));
+        if (model_.lora == 0) {
+            add_weights(times, matrix_product(k, n, tokens, matrices));
+        }
         if (!layout_.product_dtype.empty()) {
             // Operators before a product write its input in the short dtype, and a transpose for the weights' gradient.
             // Gradients of outputs are read and written in the same way.
@@ -222,6 +229,27 @@ private:
             times.backward += 2 * pass(4 * normed / 2);
         }
     }
+    /// Adds the matrices of LoRA beside each matrix: their products, and the addition to its output. The gradient of
+    /// the input is a sum of two as well.
+    void add_lora(LayerTimes& times, BlockKind kind) const {
+        const auto add = [&](const std::vector<WeightMatrix>& matrices, double tokens, double each) {
+            const auto rank = static_cast<double>(model_.lora);
+            for (const WeightMatrix& matrix : matrices) {
+                const double k = matrix.inputs;
+                const double n = matrix.outputs;
+                times.forward += product(tokens, rank, k, each) + product(tokens, n, rank, each) +
+                                 pass(3 * tokens * n * each * element_);
+                times.backward += product(tokens, rank, n, each) + product(tokens, k, rank, each) +
+                                  pass(3 * tokens * k * each * element_);
+                add_weights(times, product(rank, n, tokens, each) + product(k, rank, tokens, each));
+            }
+        };
+        add(rank_single_matrices(model_, kind, layout_.tensor), tokens_, 1);
+        if (kind.has_experts) {
+            const double own = static_cast<double>(model_.experts) / layout_.expert;
+            add(expert_matrices(model_), copied_tokens() / own, own);
+        }
+    }
     /// Adds biases: additions in the projections, and sums of the outputs' gradients. A model that does not say its
     /// parts has them unless it is gated. `shared`: width of the feed-forward layer.
     void add_biases(LayerTimes& times, double shared) const {
@@ -238,7 +266,7 @@ private:
         }
         sums += ((has(model_.out_bias) ? 1 : 0) + (has(model_.mlp_bias) ? 1 : 0)) * pass(h);
         sums += has(model_.mlp_bias) ? pass(tokens_ * shared * element_) : 0;
-        add_weights(times, sums);
+        add_weights(times, model_.lora > 0 ? 0 : sums);  // frozen ones have no gradient
     }
     /// Adds a state-space layer between its projections: the convolution, the scan over tokens in chunks, the gate and
     /// its norm.
@@ -349,24 +377,41 @@ Bytes whole(double bytes) {
     return rounded_bytes(bytes);
 }
 
-/// Sets the bytes of a layer with that many parameters on this rank.
-void set_parameters(LayerProfile& layer, const RankWeights& parameters, const Layout& layout) {
+/// A layer's weights on a rank.
+struct LayerWeights {
+    RankWeights all;
+    RankWeights trained;
+};
+
+/// Sets the bytes of a layer with these parameters.
+void set_parameters(LayerProfile& layer, const LayerWeights& parameters, const Layout& layout) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
-    const auto split = [&](int stage, double bytes) {
-        return RankWeights{parameters.usual * bytes / layout.zero_parts(stage, layout.weight_copies()),
-                           parameters.experts * bytes / layout.zero_parts(stage, layout.expert_copies())};
+    const auto split = [&](const RankWeights& weights, int stage, double bytes) {
+        return RankWeights{weights.usual * bytes / layout.zero_parts(stage, layout.weight_copies()),
+                           weights.experts * bytes / layout.zero_parts(stage, layout.expert_copies())};
     };
-    layer.parameter_bytes = whole(split(3, element).all());
-    layer.gradient_bytes = whole(split(2, layout.gradient_bytes).all());
-    layer.expert_gradient_bytes = whole(split(2, layout.gradient_bytes).experts);
+    layer.parameter_bytes = whole(split(parameters.all, 3, element).all());
+    layer.gradient_bytes = whole(split(parameters.trained, 2, layout.gradient_bytes).all());
+    layer.expert_gradient_bytes = whole(split(parameters.trained, 2, layout.gradient_bytes).experts);
+}
+/// The same for the embedding or the output layer, whose optimizer may keep more than that of blocks. The profile has
+/// one factor for all layers, so the rest is among the layer's buffers. `trained`: weights of its matrix on a rank, if
+/// that trains.
+void set_end_parameters(LayerProfile& layer, const LayerWeights& parameters, double trained, const Layout& layout) {
+    set_parameters(layer, parameters, layout);
+    const double more = kept_bytes(layout, false) - kept_bytes(layout, true);
+    layer.buffer_bytes = whole(more * trained / layout.zero_parts(1, layout.weight_copies()));
 }
 
 /// Bytes of gradients and parameters that ZeRO splits, and that are whole while their layer works.
-double whole_bytes(const RankWeights& parameters, const Layout& layout) {
+double whole_bytes(const LayerWeights& parameters, const Layout& layout) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
-    const double each = (layout.zero >= 2 ? layout.gradient_bytes : 0) + (layout.zero >= 3 ? element : 0);
-    return each * ((layout.weight_copies().ranks > 1 ? parameters.usual : 0) +
-                   (layout.expert_copies().ranks > 1 ? parameters.experts : 0));
+    const auto copied = [&](const RankWeights& weights) {
+        return (layout.weight_copies().ranks > 1 ? weights.usual : 0) +
+               (layout.expert_copies().ranks > 1 ? weights.experts : 0);
+    };
+    return (layout.zero >= 2 ? layout.gradient_bytes * copied(parameters.trained) : 0) +
+           (layout.zero >= 3 ? element * copied(parameters.all) : 0);
 }
 }  // namespace
 
@@ -423,7 +468,10 @@ struct ZeroMoves {
     }
     double forward(double work) const { return beside && forward_beside ? both(work, gather) : work + gather; }
     double backward(double work) const {
-        return !beside ? work + gather + sum : backward_beside ? both(work, gather + sum) : both(work, sum) + gather;
+        return !(work > 0)       ? 0  // all weights up to here are frozen
+               : !beside         ? work + gather + sum
+               : backward_beside ? both(work, gather + sum)
+                                 : both(work, sum) + gather;
     }
 };
 /// `summed`: parameters whose gradients the layer's backward completes.
@@ -492,6 +540,10 @@ LayerTimes whole_block(const RankTimes& rank, BlockKind kind, const BlockMessage
     LayerTimes times = rank.block(kind);
     times.core += messages.context.forward;
     times.forward += messages.forward();
+    if (kind.is_frozen) {
+        times.backward = times.weights = 0;
+        return times;
+    }
     times.backward += messages.backward();
     times.backward += recomputed(times, layout);
     return times;
@@ -527,6 +579,18 @@ RankWeights output_weights(const LanguageModel& model, const Layout& layout) {
     return weights;
 }
 
+/// The part of output_weights() that trains.
+RankWeights trained_output_weights(const LanguageModel& model, const Layout& layout) {
+    if (model.lora > 0) {
+        return rank_trained_mtp_weights(model, layout.tensor, layout.expert_parts());
+    }
+    RankWeights weights = output_weights(model, layout);
+    if (!model.trains_embedding() && !ends_share_a_lane(layout) && model.ends_share_weights()) {
+        weights.usual -= embedding_weights(model) / layout.tensor;
+    }
+    return weights;
+}
+
 /// The output layer, and modules that predict further tokens, each with a use of the output layer. `sum`: as in
 /// output_times().
 LayerTimes last_times(const RankTimes& rank, const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
@@ -552,31 +616,43 @@ double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, 
            (parameters.experts > 0 ? gather(layout.expert_copies(), parameters.experts) : 0);
 }
 
+namespace {
+LayerWeights block_weights_of(const LanguageModel& model, BlockKind kind, const Layout& layout) {
+    return {rank_block_weights(model, kind, layout.tensor, layout.expert_parts()),
+            rank_trained_block_weights(model, kind, layout.tensor, layout.expert_parts())};
+}
+LayerWeights first_weights_of(const LanguageModel& model, const Layout& layout) {
+    const RankWeights all{rank_first_weights(model, layout.tensor)};
+    return {all, model.trains_embedding() ? all : RankWeights{}};
+}
+}  // namespace
+
 BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout) {
     const RankTimes rank(model, group, layout);
     BlockExtras extras;
-    extras.recompute = recomputed(rank.block(kind), layout);
+    extras.recompute = kind.is_frozen ? 0 : recomputed(rank.block(kind), layout);
     const double sum = tensor_sum_ns(rank, cluster, group, layout);
     const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
     const LayerTimes whole = whole_block(rank, kind, messages, layout);
-    const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
-    const ZeroMoves moves = zero_moves(weights, weights, cluster, group, layout);
-    const double passes = layout.recompute == Recompute::full ? 3 : 2;
+    const LayerWeights weights = block_weights_of(model, kind, layout);
+    const ZeroMoves moves = zero_moves(weights.all, weights.trained, cluster, group, layout);
+    const double passes = kind.is_frozen ? 1 : layout.recompute == Recompute::full ? 3 : 2;
     extras.zero = moves.forward(whole.forward) - whole.forward + moves.backward(whole.backward) - whole.backward;
     extras.sums = passes * messages.sums;
     extras.all_to_all = passes * messages.all_to_all;
-    extras.context =
-        (layout.recompute == Recompute::none ? 1 : 2) * messages.context.forward + messages.context.backward;
+    extras.context = kind.is_frozen ? messages.context.forward
+                                    : (layout.recompute == Recompute::none ? 1 : 2) * messages.context.forward +
+                                          messages.context.backward;
     const auto waits = [&](const LayerTimes& times, const RankWeights& parameters, const RankWeights& summed) {
         const ZeroMoves ends = zero_moves(parameters, summed, cluster, group, layout);
         return ends.forward(times.forward) - times.forward + ends.backward(times.backward) - times.backward;
     };
-    const RankWeights first{rank_first_weights(model, layout.tensor)};
+    const LayerWeights first = first_weights_of(model, layout);
     const double uses = 1 + static_cast<double>(model.mtp);  // of the embedding and of the output layer
-    extras.ends = 2 * uses * sum + waits(embedding_times(rank, sum), first, first) +
+    extras.ends = 2 * uses * sum + waits(embedding_times(rank, sum), first.all, first.trained) +
                   waits(last_times(rank, model, cluster, group, layout, sum), last_weights(model, layout),
-                        output_weights(model, layout));
+                        trained_output_weights(model, layout));
     return extras;
 }
 
@@ -609,9 +685,9 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
             placeholders = std::max(placeholders, element * weights.usual);
         }
     }
-    const auto layer_of = [&](const std::string& name, const LayerTimes& times, const RankWeights& parameters,
-                              const RankWeights& summed, double flops) {
-        const ZeroMoves moves = zero_moves(parameters, summed, cluster, group, layout);
+    const auto layer_of = [&](const std::string& name, const LayerTimes& times, const LayerWeights& parameters,
+                              double flops) {
+        const ZeroMoves moves = zero_moves(parameters.all, parameters.trained, cluster, group, layout);
         LayerProfile layer;
         layer.name = name;
         layer.forward_ns = layer.recompute_ns = {moves.forward(times.forward)};
@@ -619,6 +695,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         // The gradients of inputs need the parameters; sums follow the gradients of weights.
         layer.backward_weight_ns = {
             std::max(0.0, layer.backward_ns.front() - moves.forward(times.backward - times.weights))};
+        layer.keeps_input = times.backward > 0;
         layer.output_bytes = {rank.activation() / split};
         layer.saved_bytes = {0};
         // Tensors that ZeRO splits are whole while the layer works on them.
@@ -626,25 +703,28 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.flops = {flops / layout.tensor / layout.context};
         return layer;
     };
-    const RankWeights embedding{rank_first_weights(model, layout.tensor)};
-    LayerProfile first = layer_of("embedding", embedding_times(rank, sum), embedding, embedding, 0);
+    const LayerWeights embedding = first_weights_of(model, layout);
+    LayerProfile first = layer_of("embedding", embedding_times(rank, sum), embedding, 0);
+    const double matrix = embedding_weights(model) / layout.tensor;
     // The embedding's gradient, and the output layer's empty one.
-    const double dense = layout.how().fused_gradients ? element * embedding_weights(model) / layout.tensor : 0;
-    first.transient_bytes.front() += dense;
-    first.saved_bytes = {model.dropout ? tokens * static_cast<double>(model.hidden) / split : 0};
-    set_parameters(first, embedding, layout);
+    const double dense = layout.how().fused_gradients ? element * matrix : 0;
+    first.transient_bytes.front() += model.trains_embedding() ? dense : 0;
+    const bool keeps_mask = model.dropout && model.trains_embedding();
+    first.saved_bytes = {keeps_mask ? tokens * static_cast<double>(model.hidden) / split : 0};
+    set_end_parameters(first, embedding, model.trains_embedding() ? matrix : 0, layout);
     profile.layers.push_back(std::move(first));
 
     std::map<BlockKind, LayerProfile> blocks;
     for (const BlockKind kind : block_kinds(model)) {
-        const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
+        const LayerWeights weights = block_weights_of(model, kind, layout);
         const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
-        LayerProfile block = layer_of("", whole_block(rank, kind, messages, layout), weights, weights,
-                                      block_flops(model, kind, samples));
+        LayerProfile block =
+            layer_of("", whole_block(rank, kind, messages, layout), weights, block_flops(model, kind, samples));
         BlockActivations activations =
             block_activations(model, kind, samples / layout.context, layout.tensor, layout.sequence_parallel, element);
         activations.rest += kind.has_experts ? (layout.expert_tensor - 1) * rank.copied_bytes() : 0;
-        switch (layout.recompute) {
+        // A frozen block keeps nothing, and its forward works with what a trained one keeps.
+        switch (kind.is_frozen ? Recompute::full : layout.recompute) {
             case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
             case Recompute::selective: {
                 const double share = layout.how().selective_share;
@@ -670,7 +750,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         block.name = "block " + std::to_string(k);
     }
 
-    const RankWeights own = output_weights(model, layout);
+    const LayerWeights own{output_weights(model, layout), trained_output_weights(model, layout)};
     const double logits = tokens * static_cast<double>(model.vocabulary) / layout.tensor * layout.how().logit_bytes;
     double last_saved = rank.activation() / split;  // the norm's output
     double last_transient = 0;
@@ -680,16 +760,20 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         // What the block keeps, its input, what is joined and its norms' inputs, and the output layer's norm and
         // logits.
         last_saved += modules * (block.saved_bytes.front() + (1 + 2 + 2 + 1) * rank.activation() / split + logits);
-        const RankWeights weights = rank_block_weights(model, mtp_kind(model), layout.tensor, layout.expert_parts());
-        last_transient = block.transient_bytes.front() - whole_bytes(weights, layout) - placeholders;
+        last_transient = block.transient_bytes.front() -
+                         whole_bytes(block_weights_of(model, mtp_kind(model), layout), layout) - placeholders;
     }
     LayerProfile last =
-        layer_of("output", last_times(rank, model, cluster, group, layout, sum), last_weights(model, layout), own,
-                 output_flops(model, samples) + mtp_flops(model, samples));
+        layer_of("output", last_times(rank, model, cluster, group, layout, sum),
+                 {last_weights(model, layout), own.trained}, output_flops(model, samples) + mtp_flops(model, samples));
     last.saved_bytes = {last_saved};
-    last.transient_bytes.front() += last_transient + dense;
+    // A tied matrix works here too, although another layer completes its gradient.
+    const RankWeights used = last_weights(model, layout);
+    last.transient_bytes = {whole_bytes({used, model.trains_output() ? used : own.trained}, layout) + placeholders +
+                            last_transient + (model.trains_output() ? dense : 0)};
     last.output_bytes = {logits};
-    set_parameters(last, own, layout);
+    const bool is_whole = model.trains_output() && !(model.tied && ends_share_a_lane(layout));
+    set_end_parameters(last, own, is_whole ? matrix : 0, layout);
     profile.layers.push_back(std::move(last));
     return profile;
 }

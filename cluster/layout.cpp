@@ -30,6 +30,20 @@ const TrainingProgram& Layout::how() const {
     return program ? *program : nothing;
 }
 
+bool has_master_weights(const Layout& layout) {
+    return !layout.no_master_weights && dtype_bytes(layout.dtype) < 4;
+}
+
+double state_bytes(const Layout& layout, bool in_block) {
+    constexpr double kFloat32 = 4;
+    return moment_bytes(layout.optimizer, static_cast<double>(dtype_bytes(layout.dtype)), in_block) +
+           (has_master_weights(layout) ? kFloat32 : 0);
+}
+
+double kept_bytes(const Layout& layout, bool in_block) {
+    return layout.offload_rate > 0 ? 0 : state_bytes(layout, in_block);
+}
+
 Schedule usual_schedule(int interleave) {
     return interleave > 1 ? Schedule::interleaved_1f1b : Schedule::one_f_one_b;
 }
@@ -75,19 +89,6 @@ TokenDispatch parse_token_dispatch(std::string_view name) {
                                      "leave it out for expert");
 }
 
-std::string to_string(Cuts cuts) {
-    switch (cuts) {
-        case Cuts::even: return "even";
-        case Cuts::quickest: return "quickest";
-    }
-    return "unknown";
-}
-
-Cuts parse_cuts(std::string_view name) {
-    return parse_name<Cuts>(name, {Cuts::even, Cuts::quickest}, option_name("cuts") + " is '" + printable(name) + "'",
-                            "leave it out for even");
-}
-
 void set_dtype(Layout& layout, const std::string& dtype) {
     if (dtype == "float8" || dtype == "float4") {  // of products only
         layout.product_dtype = dtype;
@@ -115,7 +116,10 @@ std::string to_string(const Layout& layout) {
     return "p" + std::to_string(layout.pipeline) + " d" + std::to_string(layout.data) +
            (layout.context > 1 ? " c" + std::to_string(layout.context) : "") + " t" + std::to_string(layout.tensor) +
            (layout.expert > 1 ? " e" + std::to_string(layout.expert) : "") + " v" + std::to_string(layout.interleave) +
-           " b" + std::to_string(layout.micro_batch_size) + (layout.cuts == Cuts::quickest ? " quickest cuts" : "");
+           " b" + std::to_string(layout.micro_batch_size) +
+           (layout.cuts == Cuts::even  ? ""
+            : layout.cuts == Cuts::own ? " cuts " + to_string(layout.cuts)
+                                       : " quickest cuts");
 }
 
 PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& cluster, int lanes) {
@@ -287,6 +291,18 @@ void check_dispatch(const LanguageModel& model, const Layout& layout) {
     }
 }
 
+void check_optimizer(const LanguageModel& model, const Layout& layout) {
+    if (layout.optimizer == ModelOptimizer::muon && model.lora > 0) {
+        refuse(option_name("optimizer") + " is muon with lora", "it is for matrices that are large in both dimensions",
+               "use adam");
+    }
+    if (layout.offload_rate > 0 && state_bytes(layout, false) == 0) {
+        refuse(option_name("offload") + " is given with " + option_name("optimizer") + " " +
+                   to_string(layout.optimizer) + ", which keeps no state",
+               "there is nothing to move", "leave it out");
+    }
+}
+
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     check_layout(layout, parts);
     check_layer_flops(model, layout);
@@ -341,14 +357,17 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
                "use another number, or leave it out");
     }
     check_dispatch(model, layout);
+    check_optimizer(model, layout);
     if (model.experts > 0 && layout.tensor > 1 && !layout.sequence_parallel) {
         refuse("has " + std::to_string(layout.tensor) + " tensor-parallel devices without sequence parallelism",
                "experts need it, so that each device sends its own tokens", "add " + option_name("sequence-parallel"));
     }
     const std::int64_t partitions = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
-    if (partitions > model.layers) {
+    check_cuts(layout.cuts, partitions, model.layers, model.mtp);
+    if (constexpr std::int64_t kEnds = 2; partitions > model.layers + kEnds) {
         refuse("has " + counted(partitions, "partition", "partitions"),
-               "each holds at least one of the model's " + counted(model.layers, "block", "blocks"),
+               "each holds the embedding, the output layer or at least one of the model's " +
+                   counted(model.layers, "block", "blocks"),
                "use fewer lanes, or less interleaving");
     }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "cluster/asked_cuts.h"
 #include "cluster/language_model.h"
+#include "cluster/model_optimizer.h"
 #include "cluster/training_program.h"
 #include "hardware/cluster.h"
 #include "simulator/simulation.h"
@@ -20,15 +22,6 @@ enum class TokenDispatch {
 std::string to_string(TokenDispatch dispatch);
 /// Throws UsageError that lists the names.
 TokenDispatch parse_token_dispatch(std::string_view name);
-
-/// Where a model is cut for equal devices.
-enum class Cuts {
-    even,      ///< all partitions have equally many blocks if these divide evenly, as in Megatron-LM
-    quickest,  ///< always as for unequal devices
-};
-std::string to_string(Cuts cuts);
-/// Throws UsageError that lists the names.
-Cuts parse_cuts(std::string_view name);
 
 /// How a model is placed on a cluster. Tensor-parallel ranks are next to each other, then context-parallel ranks, then
 /// data-parallel ranks, then the pipeline's lanes. In this order, `expert` consecutive devices of a lane share its
@@ -54,10 +47,15 @@ struct Layout {
     Bytes gradient_bucket = 0;
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; DeepSpeed's are serial
     TokenDispatch dispatch = TokenDispatch::expert;
-    Cuts cuts = Cuts::even;
+    Cuts cuts = Cuts::even;  ///< own cuts also hold for unequal devices
     /// Of the blocks' matrix products, such as float8; empty: dtype. Attention, the output layer and everything between
     /// products keep dtype.
     std::string product_dtype = {};
+    ModelOptimizer optimizer = ModelOptimizer::adam;  ///< of a language model
+    bool no_master_weights = false;  ///< the optimizer keeps no float32 copy of a language model's shorter parameters
+    /// Bytes a second, each way, of each device's link to its host, which keeps the optimizer's state; 0: the device
+    /// keeps the state.
+    double offload_rate = 0;
     ProgramPointer program = {};  ///< that runs the layout; empty: as TrainingProgram{} says
 
     /// The layout's program, or one that adds nothing.
@@ -83,6 +81,14 @@ struct Layout {
     std::int64_t micro_batches() const { return batch / data / micro_batch_size; }
     friend bool operator==(const Layout&, const Layout&) = default;
 };
+
+/// Bytes that the optimizer keeps of each trained parameter of a language model: moments, and a float32 copy of a
+/// shorter parameter. `in_block`: as in moment_bytes().
+double state_bytes(const Layout& layout, bool in_block);
+/// The part of state_bytes() that is on the device: 0 if hosts keep the state.
+double kept_bytes(const Layout& layout, bool in_block);
+/// True if the optimizer keeps a float32 copy of each parameter.
+bool has_master_weights(const Layout& layout);
 
 /// The layout's schedule, or the usual one: interleaved with several partitions per lane, otherwise 1f1b.
 Schedule schedule_of(const Layout& layout);
@@ -118,7 +124,7 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 /// micro-batches do not divide, or an unknown ZeRO stage.
 void check_layout(const Layout& layout, const PipelineParts& parts);
 /// Also checks a language model: ranks must divide its heads, widths, tokens and experts; at most as many partitions as
-/// blocks; layers small enough for a profile.
+/// layers, own cuts that fit both, and layers small enough for a profile.
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
 /// Also checks a profile, whose layers cannot be split. Over several types of devices it must list operations.
 void check_layout(const Profile& profile, const Layout& layout, const PipelineParts& parts);
@@ -135,6 +141,8 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout);
 int expert_tensor_of(const LanguageModel& model, const Layout& layout);
 /// Throws UsageError if the layout sets TokenDispatch although the model has no experts.
 void check_dispatch(const LanguageModel& model, const Layout& layout);
+/// Throws UsageError for Muon's update of LoRA's matrices, and for an offloaded state of nothing.
+void check_optimizer(const LanguageModel& model, const Layout& layout);
 
 /// One rank's costs of the model's layers (embedding, blocks, output layer) at the layout's micro-batch size, estimated
 /// for the group's device by operator.
@@ -207,12 +215,14 @@ struct LayoutStep {
     double recomputed_flops = 0;
     double parameters = 0;         ///< parameters_of() the language model; 0: not a language model
     double active_parameters = 0;  ///< those that compute one token
-    double recompute_share = 0;    ///< of the lanes' work: operators that repeat a forward
-    double collective_share = 0;   ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
-    double all_to_all_share = 0;   ///< of the lanes' work: tokens' ways to experts and back
-    double context_share = 0;      ///< of the lanes' work: waits for keys and values of other ranks
-    double tokens = 0;             ///< of the whole step; 0: not a language model
-    StepRange range = {};          ///< of a language model's step; on several types of devices, that of the first
+    double trained_parameters = 0;
+    double offloaded_bytes = 0;  ///< that the update moves between a device and its host, both ways; the most of a lane
+    double recompute_share = 0;  ///< of the lanes' work: operators that repeat a forward
+    double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
+    double all_to_all_share = 0;  ///< of the lanes' work: tokens' ways to experts and back
+    double context_share = 0;     ///< of the lanes' work: waits for keys and values of other ranks
+    double tokens = 0;            ///< of the whole step; 0: not a language model
+    StepRange range = {};         ///< of a language model's step; on several types of devices, that of the first
 
     double step_ns() const {
         return static_cast<double>(simulation.step_time.count()) + tied_ns + gather_ns + optimizer_ns + program_ns;

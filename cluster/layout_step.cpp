@@ -23,21 +23,11 @@
 
 namespace pipescope {
 namespace {
-bool is_mixed(const std::string& dtype) {
-    return dtype_bytes(dtype) < 4;
-}
-
-/// Bytes of optimizer state per parameter: Adam's two moments, and a float32 copy of a shorter parameter.
-double state_bytes(const Layout& layout) {
-    const double moments = 2 * std::max(4.0, static_cast<double>(dtype_bytes(layout.dtype)));
-    return moments + (is_mixed(layout.dtype) ? 4 : 0);
-}
-
 /// The options' optimizer, as bytes of state per byte of gradient on this replica.
 std::string optimizer_of(const Layout& layout) {
     // From stage 2 on, gradients are split too.
     const double share = layout.zero == 1 ? layout.weight_copies().ranks : 1;
-    return shortest(state_bytes(layout) / layout.gradient_bytes / share);
+    return shortest(kept_bytes(layout, true) / layout.gradient_bytes / share);
 }
 
 /// Bytes sent from lane to lane.
@@ -79,15 +69,64 @@ std::vector<RankWeights> parameters_by_lane(const Profile& profile, const Pipeli
     return parameters;
 }
 
-/// Time of Adam's update of these parameters on one replica's device.
-double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layout& layout) {
+/// The parts of a lane's trained weights on one rank, after ZeRO has split them.
+struct UpdatedWeights {
+    double blocks = 0;
+    double ends = 0;   ///< of the embedding and the output layer
+    double state = 0;  ///< bytes of the optimizer's state
+};
+UpdatedWeights updated_weights(const LanguageModel& model, const RankWeights& trained, bool has_first, bool has_last,
+                               const Layout& layout) {
+    const double matrix = embedding_weights(model) / layout.tensor;
+    const bool shares = has_first && has_last && model.tied;
+    const double ends = (has_first && model.trains_embedding() ? matrix : 0) +
+                        (has_last && model.trains_output() && !shares ? matrix : 0);
+    const double parts = layout.zero_parts(1, layout.weight_copies());
+    UpdatedWeights mine;
+    mine.ends = std::min(ends, trained.usual) / parts;
+    mine.blocks = trained.usual / parts - mine.ends + trained.experts / layout.zero_parts(1, layout.expert_copies());
+    mine.state = mine.blocks * state_bytes(layout, true) + mine.ends * state_bytes(layout, false);
+    return mine;
+}
+
+/// Operations of Muon's update per trained weight of a block, on the mean of the blocks.
+double muon_flops_a_weight(const LanguageModel& model, const Layout& layout) {
+    double flops = 0;
+    double weights = 0;
+    for (const auto& [kind, blocks] : block_counts(model)) {
+        if (kind.is_frozen) {
+            continue;
+        }
+        const auto number = static_cast<double>(blocks);
+        const auto add = [&](const std::vector<WeightMatrix>& matrices, double each) {
+            for (const WeightMatrix& matrix : matrices) {
+                flops += number * each * newton_schulz_flops(matrix.inputs, matrix.outputs);
+            }
+        };
+        add(rank_single_matrices(model, kind, layout.tensor), 1);
+        add(expert_matrices(model), kind.has_experts ? static_cast<double>(model.experts) / layout.expert : 0);
+        weights += number * rank_trained_block_weights(model, kind, layout.tensor, layout.expert_parts()).all();
+    }
+    return weights > 0 ? flops / weights : 0;
+}
+
+/// Time of the update of these weights on one replica's device. If the host keeps the state, it comes and goes
+/// meanwhile.
+double update_ns_of(const LanguageModel& model, const UpdatedWeights& mine, const NodeGroup& group,
+                    const Layout& layout) {
     // The gradient is read for its norm and for the update. State and copy are read and written. The parameter is
     // written, and also read if it has no copy.
-    const double bytes = 2.0 * layout.gradient_bytes + 2 * state_bytes(layout) +
-                         (is_mixed(layout.dtype) ? 1 : 2) * static_cast<double>(dtype_bytes(layout.dtype));
-    const double mine = parameters.usual / layout.zero_parts(1, layout.weight_copies()) +
-                        parameters.experts / layout.zero_parts(1, layout.expert_copies());
-    return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes / layout.how().update_share, 1});
+    const double each = 2.0 * layout.gradient_bytes +
+                        (has_master_weights(layout) ? 1 : 2) * static_cast<double>(dtype_bytes(layout.dtype));
+    const double bytes = (mine.blocks + mine.ends) * each + 2 * mine.state;
+    double update = estimated_ns(group.device, "float32", DeviceWork{0, bytes / layout.how().update_share, 1});
+    if (layout.optimizer == ModelOptimizer::muon) {
+        // Its products are large, so they reach the rate of large products.
+        const double flops = mine.blocks * muon_flops_a_weight(model, layout) * group.device.compute_efficiency /
+                             group.device.matmul_efficiency;
+        update += flops > 0 ? estimated_ns(group.device, layout.dtype, DeviceWork{flops, 0, 1}) : 0;
+    }
+    return layout.offload_rate > 0 ? std::max(update, mine.state / layout.offload_rate * 1e9) : update;
 }
 
 /// Time in which replicas gather the parameters that each of them updated.
@@ -126,18 +165,22 @@ struct AfterPipeline {
     double tied_ns = 0;
     double gather_ns = 0;
     double optimizer_ns = 0;
+    double offloaded_bytes = 0;  ///< moved between a device and its host, both ways
 };
 /// `parameters`: of each lane's rank.
 AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                              const Layout& layout, const std::vector<RankWeights>& parameters) {
     AfterPipeline after;
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
+    const std::size_t last = ends_share_a_lane(layout) ? 0 : groups.size() - 1;
     for (std::size_t lane = 0; lane < groups.size(); ++lane) {
-        after.optimizer_ns = std::max(after.optimizer_ns, adam_ns(parameters[lane], *groups[lane], layout));
+        const UpdatedWeights mine = updated_weights(model, parameters[lane], lane == 0, lane == last, layout);
+        after.optimizer_ns = std::max(after.optimizer_ns, update_ns_of(model, mine, *groups[lane], layout));
+        after.offloaded_bytes = std::max(after.offloaded_bytes, layout.offload_rate > 0 ? 2 * mine.state : 0);
         after.gather_ns =
             std::max(after.gather_ns, updated_gather_ns(parameters[lane], cluster, *groups[lane], layout));
     }
-    if (model.ends_share_weights() && !ends_share_a_lane(layout)) {
+    if (model.ends_share_weights() && model.trains_embedding() && !ends_share_a_lane(layout)) {
         after.tied_ns =
             tied_sum_ns(cluster, parts, layout, embedding_weights(model) / layout.tensor * layout.gradient_bytes);
     }
@@ -254,14 +297,18 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
     }
     cut.boundary = boundary_bytes(cut.profiles.profiles.front(), static_cast<double>(layout.micro_batch_size));
     set_hardware(cut.options.hardware, cluster, parts, layout, cut.boundary);
-    if (parts.size() == 1 && has_even_cuts(model, layout)) {
+    if (layout.cuts == Cuts::own) {
+        cut.options.balance = own_cuts(layout.cuts.blocks());
+        cut.starts.push_back({cut.options.balance});
+    } else if (parts.size() == 1 && has_even_cuts(model, layout)) {
         const std::size_t layers = cut.profiles.profiles.front().layers.size();
         cut.options.balance = even_cuts(layers, layout.pipeline * layout.interleave);
         cut.starts.push_back({cut.options.balance});
     } else {
         const auto update_ns = [&](std::size_t part, const RankWeights& weights) {
             const NodeGroup& group = *parts[part].group;
-            return adam_ns(weights, group, layout) + updated_gather_ns(weights, cluster, group, layout);
+            return update_ns_of(model, updated_weights(model, weights, false, false, layout), group, layout) +
+                   updated_gather_ns(weights, cluster, group, layout);
         };
         cut.start_free(cluster, parts, layout, update_ns);
         for (const Recompute recompute : recompute_modes(model)) {
@@ -459,7 +506,9 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
         for (const PipelinePart& part : parts) {
             const AfterPipeline alone = after_pipeline(model, cluster, {{part.group, 1}}, layout, {least.mean});
             least.after.gather_ns = std::min(least.after.gather_ns, alone.gather_ns);
-            least.after.optimizer_ns = std::min(least.after.optimizer_ns, alone.optimizer_ns);
+            least.after.optimizer_ns = layout.optimizer == ModelOptimizer::muon  // depends on which weights a lane has
+                                           ? 0
+                                           : std::min(least.after.optimizer_ns, alone.optimizer_ns);
         }
         if (parts.size() > 1 && least.mean.experts > 0) {  // on unequal links, no lane may have the mean of both sorts
             least.after.gather_ns = 0;
@@ -532,6 +581,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
             one.tied_ns = after.tied_ns;
             one.gather_ns = after.gather_ns;
             one.optimizer_ns = after.optimizer_ns;
+            one.offloaded_bytes = after.offloaded_bytes;
             one.program_ns = program_ns(layout, one.step_ns());
         },
         [&](const Balance& balance) { return least_of_cuts(model, cluster, parts, layout, cut, balance).ns(); });
@@ -540,6 +590,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     step.causal_flops = causal_step_flops(model, batch);
     step.parameters = parameters_of(model);
     step.active_parameters = active_parameters_of(model);
+    step.trained_parameters = trained_parameters_of(model);
     const auto modules = static_cast<double>(model.mtp);
     switch (layout.recompute) {
         case Recompute::none: break;
@@ -548,7 +599,11 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
                 all_attention_flops(model, batch) + modules * attention_flops(model, mtp_kind(model), batch);
             break;
         case Recompute::full:
-            step.recomputed_flops = blocks_flops(model, batch) + modules * block_flops(model, mtp_kind(model), batch);
+            for (const auto& [kind, blocks] : block_counts(model)) {
+                step.recomputed_flops +=
+                    kind.is_frozen ? 0 : static_cast<double>(blocks) * block_flops(model, kind, batch);
+            }
+            step.recomputed_flops += modules * block_flops(model, mtp_kind(model), batch);
             break;
     }
     step.tokens = batch * static_cast<double>(model.sequence);

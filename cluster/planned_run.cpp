@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <vector>
 
 namespace pipescope {
@@ -52,9 +54,63 @@ void rent_cheapest(std::vector<RentedNodes>& rented, double awake) {
 
 }  // namespace
 
+std::vector<RunPart> timed_ramp(const ClusterPlanRequest& request, double samples_of_tokens, double step_ns,
+                                const std::function<double(std::int64_t batch)>& step_ns_at) {
+    constexpr double kAll = std::numeric_limits<double>::infinity();
+    std::vector<RunPart> parts =
+        run_parts(*request.ramp, request.layout.batch, request.tokens > 0 ? samples_of_tokens : kAll,
+                  request.tokens > 0  ? kAll
+                  : request.steps > 0 ? request.steps
+                                      : 1);
+    constexpr std::size_t kMostTimed = 16;
+    const auto last = static_cast<double>(parts.size() - 1);
+    const std::size_t timed = std::min(parts.size(), kMostTimed);
+    std::size_t before = 0;
+    for (std::size_t k = 0; k < timed; ++k) {
+        const auto at = static_cast<std::size_t>(
+            std::llround(timed > 1 ? last * static_cast<double>(k) / static_cast<double>(timed - 1) : 0));
+        RunPart& part = parts[at];
+        part.step_ns = part.batch == request.layout.batch ? step_ns : step_ns_at(part.batch);
+        for (std::size_t between = before + 1; between < at; ++between) {
+            const double share = static_cast<double>(parts[between].batch - parts[before].batch) /
+                                 static_cast<double>(part.batch - parts[before].batch);
+            parts[between].step_ns = parts[before].step_ns + share * (part.step_ns - parts[before].step_ns);
+        }
+        before = at;
+    }
+    return parts;
+}
+
+double save_bytes(const LanguageModel& model, const Layout& layout) {
+    const RankWeights modules = rank_mtp_weights(model, 1, 1);
+    const RankWeights trained_modules = rank_trained_mtp_weights(model, 1, 1);
+    const double ends = (model.trains_embedding() ? embedding_weights(model) : 0) +
+                        (model.trains_output() && !model.tied ? embedding_weights(model) : 0);
+    const double blocks = trained_parameters_of(model) + trained_modules.all() - ends;
+    return (parameters_of(model) + modules.all()) * static_cast<double>(dtype_bytes(layout.dtype)) +
+           blocks * state_bytes(layout, true) + ends * state_bytes(layout, false);
+}
+
+namespace {
+/// The run's steps without failures and saves, in hours.
+double training_hours(const ClusterCandidate& candidate, const ClusterPlanRequest& request) {
+    constexpr double kNsAnHour = 3600e9;
+    if (request.ramp) {
+        double ns = 0;
+        for (const RunPart& part : candidate.ramp) {
+            ns += part.steps * part.step_ns;
+        }
+        return ns / kNsAnHour;
+    }
+    const double steps = request.tokens > 0  ? std::ceil(request.tokens / candidate.step.tokens)
+                         : request.steps > 0 ? request.steps
+                                             : 1;
+    return steps * candidate.step.step_ns() / kNsAnHour;
+}
+}  // namespace
+
 void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const ClusterPlanRequest& request, bool priced) {
-    const double steps = request.tokens > 0 ? std::ceil(request.tokens / candidate.step.tokens) : 1;
-    const double training = steps * candidate.step.step_ns() / 1e9 / 3600;
+    const double training = training_hours(candidate, request);
     std::vector<RentedNodes> rented;
     Failures failures{0, request.checkpoint_seconds, request.restart_seconds};
     double failures_an_hour = 0;
@@ -72,7 +128,8 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
     }
     const double awake = training / candidate.checkpoints.effective;
     // A run of one step says nothing about the training's length.
-    const double in_repair = request.tokens > 0 ? std::min(request.repair_hours, awake) : request.repair_hours;
+    const bool is_known = request.tokens > 0 || request.steps > 0;
+    const double in_repair = is_known ? std::min(request.repair_hours, awake) : request.repair_hours;
     for (std::size_t k = 0; k < rented.size(); ++k) {
         RentedNodes& each = rented[k];
         const NodeGroup& group = *parts[k].group;
@@ -95,5 +152,6 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
     candidate.run_hours = awake + candidate.wait_hours;
     candidate.checkpoints.effective *= std::isfinite(awake) ? awake / candidate.run_hours : 1;
     candidate.cost = cost_of(rented, awake);
+    candidate.in_time = request.deadline_hours == 0 || candidate.run_hours <= request.deadline_hours;
 }
 }  // namespace pipescope

@@ -16,12 +16,14 @@ bool lies_in_a_v(const Schedule& schedule) {
 }
 
 namespace {
-/// The least bytes of each sort of weights that one device holds for that many blocks.
-RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks) {
+/// The least of each sort of weights that one device holds for that many blocks. `weights_of`: rank_block_weights(), or
+/// those that train.
+RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks,
+                          RankWeights (*weights_of)(const LanguageModel&, BlockKind, int, int)) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     RankWeights least{kNone, kNone};
     for (const BlockKind kind : block_kinds(model)) {
-        const RankWeights each = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
+        const RankWeights each = weights_of(model, kind, layout.tensor, layout.expert_parts());
         least = {std::min(least.usual, each.usual), std::min(least.experts, each.experts)};
     }
     return {blocks * least.usual, blocks * least.experts};
@@ -61,7 +63,8 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     const double pipeline = !even    ? std::max(m * uneven, unlike_lanes(layout, parts, splits))
                             : in_a_v ? std::max(share + ways, share + m * costs.output)
                                      : share + m * costs.output + ways;
-    const RankWeights parameters = least_weights(model_, layout, std::floor(blocks / lanes));
+    const RankWeights parameters =
+        least_weights(model_, layout, std::floor(blocks / lanes), rank_trained_block_weights);
     const double gather =
         (layout.zero == 1 || layout.zero == 2) && !layout.how().update_gather_overlap
             ? gather_weights_ns(parameters, cluster_, group, layout, static_cast<double>(dtype_bytes(layout.dtype)))
@@ -153,20 +156,28 @@ StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& lay
 
 std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
-    const double state = element < 4 ? 12 : 8;
-    const auto constants_of = [&](const RankWeights& weights) {
-        const auto bytes = [&](double parameters, const RankGroup& copies) {
+    const auto constants_of = [&](const RankWeights& weights, const RankWeights& trained, bool in_block) {
+        const auto bytes = [&](double all, double own, const RankGroup& copies) {
             const auto split = [&](int stage) { return layout.zero_parts(stage, copies); };
-            return parameters *
-                   (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
+            return all * element / split(3) + own * (static_cast<double>(layout.gradient_bytes) / split(2) +
+                                                     kept_bytes(layout, in_block) / split(1));
         };
-        return bytes(weights.usual, layout.weight_copies()) + bytes(weights.experts, layout.expert_copies());
+        return bytes(weights.usual, trained.usual, layout.weight_copies()) +
+               bytes(weights.experts, trained.experts, layout.expert_copies());
     };
-    const RankWeights embedding{embedding_weights(model) / layout.tensor};
+    const RankWeights matrix{embedding_weights(model) / layout.tensor};
+    const double embedding = constants_of(matrix, model.trains_embedding() ? matrix : RankWeights{}, false);
+    const double output = constants_of(matrix, model.trains_output() ? matrix : RankWeights{}, false);
+    const auto blocks_of = [&](double blocks) {
+        return constants_of(least_weights(model, layout, blocks, rank_block_weights),
+                            least_weights(model, layout, blocks, rank_trained_block_weights), true);
+    };
     const double all_constants = [&] {
-        double sum = (model.tied && ends_share_a_lane(layout) ? 1 : 2) * constants_of(embedding);
-        for (std::int64_t block = 0; block < model.layers; ++block) {
-            sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert_parts()));
+        double sum = embedding + (model.tied && ends_share_a_lane(layout) ? 0 : output);
+        for (const auto& [kind, blocks] : block_counts(model)) {
+            sum += static_cast<double>(blocks) *
+                   constants_of(rank_block_weights(model, kind, layout.tensor, layout.expert_parts()),
+                                rank_trained_block_weights(model, kind, layout.tensor, layout.expert_parts()), true);
         }
         return sum;
     }();
@@ -179,6 +190,10 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     double kept = std::numeric_limits<double>::infinity();     // by a block
     double working = std::numeric_limits<double>::infinity();  // for recompute in a block's backward, beside `kept`
     for (const BlockKind kind : block_kinds(model)) {
+        if (kind.is_frozen) {  // keeps nothing
+            kept = working = 0;
+            continue;
+        }
         const BlockActivations activations =
             block_activations(model, kind, static_cast<double>(layout.micro_batch_size) / layout.context, layout.tensor,
                               layout.sequence_parallel, element);
@@ -204,22 +219,22 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         const double held =
             std::min(m, layout.interleave > 1 ? ((partitions - 1) * group + 2 * (lanes - 1) + 1) / partitions : lanes);
         const double blocks = static_cast<double>(model.layers) / lanes;
-        const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
-                             (layout.schedule ? 0 : blocks * kept * held) + working;
+        const double first = blocks_of(blocks) + embedding + (layout.schedule ? 0 : blocks * kept * held) + working;
         // The lane with the most constants has at least the mean.
         return beyond(std::max(all_constants / lanes, first), memory);
     }
     // Other cuts: finds the most blocks that the lanes can hold with `times` their memory.
-    const double block = constants_of(least_weights(model, layout, 1));
+    const double block = blocks_of(1);
     const auto can_hold_all = [&](double times) {
         double blocks = 0;
         int lane = 0;
         for (const PipelinePart& part : parts) {
             for (int k = 0; k < part.lanes; ++k, ++lane) {
                 const bool is_last = lane + 1 == layout.pipeline;
-                const double room =
-                    static_cast<double>(part.group->device.tensor_bytes()) * times -
-                    (lane == 0 || (is_last && !ends_share_a_lane(layout)) ? constants_of(embedding) : 0);
+                const double room = static_cast<double>(part.group->device.tensor_bytes()) * times -
+                                    (lane == 0                               ? embedding
+                                     : is_last && !ends_share_a_lane(layout) ? output
+                                                                             : 0);
                 if (room < 0) {
                     return false;
                 }

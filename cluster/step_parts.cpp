@@ -29,6 +29,8 @@ std::int64_t covered(const std::vector<MessageRange>& ranges, std::int64_t start
 }
 
 constexpr double kWorthIt = 0.02;
+constexpr const char* kEvenCuts = "even cuts";
+constexpr const char* kOwnCuts = "own cuts";
 
 Cluster with_free_links(Cluster cluster, bool inside, bool between) {
     for (NodeGroup& group : cluster.groups) {
@@ -64,8 +66,8 @@ namespace {
 PipelineOptions counted_options(const LayoutStep& step) {
     PipelineOptions options = step.simulation.options;
     if (step.tokens > 0) {
-        options.optimizer = "adam";
-        options.master_weights = dtype_bytes(step.layout.dtype) < 4;
+        options.optimizer = to_string(step.layout.optimizer);
+        options.master_weights = has_master_weights(step.layout);
         if (step.layout.recompute == Recompute::full) {
             options.checkpoint = Checkpoint::always;
         }
@@ -255,18 +257,30 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
                              "decide");
         }
     }
+    const bool is_own = layout.cuts == Cuts::own;
     const bool is_even = layout.cuts == Cuts::even && !has_several_types &&
                          ((*step.profile)->layers.size() - 2) % step.simulation.options.balance.num_partitions() == 0;
-    if (step.tokens > 0 && layout.pipeline > 1 && is_even) {
+    if (step.tokens > 0 && layout.pipeline > 1 && (is_own || is_even)) {
         Layout free = layout;
         free.cuts = Cuts::quickest;
         const LayoutStep other = simulate(cluster, free);
         if (other.simulation.feasible && other.step_ns() < whole) {
-            add("even cuts", other.step_ns(), "--cuts quickest has other numbers of blocks");
+            add(is_own ? kOwnCuts : kEvenCuts, other.step_ns(), "--cuts quickest has other numbers of blocks");
         }
     }
     std::ranges::stable_sort(limits, {}, &StepLimit::step_ns);
     return limits;
+}
+
+std::optional<std::string> cost_of_cuts(const LayoutStep& step, const std::vector<StepLimit>& limits) {
+    constexpr double kNamed = 0.01;
+    for (const StepLimit& each : limits) {
+        const double share = 1 - each.step_ns / step.step_ns();
+        if ((each.name == kEvenCuts || each.name == kOwnCuts) && share >= kNamed) {
+            return each.name + " cost " + percent(share) + " of the step; --cuts quickest would save that";
+        }
+    }
+    return std::nullopt;
 }
 
 std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>& limits) {

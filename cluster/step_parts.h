@@ -51,18 +51,20 @@ std::string to_string(const StepParts& parts);
 
 /// Something that limits a step, and how long the step would be without it.
 struct StepLimit {
-    std::string
-        name;  ///< "bubble", "memory", "recompute", "links of a node", "links between nodes", "optimizer", "even cuts"
+    std::string name;  ///< "bubble", "memory", "recompute", "links of a node", "links between nodes", "optimizer",
+                       ///< "even cuts", "own cuts"
     double step_ns = 0;
     std::string remedy;
 };
 /// Simulates a layout on a cluster, with its memory, which may decide the cuts.
 using LayoutSimulator = std::function<LayoutStep(const Cluster& cluster, const Layout& layout)>;
 /// The limits of a layout's step, the largest gain first. Simulates free links for links, no recompute for memory
-/// (which more memory would allow), and the quickest cuts for even cuts. If the present memory allows no recompute,
-/// recompute is the limit instead of memory. For the bubble and the optimizer, subtracts their time. Precondition: as
-/// for step_parts().
+/// (which more memory would allow), and the quickest cuts for even and own cuts. If the present memory allows no
+/// recompute, recompute is the limit instead of memory. For the bubble and the optimizer, subtracts their time.
+/// Precondition: as for step_parts().
 std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluster, const LayoutSimulator& simulate);
+/// What cuts that are even, or were given, cost against the quickest ones, as a sentence; empty below 1 % of the step.
+std::optional<std::string> cost_of_cuts(const LayoutStep& step, const std::vector<StepLimit>& limits);
 /// Names what to change first, from step_limits(): the limit with the largest gain, and the memory that is left.
 std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>& limits);
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json_reader.h"
+#include "base/nearest_name.h"
 #include "base/printable.h"
 #include "base/text_file.h"
 #include "profiler/profile/kernel_program_json.h"
@@ -182,6 +183,12 @@ StepRange step_range(const TrainingProgram& program, const std::string& device, 
     constexpr double kLeast = 0.05;
     constexpr double kLeastOfExperts = 0.15;
     constexpr double kLeastOfExpertsElsewhere = 0.25;
+    // What devices showed in published runs, predicted with their program and without one (docs/evidence).
+    struct Peaks {
+        double low = 1;
+        double high = 1;
+    };
+    const Peaks peaks = program.context_bytes ? Peaks{0.93, 1.21} : Peaks{0.95, 1.69};
     const auto own = std::ranges::find_if(program.published, [&](const PublishedErrors& each) {
         return each.device == device && each.experts == experts;
     });
@@ -190,13 +197,20 @@ StepRange step_range(const TrainingProgram& program, const std::string& device, 
     if (!found) {
         constexpr double kAllLow = 0.8;  // of the runs' steps over predictions without a program
         constexpr double kAllHigh = 1.7;
-        return {kAllLow, kAllHigh, 0, {}, kAllLow, kAllHigh};
+        return {kAllLow, kAllHigh, 0, {}, kAllLow, kAllHigh, peaks.low, peaks.high};
     }
     const double factor = (is_own ? kSameDevice : kOtherDevice) * (found->runs < kFew ? kFewRuns : 1);
     const double middle = (found->low + found->high) / 2;
     const double least = !experts ? kLeast : is_own ? kLeastOfExperts : kLeastOfExpertsElsewhere;
     const double half = std::max(least, factor * (found->high - found->low) / 2);
-    return {std::max(0.1, middle - half), middle + half, found->runs, found->device, found->low, found->high};
+    return {std::max(0.1, middle - half),
+            middle + half,
+            found->runs,
+            found->device,
+            found->low,
+            found->high,
+            peaks.low,
+            peaks.high};
 }
 
 const std::vector<ProgramPointer>& built_in_programs() {
@@ -261,6 +275,35 @@ std::string program_text(const TrainingProgram& program) {
                                        {"high", each.high}});
     }
     return object.dump(2) + "\n";
+}
+
+void check_names(const TrainingProgram& program, const std::vector<DeviceType>& catalogue) {
+    std::vector<std::string> kernels;
+    std::vector<std::string> types;
+    const auto add = [&](const std::vector<DeviceType>& devices) {
+        for (const DeviceType& each : devices) {
+            types.push_back(each.name);
+            for (const auto& [kernel, rate] : each.attention) {
+                kernels.push_back(kernel);
+            }
+        }
+    };
+    add(catalogue);
+    add(device_catalogue());
+    const auto check = [&](const std::string& name, const std::vector<std::string>& known, const std::string& what,
+                           const std::string& rule) {
+        if (std::ranges::find(known, name) == known.end()) {
+            const std::optional<std::string> nearest = nearest_name(name, known);
+            throw UsageError("program " + printable(program.name) + " has " + what + " '" + printable(name) + "', " +
+                             rule + "; " + (nearest ? "the nearest is " + *nearest : "correct it, or leave it out"));
+        }
+    };
+    for (const std::string& kernel : program.attention) {
+        check(kernel, kernels, "the kernel of attention", "for which no type of device has rates");
+    }
+    for (const auto& [type, share] : program.product_share_on) {
+        check(type, types, "a product_share_on for", "which no catalogue has");
+    }
 }
 
 ProgramPointer load_program(const std::filesystem::path& name) {

@@ -85,7 +85,13 @@ struct StepRange {
     std::string device;  ///< of these runs
     double run_low = 1;  ///< what these runs took, as shares of their predictions
     double run_high = 1;
+    double peak_low = 1;  ///< what nine of ten devices showed, as shares of TrainingProgram::shown_bytes()
+    double peak_high = 1;
 };
+
+/// Throws UsageError for a kernel of attention, or a type in product_share_on, that neither this catalogue nor the
+/// built-in one has: it would have no effect.
+void check_names(const TrainingProgram& program, const std::vector<DeviceType>& catalogue);
 /// From runs of the program on that type of device; otherwise wider, from its runs on another one; otherwise from the
 /// runs of all programs. Runs of models with experts count only for those, and others only for others.
 StepRange step_range(const TrainingProgram& program, const std::string& device, bool experts);

@@ -13,7 +13,9 @@
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const std::string kModel = "gpt:layers=4,hidden=256,heads=4,sequence=64,vocabulary=512";
@@ -73,12 +75,25 @@ TEST_F(ClusterCommands, FitsAProgramToMeasuredStepsThatPlanTakes) {
 
     EXPECT_THAT(refused("simulate" + on + "--program-output x.json"), HasSubstr("add --measured"));
     user.writes("bad.csv", "seconds,colour\n1,red\n");
-    EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"),
-                HasSubstr("bad.csv, line 1: column 'colour' is unknown"));
+    EXPECT_THAT(
+        refused("simulate" + on + "--measured bad.csv"),
+        HasSubstr("bad.csv: column 'colour' is unknown; the columns are seconds, gib, batch, context-parallel"));
     user.writes("bad.csv", "seconds\n0\n");
     EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"), HasSubstr("bad.csv, line 2: seconds is '0'"));
     user.writes("bad.csv", "data-parallel\n1\n");
     EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"), HasSubstr("column seconds is missing"));
+    // A plan fits in the same way; a row may say its own type of device.
+    const std::string plan_fit = "plan" + on + "--measured runs.csv --devices 2 --program-output again.json";
+    const auto fitted_plan = user.succeeds(plan_fit + " --json").json();
+    EXPECT_EQ(fitted_plan.at("measured").at("work_factor"), fitted.at("measured").at("work_factor"));
+    EXPECT_EQ(fitted_plan.at("candidates").at(0).at("layout").at("program"), "measured");
+    EXPECT_EQ(user.reads("again.json"), user.reads("ours.json"));
+    EXPECT_THAT(user.succeeds(plan_fit + " --force").out, HasSubstr("mean error of steps left out: "));
+    EXPECT_THAT(refused("plan" + on + "--program-output x.json"), HasSubstr("add --measured"));
+    EXPECT_THAT(refused("plan p.json --cluster c.json --batch 8 --measured runs.csv"),
+                HasSubstr("--measured is given with a profile"));
+    user.writes("own.csv", "partitions,cuts,sequence_parallel,seconds\n2,\"1,3\",no,0.1\n");
+    EXPECT_THAT(user.succeeds("simulate" + on + "--measured own.csv").out, HasSubstr("p2 d1 t1 v1 b1 cuts 1,3"));
     EXPECT_THAT(refused("simulate p.json --cluster c.json --batch 8 --measured runs.csv"),
                 HasSubstr("--measured is given with a profile"));
 }
@@ -321,6 +336,8 @@ TEST_F(ClusterCommands, ExplainListsNoOptionThatItAlwaysRefuses) {
                                                     {"--micro-batch-size", "1"},
                                                     {"--zero", "1"},
                                                     {"--cuts", "even"},
+                                                    {"--no-master-weights", ""},
+                                                    {"--offload", "25GB/s"},
                                                     {"--gradient-bytes", "2"},
                                                     {"--gradient-bucket", "40MB"},
                                                     {"--sends", "serial"},
@@ -443,6 +460,91 @@ TEST_F(ClusterCommands, CutAsTheLayoutSays) {
     EXPECT_EQ(even.at("balance"), nlohmann::json({5, 4, 4, 5}));
     EXPECT_LT(quickest.at("step_ns"), even.at("step_ns"));
     EXPECT_THAT(user.succeeds("explain " + model + on + "--cuts quickest").out, HasSubstr(" --cuts quickest"));
+    EXPECT_THAT(user.succeeds("simulate " + model + on).err, HasSubstr("even cuts cost "));
+    EXPECT_THAT(user.succeeds("simulate " + model + on + "--cuts quickest").err, Not(HasSubstr("cuts cost ")));
+    // Own numbers, as a list or as Megatron-LM's layout.
+    const auto own = user.succeeds("simulate " + model + on + "--cuts 5,5,4,2 --json").json();
+    EXPECT_EQ(own.at("balance"), nlohmann::json({6, 5, 4, 3}));
+    EXPECT_EQ(own.at("layout").at("cuts"), "5,5,4,2");
+    EXPECT_EQ(user.succeeds("simulate " + model + on + "--cuts 'Et*5|t*5|t*4|ttL' --json").json(), own);
+    EXPECT_THAT(user.succeeds("explain " + model + on + "--cuts 5,5,4,2").out, HasSubstr(" --cuts 5,5,4,2"));
+    EXPECT_THAT(refused("simulate " + model + on + "--cuts 5,5,4,1"), HasSubstr("its numbers sum to 15"));
+    const auto plan = user.succeeds("plan " + model + " --cluster c.json --batch 16 --cuts 5,5,4,2 --json").json();
+    for (const auto& candidate : plan.at("candidates")) {
+        EXPECT_EQ(candidate.at("balance"), own.at("balance"));
+    }
+}
+
+TEST_F(ClusterCommands, TrainWhatTheModelAndTheOptimizerSay) {
+    const std::string on = " --cluster c.json --batch 8 ";
+    const auto simulated = [&](const std::string& line) {
+        return user.succeeds("simulate " + line + " --json").json();
+    };
+    const auto adam = simulated(kModel + on);
+    const auto small = simulated(kModel + on + "--optimizer adam8bit");
+    EXPECT_EQ(adam.at("layout").at("optimizer"), "adam");
+    EXPECT_EQ(small.at("optimizer"), "adam8bit");
+    EXPECT_LT(small.at("peak_bytes"), adam.at("peak_bytes"));
+    const auto plain = simulated(kModel + on + "--optimizer sgd --no-master-weights");
+    EXPECT_LT(plain.at("peak_bytes"), small.at("peak_bytes"));
+    const auto away = simulated(kModel + on + "--offload 25GB/s");
+    EXPECT_LT(away.at("peak_bytes"), adam.at("peak_bytes"));
+    EXPECT_EQ(away.at("layout").at("offload"), "25000000000B/s");
+    EXPECT_GT(away.at("offloaded_bytes"), 0);
+    const auto lora = simulated(kModel + ",lora=4" + on);
+    EXPECT_LT(lora.at("trained_parameters"), lora.at("model_parameters"));
+    EXPECT_LT(lora.at("peak_bytes"), adam.at("peak_bytes"));
+    EXPECT_THAT(
+        user.succeeds("explain " + kModel + on + "-n 2 --optimizer muon --no-master-weights --offload 1GB/s").out,
+        HasSubstr(" --optimizer muon --no-master-weights --offload 1000000000B/s"));
+    const auto plan = user.succeeds("plan " + kModel + on + "--optimizer muon --json").json();
+    EXPECT_EQ(plan.at("candidates").at(0).at("layout").at("optimizer"), "muon");
+    EXPECT_THAT(refused("simulate " + kModel + on + "--optimizer lion"),
+                HasSubstr("it must be one of adam, bf16-adam"));
+    EXPECT_THAT(refused("simulate p.json" + on + "--offload 1GB/s"), HasSubstr("--offload is given with a profile"));
+    EXPECT_THAT(refused("simulate " + kModel + on + "--master-weights"), HasSubstr("--no-master-weights"));
+}
+
+TEST_F(ClusterCommands, PlanARunWithADeadlineARampAndTimedSaves) {
+    const std::string plan = "plan " + kModel + " --cluster c.json --batch 32 --devices 1,2,4,8 ";
+    const auto whole = user.succeeds(plan + "--steps 1000 --json").json();
+    EXPECT_EQ(whole.at("deadline_hours"), nullptr);
+    EXPECT_EQ(whole.at("save_seconds"), 60);
+    const auto& first = whole.at("candidates").at(0);
+    EXPECT_NEAR(first.at("run_hours").get<double>(), 1000 * first.at("step_ns").get<double>() / 3600e9, 1e-9);
+    EXPECT_EQ(first.at("cost_interval").size(), 2U);
+    EXPECT_LT(first.at("peak_interval_bytes").at(0), first.at("peak_interval_bytes").at(1));
+    const auto late = user.succeeds(plan + "--steps 1000 --deadline 0.001ms --json").json();
+    EXPECT_FALSE(late.at("candidates").at(0).at("in_time"));
+    EXPECT_EQ(late.at("fewest_in_time"), nullptr);
+    EXPECT_THAT(
+        user.succeeds(plan + "--steps 1000 --deadline 0.001ms").out,
+        AllOf(HasSubstr("too late"), HasSubstr("no candidate ends the run within"), HasSubstr("it would need")));
+    EXPECT_THAT(user.succeeds(plan + "--steps 1000 --deadline 30d").out,
+                HasSubstr("fewest devices of this plan that end the run within 30.0 days: 1 of type A100"));
+    const auto ramped = user.succeeds(plan + "--steps 10 --ramp 16,8,64 --json").json();
+    EXPECT_EQ(ramped.at("candidates").at(0).at("ramp").at(0).at("batch"), 16);
+    // 2 bytes of each parameter and 12 of its state, in 1 MB/s.
+    const auto parameters = first.at("model_parameters").get<double>();
+    const auto saved = user.succeeds(plan + "--storage-bandwidth 1MB/s --json").json();
+    EXPECT_NEAR(saved.at("save_seconds").get<double>(), 14 * parameters / 1e6, 1e-6 * parameters);
+    EXPECT_THAT(refused(plan + "--storage-bandwidth 1MB/s --checkpoint-time 1s"), HasSubstr("leave one out"));
+    EXPECT_THAT(refused(plan + "--deadline 30d"), HasSubstr("add --tokens or --steps"));
+    EXPECT_THAT(refused(plan + "--steps 10 --tokens 1e6"), HasSubstr("both say how long the run is"));
+    EXPECT_THAT(refused(plan + "--steps 1.5"), HasSubstr("whole steps"));
+}
+
+TEST_F(ClusterCommands, RefuseNamesOfAProgramThatNothingHas) {
+    const std::string on = "simulate " + kModel + " --cluster c.json --batch 8 --program own.json";
+    const auto writes = [&](const std::string& keys) {
+        user.writes("own.json", R"({"format": "pipescope.program", "version": 1, "name": "ours", )" + keys + "}");
+    };
+    writes(R"("attention": ["flsh-2"])");
+    EXPECT_THAT(refused(on), AllOf(HasSubstr("the kernel of attention 'flsh-2'"), HasSubstr("the nearest is flash-2")));
+    writes(R"("product_share_on": {"A10O": 0.9})");
+    EXPECT_THAT(refused(on), HasSubstr("a product_share_on for 'A10O', which no catalogue has; the nearest is A10"));
+    writes(R"("attention": ["flash-2"], "product_share_on": {"A100": 0.9})");
+    user.succeeds(on);
 }
 
 TEST_F(ClusterCommands, ConsiderAllLayoutsThatTheySimulate) {

@@ -338,7 +338,7 @@ TEST_F(HuggingFaceConfigTest, RefusesWhatItDoesNotKnow) {
 // Gemma's configuration names its activation twice, GPT-2's has its width as null.
 TEST_F(HuggingFaceConfigTest, TakesOtherNamesOfKeys) {
     const std::string gemma = R"({"model_type": "gemma", "hidden_act": "gelu", "hidden_activation": null})";
-    EXPECT_THAT(language_model_warnings(text_of(gemma)), IsEmpty());
+    EXPECT_THAT(read_language_model(text_of(gemma)).warnings, IsEmpty());
     EXPECT_EQ(model_of(R"({"model_type": "gpt2", "n_inner": null, "intermediate_size": 3000})").mlp, 3000);
     EXPECT_EQ(model_of(R"({"model_type": "gpt2", "n_inner": null})").mlp, 3072);
     EXPECT_EQ(model_of(R"({"model_type": "bloom", "n_embed": 128, "hidden_size": 128})").hidden, 128);
@@ -346,8 +346,7 @@ TEST_F(HuggingFaceConfigTest, TakesOtherNamesOfKeys) {
 
 TEST_F(HuggingFaceConfigTest, WarnsOfUnknownKeys) {
     const std::string text = text_of(kLlama + R"(, "torch_dtype": "bfloat16", "rope_scaling": null, "attn_rank": 3})");
-    EXPECT_THAT(language_model_warnings(text), ElementsAre(HasSubstr("are not known here: attn_rank; ")));
-    EXPECT_THAT(language_model_warnings("gpt:layers=1"), IsEmpty());
+    EXPECT_THAT(read_language_model(text).warnings, ElementsAre(HasSubstr("are not known here: attn_rank; ")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -74,6 +74,9 @@ TEST(LanguageModel, RefusesWhatIsNoModel) {
     refuses(kTwentyTwoBillion + ",expert_every=2", "has expert_every without experts");
     refuses(kTwentyTwoBillion + ",experts=8,top_k=2,expert_every=49", "expert_every is 49 of 48 layers");
     refuses(kTwentyTwoBillion + ",experts=8,top_k=2,imbalance=0.5", "imbalance is '0.5'; it is a multiple");
+    refuses(kTwentyTwoBillion + ",experts=8,top_k=2,imbalance=4.5",
+            "imbalance is 4.5; with all tokens on the same 2 of 8 experts it is 4");
+    refuses(kTwentyTwoBillion + ",norm=layer,positions=1024", "sequence is 2048, beyond its 1024 learned positions");
     refuses(kTwentyTwoBillion + ",experts=8,top_k=2,shared_gate=true", "shared_gate without shared_experts");
     refuses(kTwentyTwoBillion + ",q_rank=3", "has q_rank without latent keys and values");
     refuses(kTwentyTwoBillion + ",kv_rank=3", "has kv_rank without head_width");

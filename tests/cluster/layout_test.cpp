@@ -38,7 +38,8 @@ TEST(Layout, RefusesWhatNoClusterCouldRun) {
     refuses({.pipeline = 4, .data = 3, .batch = 3}, "needs 12 devices; the cluster has 8 devices of type plain");
     refuses({.data = 2, .batch = 3}, "batch is 3");
     refuses({.tensor = 3}, "it must divide the model's heads, 8");
-    refuses({.pipeline = 8, .interleave = 2, .batch = 8}, "each holds at least one of the model's 8 blocks");
+    refuses({.pipeline = 8, .interleave = 2, .batch = 8},
+            "each holds the embedding, the output layer or at least one of the model's 8 blocks");
     refuses({.zero = 4}, "ZeRO has stages 0 to 3");
     refuses({.sequence_parallel = true}, "sequence parallelism with one");
     refuses({.pipeline = 2, .interleave = 2, .batch = 2, .schedule = Schedule::one_f_one_b}, "one partition per lane");

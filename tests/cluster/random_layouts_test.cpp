@@ -68,7 +68,7 @@ public:
         };
         if (one_of(2)) {
             text += ",experts=8,expert_hidden=64,imbalance=1.5";
-            number("top_k", 1, 8);
+            number("top_k", 1, 5);
             number("expert_every", 1, 3);
             number("dense_layers", 0, 1);
             number("shared_experts", 0, 1);
