@@ -41,6 +41,9 @@ def simulate_layout(
     token_dispatch: str | None = None,
     program: Path | None = None,
     cuts: str | None = None,
+    no_master_weights: bool = False,
+    offload: Quantity | None = None,
+    measured: Path | None = None,
     device_types: Names | None = None,
     device_catalogue: Path | None = None,
     headroom: Quantity | None = None,
@@ -56,8 +59,9 @@ def simulate_layout(
     """Predicts a step of a model on a cluster: ``pipescope simulate --cluster``. docs/cli/simulate.md describes the
     options; None is the command's default. `cluster` is the path of a cluster file (docs/cluster-format.md), or the name of
     a built-in cluster such as ``dgx-h100``.
-    `partitions`: lanes of a pipeline. `balance`, `checkpoint`, `optimizer` and `master_weights` are for profiles. `trace`
-    names a file to write; `force` replaces it.
+    `partitions`: lanes of a pipeline. `balance`, `checkpoint` and `master_weights` are for profiles, `cuts`,
+    `no_master_weights` and `offload` for models. `trace`
+    names a file to write; `force` replaces it. `measured` names a CSV of measured steps that the program is fitted to.
 
     An answer that is not feasible needs more memory than the devices have."""
     arguments = kept(locals())
@@ -67,6 +71,7 @@ def simulate_layout(
     step = built(LayoutStep, {**fields, "_asked": asked_of(arguments, simulate_layout)})
     explained = {name: fields[name] for name in ("step_parts", "bubble_causes", "next_constraint")}
     explained["warnings"] = tuple(fields["warnings"])
+    explained["measured"] = fields.get("measured")
     return LayoutSimulation(**vars(step), **explained, timeline=Timeline(tasks), memory=MemorySamples(memory))
 
 
@@ -78,14 +83,22 @@ def plan_cluster(
     devices: Numbers | None = None,
     device_types: Names | None = None,
     tokens: float | None = None,
+    steps: float | None = None,
+    deadline: Quantity | None = None,
+    ramp: str | None = None,
     schedule: AnySchedule | list[AnySchedule] | None = None,
     gradient_bytes: int | None = None,
     gradient_bucket: Quantity | None = None,
     sends: str | None = None,
     token_dispatch: str | None = None,
     program: Path | None = None,
+    cuts: str | None = None,
+    no_master_weights: bool = False,
+    offload: Quantity | None = None,
+    measured: Path | None = None,
     rank_by: str | None = None,
     checkpoint_time: Quantity | None = None,
+    storage_bandwidth: Quantity | None = None,
     restart_time: Quantity | None = None,
     repair_time: Quantity | None = None,
     device_catalogue: Path | None = None,
@@ -97,7 +110,7 @@ def plan_cluster(
 ) -> ClusterPlan:
     """Ranks layouts of a model on a cluster, and says what to rent: ``pipescope plan --cluster``. docs/cli/plan.md
     describes the options; None is the command's default. `cluster` is as for simulate_layout(). `devices` is a range,
-    such as "64..1024". `progress` is called with the share that is done, 0 to 1, in the calling thread. Ctrl-C, and an
+    such as "64..1024". `measured` is as for simulate_layout(). `progress` is called with the share that is done, 0 to 1, in the calling thread. Ctrl-C, and an
     exception of `progress`, end the search."""
     arguments = kept(locals())
     del arguments["progress"]

@@ -345,8 +345,11 @@ class Layout:
     gradient_bucket_bytes: int  #: 0: gradients are summed once a lane has ended
     sends: str
     token_dispatch: str
-    cuts: str
+    cuts: str  #: even, quickest, or numbers of blocks such as 9,8,8,7
     product_dtype: str | None = None  #: of a gpt: model's products, if it differs from the others'
+    optimizer: str | None = None  #: of a gpt: model; None for a profile
+    no_master_weights: bool = False
+    offload: str | None = None  #: rate of a device's link to its host, which keeps the optimizer's state
     program: str | None = None  #: the training program; None: every kernel at its usual rate
 
 
@@ -382,6 +385,8 @@ class LayoutStep(SimulatedStep):
     mfu_causal: float | None = None  #: mfu without the pairs of tokens that causal attention skips
     model_parameters: int | None = None  #: of a language model; None for a profile
     active_parameters: int | None = None  #: those that compute one token
+    trained_parameters: int | None = None  #: those that train
+    offloaded_bytes: int | None = None  #: what an update moves between a device and its host, both ways
 
     @property
     def options(self) -> dict[str, Any]:
@@ -427,6 +432,7 @@ class LayoutSimulation(LayoutStep):
     step_parts: dict[str, float]  #: shares of the step, which sum to 1
     bubble_causes: dict[str, float]  #: shares of pipeline_ns, which sum to bubble_fraction
     next_constraint: str  #: the limit without which the step would be shortest, and what helps
+    measured: dict[str, Any] | None = None  #: the program fitted to `measured`, and each step's error
     warnings: tuple[str, ...]  #: sentences about options that do not help
     timeline: Timeline
     memory: MemorySamples
@@ -450,6 +456,10 @@ class ClusterCandidate(LayoutStep):
     pareto: bool  #: no other has as short a run, as low a cost and as few devices
     reason: str  #: the parts of the step, the largest first
     like_best: bool | None = None  #: runs might rank it before the best; None for a profile
+    in_time: bool = True  #: the run ends before `deadline`
+    ramp: tuple[dict[str, Any], ...] | None = None  #: the run by batch: batch, steps, step_ns
+    cost_interval: tuple[float, float] | None = None  #: nine of ten runs should cost this much; None for a profile
+    peak_interval_bytes: tuple[int, int] | None = None  #: what nine of ten devices should show; None for a profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -465,6 +475,10 @@ class ClusterPlan:
     left_out: tuple[str, ...]  #: sentences about device types that no layout uses
     next_constraint: str | None  #: of the best
     infeasible_because: str | None
+    save_seconds: float | None = None  #: for which a save stops the training
+    deadline_hours: float | None = None
+    fewest_in_time: int | None = None  #: index of the candidate with the fewest devices that ends before the deadline
+    measured: dict[str, Any] | None = None  #: the program fitted to `measured`, and each step's error
 
     @property
     def best(self) -> ClusterCandidate | None:

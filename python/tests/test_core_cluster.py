@@ -86,6 +86,9 @@ LAYOUTS = [
            "recompute": "full", "micro_batch_size": 2, "gradient_bytes": 2}),
     (GPT, {"batch": 8, "partitions": 2, "interleave": 2, "context_parallel": 2, "gradient_bucket": "40MB",
            "sends": "serial", "dtype": "float16", "device_types": "A100"}),
+    (GPT, {"batch": 8, "partitions": 3, "cuts": "0,3,1", "optimizer": "bf16-adam", "no_master_weights": True,
+           "offload": "25GB/s", "device_types": "A100"}),
+    (GPT + ",lora=4", {"batch": 8, "partitions": 2, "optimizer": "adam8bit", "device_types": "A100"}),
     (EXPERTS, {"batch": 8, "data_parallel": 8, "expert_parallel": 8, "token_dispatch": "node", "device_types": "A100"}),
     (GPT, {"batch": 8, "partitions": 3, "device_types": "A100:2,V100:1", "schedule": "auto", "dtype": "float16"}),
     ("p.json", {"batch": 8, "partitions": 2, "data_parallel": 2, "optimizer": "adam", "device_types": "A100"}),
@@ -127,6 +130,8 @@ PLANS = [
     (GPT, {"batch": 8, "devices": "2..8", "tokens": 1e12, "rank_by": "cost", "repair_time": "2h", "schedule": "1f1b"}),
     (EXPERTS, {"batch": 8, "devices": 8, "token_dispatch": "node", "device_types": "A100", "gradient_bucket": "40MB",
                "sends": "overlapped"}),
+    (GPT, {"batch": 16, "devices": 4, "steps": 100, "deadline": "1h", "ramp": "8,8,32", "optimizer": "muon",
+           "storage_bandwidth": "1GB/s", "device_types": "A100"}),
     ("p.json", {"batch": 8, "devices": 4, "optimizer": "adam", "checkpoint_time": "10s", "restart_time": "60s"}),
 ]
 
@@ -149,6 +154,22 @@ def test_plans_as_the_command_does(cluster, timed, tmp_path, model, options):
     table = plan.to_pandas()
     assert list(table["step_ns"]) == [each.step_ns for each in plan.candidates]
     assert list(table["tensor_parallel"]) == [each.layout.tensor_parallel for each in plan.candidates]
+
+
+def test_fits_a_program_to_measured_steps(cluster, tmp_path):
+    options = {"batch": 8, "device_types": "A100"}
+    runs = tmp_path / "runs.csv"
+    runs.write_text("data-parallel,seconds\n1,1\n2,0.5\n")
+    step = pipescope.simulate_layout(GPT, cluster, measured=runs, **options)
+    assert step.step_ns == pytest.approx(1e9, rel=0.1)
+    assert [each["measured_ns"] for each in step.measured["steps"]] == [1_000_000_000, 500_000_000]
+    plan = pipescope.plan_cluster(GPT, cluster, measured=runs, devices="1,2", **options)
+    assert plan.measured["work_factor"] == step.measured["work_factor"]
+    assert plan.best.layout.program == "measured"
+    assert pipescope.simulate_layout(GPT, cluster, **plan.best.options).step_ns == plan.best.step_ns
+    with pytest.raises(pipescope.UsageError, match="line 2: seconds is '0'"):
+        runs.write_text("seconds\n0\n")
+        pipescope.plan_cluster(GPT, cluster, measured=runs, **options)
 
 
 def test_takes_a_file_a_path_and_a_schedule(cluster, timed, tmp_path):

@@ -132,7 +132,7 @@ std::tuple<std::string, std::vector<std::string>> plan_pipelines(ProfileArgument
 /// The JSON, and the columns of timeline and memory. `profile`: null for a model, or a profile's file, of that name.
 Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::string& name, const Values& values,
                              const Tables& tables) {
-    const CheckedProfile* profile = given ? given->profile : nullptr;
+    const ModelOrProfile what{name, given ? given->profile : nullptr};
     OptionTable options;
     SimulateQuestion question;
     LayoutQuestion layout;
@@ -143,11 +143,12 @@ Simulated simulate_layout_on(std::optional<ProfileArgument> given, const std::st
     add_simulate_outputs(options, outputs);
     take(options, values);
     options.check_use(layout.given());
-    check_model_options(options, {name, profile}, layout.given());
+    check_model_options(options, what, layout.given());
     take_program(options, layout.layout);
     take_schedule(tables, question.pipeline);
-    LayoutAnswer answer = simulate_layout_answer(question, layout, outputs, profile);
-    std::string json = json_text(to_json(answer));
+    const std::optional<MeasuredAnswer> measured = take_measured(what, question, layout, outputs);
+    LayoutAnswer answer = simulate_layout_answer(what, question, layout, outputs);
+    std::string json = json_text(with_measured(to_json(answer), measured));
     Simulation& simulation = answer.step.simulation;
     return {std::move(json), TaskColumns{std::move(simulation.timeline)}, MemoryColumns{std::move(simulation.memory)}};
 }
@@ -159,7 +160,9 @@ std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::st
     take(asked.options, values);
     asked.check(what);
     take_schedules(tables, asked.options, asked.cluster.request.schedules);
-    return json_text(to_json(cluster_plan_of(what, asked, [progress](double done) { return tell(progress, done); })));
+    const std::optional<MeasuredAnswer> measured = fit_measured(what, asked.cluster, asked.lanes.pipeline);
+    const ClusterPlan plan = cluster_plan_of(what, asked, [progress](double done) { return tell(progress, done); });
+    return json_text(with_measured(to_json(plan), measured));
 }
 
 /// The JSON of `pipescope schedule --json`, and the table as CSV.
@@ -192,7 +195,7 @@ std::vector<std::string> named_schedules(bool runnable) {
     return names;
 }
 
-void check_optimizer(const std::string& name) {
+void check_optimizer_name(const std::string& name) {
     optimizer_state_factor(name);
 }
 
@@ -212,7 +215,7 @@ std::span<PyMethodDef> answer_functions() {
         python_function<&schedule>("schedule"),
         python_function<&schedule_from_csv>("schedule_from_csv"),
         python_function<&named_schedules>("schedule_names"),
-        python_function<&check_optimizer>("check_optimizer"),
+        python_function<&check_optimizer_name>("check_optimizer"),
         python_function<&write_text>("write_text"),
         PyMethodDef{},
     };
