@@ -86,6 +86,9 @@ ClusterPlanForm::ClusterPlanForm(QWidget* parent) : QWidget(parent) {
     form->addRow(tr("&Rank by"), goal_);
     form->addRow(tr("Dt&ype"), dtype_);
     form->addRow(tr("Opt&imizer"), optimizer_);
+    form->addRow(tr("P&rogram"), program_);
+    addFile(tr("Measured steps"), measured_, tr("Choose a CSV of measured steps"),
+            tr("CSV files (*.csv);;All files (*)"));
     form->addRow(tr("&Schedules"), schedules_);
     form->addRow(tr("S&ends"), sends_);
     form->addRow(tr("Toke&n dispatch"), tokenDispatch_);
@@ -118,8 +121,15 @@ void ClusterPlanForm::createLines() {
                            tr("Memory of each device that tensors leave free for context, collectives and allocator"));
     deviceTypes_ = createLine(tr("Device types"), tr("all, or A100,H100"), tr("Types of the cluster to plan for"));
     optimizer_ = createLine(
-        tr("Optimizer"), tr("a profile's: %1").arg(QString::fromStdString(PipelineOptions{}.optimizer)),
-        tr("Of a profile: a name such as adam, or bytes of state for each byte of parameters. A gpt: model has Adam"));
+        tr("Optimizer"), tr("adam; a profile's: %1").arg(QString::fromStdString(PipelineOptions{}.optimizer)),
+        tr("Of a gpt: model: adam, bf16-adam, adam8bit, adafactor, muon, momentum or sgd. Of a profile: a name such as "
+           "adam, or bytes of state for each byte of parameters"));
+    program_ = createLine(tr("Program"), tr("none, or nemo, fsdp, ours.json"),
+                          tr("How a training program runs a gpt: model: a name or a file; none: kernels at their usual "
+                             "rates, and nothing else"));
+    measured_ = createLine(tr("Measured steps"), tr("none, or runs.csv"),
+                           tr("A CSV of measured steps of the gpt: model, whose columns are options of simulate and "
+                              "seconds. The program is fitted to them, and the plan uses it"));
     batch_ = createLine(tr("Batch"), tr("samples per step"), tr("Samples per step, over all replicas"));
     batch_->setText(QStringLiteral("512"));
     devices_ = createLine(tr("Devices"), tr("all, or 8,64..512"), tr("Numbers of devices of one type"));
@@ -222,6 +232,8 @@ ClusterPlanInput ClusterPlanForm::input() const {
     addLine("tokens", tokens_);
     addChoice("dtype", dtype_);
     addLine("optimizer", optimizer_);
+    addLine("program", program_);
+    add("measured", pathOf(measured_->text().trimmed()).string());
     input.values.push_back({"schedule", someTicked(*schedules_, "schedule")});
     addLine("gradient-bucket", gradientBucket_);
     addChoice("sends", sends_);

@@ -54,6 +54,8 @@ public:
     QLineEdit& tokens() const { return *tokens_; }
     QComboBox& dtype() const { return *dtype_; }
     QLineEdit& optimizer() const { return *optimizer_; }
+    QLineEdit& program() const { return *program_; }
+    QLineEdit& measured() const { return *measured_; }
     QListWidget& schedules() const { return *schedules_; }
     QComboBox& sends() const { return *sends_; }
     QComboBox& tokenDispatch() const { return *tokenDispatch_; }
@@ -85,6 +87,8 @@ private:
     QLineEdit* tokens_ = nullptr;
     QComboBox* dtype_ = nullptr;
     QLineEdit* optimizer_ = nullptr;
+    QLineEdit* program_ = nullptr;
+    QLineEdit* measured_ = nullptr;
     QListWidget* schedules_ = nullptr;
     QComboBox* sends_ = nullptr;
     QComboBox* tokenDispatch_ = nullptr;

@@ -109,6 +109,20 @@ TEST_F(ClusterPlanViewTest, ShowsWhereSamplesAndExpertsLieIfTheyAreSplit) {
     EXPECT_TRUE(isShown(QStringLiteral("Sample on"))) << view_.message().toStdString();
 }
 
+TEST_F(ClusterPlanViewTest, FitsItsProgramToMeasuredSteps) {
+    QFile runs(folder_.filePath(QStringLiteral("runs.csv")));
+    ASSERT_TRUE(runs.open(QIODevice::WriteOnly));
+    runs.write("data-parallel,seconds\n2,1\n");
+    runs.close();
+    form_.program().setText(QStringLiteral("nemo"));
+    form_.measured().setText(runs.fileName());
+    planNow();
+    ASSERT_GT(rows(), 0) << view_.message().toStdString();
+    const TrainingProgram& fitted = view_.plan()->candidates.front().step.layout.how();
+    EXPECT_EQ(fitted.name, "nemo-measured");
+    EXPECT_GT(fitted.work_factor, 10) << "a second is long for this model";
+}
+
 TEST_F(ClusterPlanViewTest, PlansAsTheFormSays) {
     form_.tokens().setText(QStringLiteral("1e9"));
     planNow();
