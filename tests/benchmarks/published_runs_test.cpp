@@ -1,5 +1,6 @@
 #include "benchmarks/published/published_runs.h"
 #include "benchmarks/published/published_ranges.h"
+#include "benchmarks/published/run_errors.h"
 
 #include "cluster/training_program.h"
 #include "simulator/memory/memory_fit.h"
@@ -103,6 +104,17 @@ TEST(PublishedRuns, OfSimuMaxHoldTheirMemory) {
         }
     }
     EXPECT_LE(sum / runs, 0.02);
+}
+
+// A plan takes the spread of pairs for the errors of two of its candidates.
+TEST(PublishedRuns, OfTwoLayoutsOfAModelDifferLessThanRunsOfTwoPrograms) {
+    for (const LayoutPairs& each : layout_pairs(runs_of_programs())) {
+        if (each.program == "all") {
+            EXPECT_GT(each.pairs, 50);
+            EXPECT_LE(each.spread, each.experts ? 0.25 : 0.12);
+            EXPECT_GE(each.right, 0.75 * each.pairs) << "of two layouts, the quicker one is predicted to be quicker";
+        }
+    }
 }
 
 // Of BigScience's runs, two died of memory.
