@@ -135,7 +135,7 @@ private:
                                                                           : span);
             step.launch_gaps.push_back(std::clamp<std::int64_t>(late, 0, gap));
             if (is_compute(key.kind)) {
-                times_[kind_and_partition(key)].push_back(step.busy.back());
+                times_[kind_and_partition(key)][key.micro_batch].push_back(step.busy.back());
                 kernels_[kind_and_partition(key)].push_back(device != nullptr ? device->kernels : 0);
                 typical_.lanes[kind_and_partition(key)] = graph_.tasks()[task].lane;
             }
@@ -144,9 +144,14 @@ private:
         steps_.push_back(std::move(step));
     }
 
+    /// A lane may be slow in some micro-batches only: takes the mean over them of the medians over the steps.
     void find_typical() {
         for (auto& [name, times] : times_) {
-            typical_.times[name] = median(times);
+            std::int64_t sum = 0;
+            for (auto& [micro_batch, of_steps] : times) {
+                sum += median(of_steps);
+            }
+            typical_.times[name] = sum / static_cast<std::int64_t>(times.size());
             typical_.kernels[name] = median(kernels_.at(name));
         }
     }
@@ -155,7 +160,7 @@ private:
     TaskClock clock_;
     const TaskLaunches& launches_;
     std::vector<StepWork> steps_;
-    std::map<KindAndPartition, std::vector<std::int64_t>> times_;
+    std::map<KindAndPartition, std::map<std::int32_t, std::vector<std::int64_t>>> times_;  // by micro-batch
     std::map<KindAndPartition, std::vector<std::int64_t>> kernels_;
     TypicalTasks typical_;
 };

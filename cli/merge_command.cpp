@@ -229,19 +229,20 @@ ExitCode import_or_suggest(const MergeFlags& flags) {
         return suggest_command(flags);
     }
     if (flags.output.empty()) {
-        throw UsageError("no trace to write is named; name it with -o FILE, or ask for --suggest-rules");
+        throw UsageError("--output is required, unless --suggest-rules is given; see 'pipescope import --help'");
     }
     return merge_command(flags);
 }
 
-/// Adds the options that `merge` and `import` share. The caller describes its traces.
-void add_merging_command(Program& program, CLI::App* command, const std::shared_ptr<MergeFlags>& flags) {
+/// Adds the options that `merge` and `import` share, and returns --output. The caller describes its traces.
+CLI::Option* add_merging_command(Program& program, CLI::App* command, const std::shared_ptr<MergeFlags>& flags) {
     add_task_rules_option(*command, flags->rules);
     add_ranks_option(*command, flags->ranks);
-    add_option(*command, "-o,--output", flags->output, "The trace to write", "FILE", "Output");
+    CLI::Option* output = add_option(*command, "-o,--output", flags->output, "The trace to write", "FILE", "Output");
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return import_or_suggest(*flags); });
+    return output;
 }
 }  // namespace
 
@@ -267,7 +268,7 @@ void add_merge_command(Program& program) {
                "Which copies share bandwidth: none, sender, host (default) or all; as in simulate", "NAME",
                "Simulation")
         ->needs("--links");
-    add_merging_command(program, command, flags);
+    add_merging_command(program, command, flags)->required();
 }
 
 void add_import_command(Program& program) {

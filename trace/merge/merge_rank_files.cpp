@@ -71,14 +71,14 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, std::ve
                                        quoted(path), why));
         return std::nullopt;
     };
-    if (const std::string why = alone ? std::string() : why_no_trace(path); !why.empty()) {
-        return leave_out(why);
-    }
     const auto refuse = [&](const std::string& why) { throw TraceFormatError(quoted(path) + " " + why); };
     OpenOptions options;
     options.find_tasks = false;
     RankPart part{path, {}, {}, RankClock()};
     try {
+        if (const std::string why = alone ? std::string() : why_no_trace(path); !why.empty()) {
+            return leave_out(why);
+        }
         part.trace = open_trace(path, options);
     } catch (const Error& fault) {
         if (alone) {

@@ -328,10 +328,12 @@ TEST_F(MergeRankFiles, LeavesOutFilesThatHoldNothing) {
 
 TEST_F(MergeRankFiles, LeavesOutFilesThatCannotBeRead) {
     write_text(folder_ / "text.json", "no JSON");
+    write_text(folder_ / "faulty.json", R"({"traceEvents": [ {"ph": "X", fault)");
     write_text(folder_ / "other.sqlite", "SQLite format 3");
-    const MergedTrace result = merge({first(), second(), folder_ / "text.json", folder_ / "other.sqlite"});
+    const MergedTrace result =
+        merge({first(), second(), folder_ / "text.json", folder_ / "faulty.json", folder_ / "other.sqlite"});
     EXPECT_EQ(result.tasks, 7);
-    for (const char* name : {"text.json", "other.sqlite"}) {
+    for (const char* name : {"text.json", "faulty.json", "other.sqlite"}) {
         EXPECT_THAT(result.warnings,
                     Contains(AllOf(HasSubstr(name), HasSubstr("cannot be read ("), HasSubstr("left out"))));
     }
