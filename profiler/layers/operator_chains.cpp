@@ -84,8 +84,9 @@ private:
             for (const OperatorRecord::Read& read : here.reads) {
                 const std::size_t writer = before(read);
                 if (writer != kNone && here.fuses && record_.operators[writer].fuses && depth[writer] == depth[op]) {
-                    const auto [first, second] = std::minmax(root(writer), root(op));
-                    chain_[second] = first;
+                    const std::size_t one = root(writer);
+                    const std::size_t other = root(op);
+                    chain_[std::max(one, other)] = std::min(one, other);
                 }
             }
             for (const OperatorRecord::Write& write : here.writes) {

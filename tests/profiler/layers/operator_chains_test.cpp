@@ -30,7 +30,8 @@ public:
     /// Bytes of each chain of a part.
     std::vector<double> bytes(std::size_t of = 0) const {
         std::vector<double> found;
-        for (const DeviceWork& each : fused_chains(record, part + 1)[of]) {
+        const std::vector<Operators> chains = fused_chains(record, part + 1);
+        for (const DeviceWork& each : chains[of]) {
             found.insert(found.end(), static_cast<std::size_t>(each.kernels), each.bytes_moved / each.kernels);
         }
         return found;
