@@ -4,7 +4,9 @@
 set(PIPESCOPE_CORE_HEADERS
   balance/automatic_balance.h
   hardware/device_catalogue.h
+  profiler/profile/kernel_program.h
   profiler/profile/layer_tape.h
+  profiler/profile/operators.h
   profiler/profile/profile.h
   profiler/profile/profile_file.h
   schedule/balance.h

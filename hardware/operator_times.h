@@ -1,8 +1,8 @@
 #pragma once
 
 #include "hardware/device_catalogue.h"
-#include "profiler/profile/device_work.h"
 #include "profiler/profile/kernel_program.h"
+#include "profiler/profile/operators.h"
 
 #include <optional>
 #include <string>

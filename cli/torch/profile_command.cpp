@@ -146,9 +146,9 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
         return;
     }
     if (!flags.program.empty()) {
-        throw UsageError(fmt::format(
-            "--program says how a program's kernels run, and --device {} measures them; add --device meta",
-            flags.device));
+        throw UsageError(
+            fmt::format("--program says how a program's kernels run, and --device {} measures them; add --device meta",
+                        flags.device));
     }
     const bool is_host = device_of_flag(flags.device).is_cpu();
     if (is_host && has_co_running && flags.co_running > usable_cores()) {
@@ -192,11 +192,10 @@ Profile make_profile(const ProfileFlags& flags, PythonModels* python) {
     ProgressBar bar("profiling " + flags.model);
     const auto progress = [&](double done) { bar.show(done); };
     if (estimates(flags)) {
-        Profile profile =
-            profile_on_meta(model.spec,
-                            {sizes_of(flags), progress, flags.dtype == kTf32, model.makes_meta_batches,
-                             estimated_program(flags)},
-                            [&](const std::string& dtype) { return estimated_device(flags, dtype); });
+        Profile profile = profile_on_meta(
+            model.spec,
+            {sizes_of(flags), progress, flags.dtype == kTf32, model.makes_meta_batches, estimated_program(flags)},
+            [&](const std::string& dtype) { return estimated_device(flags, dtype); });
         count_once(profile, model.shared);
         return profile;
     }

@@ -185,12 +185,12 @@ private:
     }
 
     const OperatorRecord& record_;
-    std::vector<std::size_t> writer_;  // by value
-    std::vector<bool> written_;        // by value: to the device's memory
-    std::vector<std::size_t> chain_;   // by operator: an earlier one of its chain, or itself
-    std::map<std::size_t, Reads> reads_;                // by chain
+    std::vector<std::size_t> writer_;                      // by value
+    std::vector<bool> written_;                            // by value: to the device's memory
+    std::vector<std::size_t> chain_;                       // by operator: an earlier one of its chain, or itself
+    std::map<std::size_t, Reads> reads_;                   // by chain
     std::map<std::size_t, std::set<std::size_t>> needed_;  // values that may not exist, by the chains that need them
-    std::map<std::size_t, Reads> sources_;  // reads of an operator are older than its writes
+    std::map<std::size_t, Reads> sources_;                 // reads of an operator are older than its writes
 };
 }  // namespace
 

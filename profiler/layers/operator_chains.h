@@ -1,6 +1,6 @@
 #pragma once
 
-#include "profiler/profile/device_work.h"
+#include "profiler/profile/operators.h"
 
 #include <cstddef>
 #include <vector>

@@ -186,9 +186,8 @@ Traits traits_of(const c10::OperatorName& name) {
                            bare.starts_with("set_");
     traits.overwrites = is_one_of(kOverwriting, bare);
     traits.looks_up = is_one_of(kLookUps, bare);
-    traits.fuses = traits.formula == nullptr && std::ranges::none_of(kUnfused, [&](std::string_view each) {
-        return bare.starts_with(each);
-    });
+    traits.fuses = traits.formula == nullptr &&
+                   std::ranges::none_of(kUnfused, [&](std::string_view each) { return bare.starts_with(each); });
     traits.is_entropy = bare.starts_with("_log_softmax");
     const std::vector<c10::Argument>& arguments = op->schema().arguments();
     traits.has_mask = !arguments.empty() && arguments.back().name() == "output_mask";
@@ -261,8 +260,7 @@ private:
         if (found != known_.end()) {
             return found->second;
         }
-        return known_
-            .emplace(storage.unsafeGetStorageImpl(), Known{storage.getWeakStorageImpl(), new_value(bytes)})
+        return known_.emplace(storage.unsafeGetStorageImpl(), Known{storage.getWeakStorageImpl(), new_value(bytes)})
             .first->second;
     }
     void write(OperatorRecord::Operator& done, const at::Tensor& tensor) {

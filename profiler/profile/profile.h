@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/machine_load.h"
-#include "profiler/profile/device_work.h"
 #include "profiler/profile/kernel_program.h"
 #include "profiler/profile/layer_tape.h"
+#include "profiler/profile/operators.h"
 
 #include <cstdint>
 #include <map>

@@ -28,8 +28,8 @@ Operators block_operators(bool is_backward) {
         return DeviceWork{2 * m * n * k, 1, 1, ProductShape{1, m, n, k}};
     };
     Operators operators;
-    for (const auto& [n, k] : {std::pair{4096.0 + 2 * 1024, 4096.0}, {4096.0, 4096.0}, {2 * 14336.0, 4096.0},
-                               {4096.0, 14336.0}}) {
+    for (const auto& [n, k] :
+         {std::pair{4096.0 + 2 * 1024, 4096.0}, {4096.0, 4096.0}, {2 * 14336.0, 4096.0}, {4096.0, 14336.0}}) {
         if (is_backward) {
             operators.push_back(product(kPricedTokens, k, n));
             operators.push_back(product(k, n, kPricedTokens));
@@ -52,8 +52,7 @@ TEST(OperatorPrices, AreThoseOfADescribedBlock) {
         const LayerProfile block =
             language_model_profile(parse_language_model(kPricedModel), cluster, group, layout).layers[1];
         const OperatorTimes times(group.device, "bfloat16", layout.how());
-        EXPECT_NEAR(times.all(block_operators(false), {}, 0), block.forward_ns.front(),
-                    1e-6 * block.forward_ns.front())
+        EXPECT_NEAR(times.all(block_operators(false), {}, 0), block.forward_ns.front(), 1e-6 * block.forward_ns.front())
             << name;
         EXPECT_NEAR(times.all(block_operators(true), {}, 0), block.backward_ns.front(),
                     1e-6 * block.backward_ns.front())

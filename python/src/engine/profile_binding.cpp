@@ -30,9 +30,8 @@ std::string profile(const std::string& name, const py::list& layers, const py::f
         }
         const WithoutGil gil;
         tracking_allocator::install();
-        Profile estimated = profile_on_meta(spec, options, [&](const std::string& /*dtype*/) {
-            return find_device(device_catalogue(), device_type);
-        });
+        Profile estimated = profile_on_meta(
+            spec, options, [&](const std::string& /*dtype*/) { return find_device(device_catalogue(), device_type); });
         count_once(estimated, shared);
         return to_json(estimated);
     }

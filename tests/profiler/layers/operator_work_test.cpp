@@ -118,8 +118,8 @@ TEST(OperatorCount, KnowsTheShapesOfProducts) {
     };
     EXPECT_EQ(shape_of(work_of([&] { output = linear(input); })), (std::vector{ProductShape{1, 6, 16, 8}}));
     EXPECT_THAT(shape_of(work_of([&] { output.sum().backward(); })),
-                testing::UnorderedElementsAre(ProductShape{1, 6, 8, 16}, testing::AnyOf(ProductShape{1, 16, 8, 6},
-                                                                                        ProductShape{1, 8, 16, 6})));
+                testing::UnorderedElementsAre(ProductShape{1, 6, 8, 16},
+                                              testing::AnyOf(ProductShape{1, 16, 8, 6}, ProductShape{1, 8, 16, 6})));
     const at::Tensor heads = torch::randn({2, 3, 5, 8});
     EXPECT_EQ(shape_of(work_of([&] { torch::matmul(heads, heads.transpose(2, 3)); })),
               (std::vector{ProductShape{6, 5, 5, 8}}));
@@ -130,9 +130,8 @@ TEST(OperatorCount, KnowsTheShapeOfAttentionAndWhetherItIsCausal) {
     const at::Tensor key = torch::randn({2, 3, 5, 8});
     for (const bool is_causal : {false, true}) {
         std::vector<AttentionShape> shapes;
-        for (const DeviceWork& each : work_of([&] {
-                 at::scaled_dot_product_attention(query, key, key, {}, 0, is_causal).sum().backward();
-             })) {
+        for (const DeviceWork& each :
+             work_of([&] { at::scaled_dot_product_attention(query, key, key, {}, 0, is_causal).sum().backward(); })) {
             if (const auto* shape = std::get_if<AttentionShape>(&each.shape)) {
                 shapes.push_back(*shape);
             }

@@ -90,9 +90,8 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(layer.forward_cv, 0.02);
     EXPECT_EQ(layer.backward_cv, 0.03);
     EXPECT_EQ(layer.flops, (PerSize{1e12, 2e12}));
-    EXPECT_EQ(layer.forward_operators,
-              (std::vector<Operators>{{{8, 4, 2, ProductShape{1, 2, 3, 4}}, {0, 9, 1}},
-                                      {{5, 6, 1, AttentionShape{8, 16, 32, 4, 2, 0.5}}}}));
+    EXPECT_EQ(layer.forward_operators, (std::vector<Operators>{{{8, 4, 2, ProductShape{1, 2, 3, 4}}, {0, 9, 1}},
+                                                               {{5, 6, 1, AttentionShape{8, 16, 32, 4, 2, 0.5}}}}));
     EXPECT_EQ(layer.backward_operators,
               (std::vector<Operators>{{{5, 6, 1, AttentionShape{8, 16, 32, 4, 2, 1, true}}}, {}}));
     EXPECT_EQ(layer.forward_chains, (std::vector<Operators>{{{0, 7, 1, CrossEntropyShape{12}}}, {}}));
