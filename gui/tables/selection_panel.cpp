@@ -40,6 +40,7 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     }
     link_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
     link_->setText(QStringLiteral("<a href=\"#advice\">%1</a>").arg(tr("What would make it shorter?")));
+    link_->setAccessibleName(tr("What would make it shorter?"));
     connect(link_, &QLabel::linkActivated, this, [this] {
         if (facts_.root) {
             const RootCause root = *facts_.root;
