@@ -102,10 +102,11 @@ def overhead(rounds=15):
 # ---- Two lanes ----
 
 
-def lanes(rounds=7):
+def lanes(rounds=7, shapes=((6, 64, 8, 8), (6, 64, 16, 8), (12, 64, 8, 8))):
+    """``shapes``: layers, tokens, samples, micro-batches."""
     torch.set_num_threads(1)
     print("\n| GPT-2 small shapes | plain | two lanes | speedup | balance |\n| --- | --- | --- | --- | --- |")
-    for depth, length, rows, chunks in ((6, 64, 8, 8), (6, 64, 16, 8), (12, 64, 8, 8)):
+    for depth, length, rows, chunks in shapes:
         model, batch = gpt2(depth, length=length, rows=rows, vocabulary=5000)
         layers = pipescope.layers_of(model, batch)
         pipe = pipescope.GPipe(layers, devices=["cpu"] * 2, chunks=chunks, checkpoint="never", schedule="1f1b")

@@ -300,7 +300,7 @@ def wav2vec2():
     from transformers import Wav2Vec2ForCTC
 
     config = config_of("Wav2Vec2Config", intermediate_size=48, conv_dim=(16, 16), conv_stride=(4, 4), conv_kernel=(8, 4),
-                       num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, vocab_size=20, apply_spec_augment=False,
+                       num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, vocab_size=20, apply_spec_augment=False, layerdrop=0.0,
                        ctc_loss_reduction="mean")
     return Wav2Vec2ForCTC(config), {"input_values": torch.randn(ROWS, 400), "labels": tokens(20, length=5)}
 
@@ -362,7 +362,7 @@ MODELS = {
     "timm EfficientNet-B0": lambda: timm_model("efficientnet_b0", 64, drop_path_rate=0.0),
     "torchvision ResNet-18": lambda: vision("resnet18"),
     "torchvision DenseNet": lambda: vision("densenet121"),
-    "torchvision Inception v3 (aux)": lambda: vision("inception_v3", 299, init_weights=False),
+    "torchvision Inception v3 (aux)": lambda: vision("inception_v3", 299, init_weights=False, dropout=0.0),
     "DLRM (offsets)": dlrm,
     "LSTM seq2seq": seq2seq,
     "LSTM seq2seq, packed": lambda: seq2seq(True),

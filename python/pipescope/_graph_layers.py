@@ -41,6 +41,7 @@ from pipescope._graph_cuts import (
     tensors_below,
 )
 from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, expect_size, op_name, place_of, unknown_sizes_of
+from pipescope.errors import UsageError
 from pipescope.skip import Skippable
 
 __all__ = ["Crossing", "TracedLayer", "layers_from"]
@@ -126,6 +127,11 @@ class _Code:
         try:
             return self._function(None, *values)
         except Exception as error:
+            if isinstance(error, NotImplementedError) and "meta" in str(error).lower():
+                raise UsageError(
+                    f"an operator needs values, which the meta device does not have, at {self._place_of(error)}; measure the profile on a "
+                    "device, without estimate_for"
+                ) from error
             if (place := self._place_of(error)) and hasattr(error, "add_note"):  # since Python 3.11
                 error.add_note(f"raised by {place}")
             raise

@@ -6,6 +6,7 @@ import contextlib
 import numbers
 import operator
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex, Union
 
@@ -101,7 +102,9 @@ def in_python(message: str) -> str:
     """The message of a command with what Python has instead."""
     for command, function in _IN_PYTHON.items():
         message = message.replace(command, function)
-    return message
+    parts = re.split(r"('pipescope [^']*')", message)  # commands stay as they are
+    parts[::2] = [re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), each) for each in parts[::2]]
+    return "".join(parts)
 
 
 @contextlib.contextmanager

@@ -157,6 +157,15 @@ def test_without_values_such_sizes_are_refused():
         pipescope.layers_of(model, {name: each.float() if name == "x" else each for name, each in batch_of().items()})
 
 
+def test_such_sizes_are_measured_and_not_estimated():
+    torch.manual_seed(0)
+    batch = {name: each.float() if name == "x" else each for name, each in batch_of().items()}
+    profile = pipescope.profile(Masked(), sample=batch, loss=own_or_squares, samples=[2])
+    assert not profile.balance(2, batch=4, chunks=2).estimated
+    with pytest.raises(pipescope.UsageError, match="needs values, which the meta device does not have, at aten.index"):
+        pipescope.profile(Masked(), sample=batch, loss=own_or_squares, estimate_for="H100", samples=[2])
+
+
 # ---- Outputs and gradients that layers cannot have ----
 
 

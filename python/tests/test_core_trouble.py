@@ -375,3 +375,10 @@ def test_wrong_types_are_usage_errors(run, tmp_path, noisy):
     with pytest.raises(pipescope.UsageError, match="empty list"):
         pipescope.Trace.open([])
     assert pipescope.Trace.open(pathlib.Path(run)).measured_run(steps=[1]).profile.samples
+
+
+def test_messages_name_options_as_python_does():
+    from pipescope._values import in_python
+
+    said = in_python("--link-bandwidth is 0, as in run--x.sqlite; see 'pipescope schedule --json', or use --force")
+    assert said == "link_bandwidth is 0, as in run--x.sqlite; see 'pipescope schedule --json', or use force=True"
