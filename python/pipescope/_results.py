@@ -502,7 +502,7 @@ def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
             row.update(vars(each.layout))
         row.update(num_lanes=len(each.lanes), peak_bytes=each.peak_bytes)
         rows.append(row)
-    return _pandas().DataFrame(rows)  # type: ignore[no-any-return]
+    return _pandas().DataFrame(rows)
 
 
 def _pandas() -> Any:
@@ -627,7 +627,7 @@ class Kernels:
         type_ = StreamSum if by == "stream" else KernelSum
         columns = [each.name for each in dataclasses.fields(type_) if by == "task" or each.name not in ("kind", "partition")]
         rows = [[getattr(each, column) for column in columns] for each in getattr(self, f"by_{by}")]
-        return _pandas().DataFrame(rows, columns=columns)  # type: ignore[no-any-return]
+        return _pandas().DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:
         work = sum(each.count for each in self.by_stream)

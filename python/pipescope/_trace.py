@@ -132,7 +132,7 @@ class Trace:
         """Sums of the kernels, copies and fills on devices, by name, by task and by stream. Reads the files again."""
         with python_messages():
             found = json.loads(_core.kernels_of(self._paths(), self._rules_text()))
-        return Kernels() if found is None else built(Kernels, found)  # type: ignore[no-any-return]
+        return Kernels() if found is None else built(Kernels, found)
 
     @overload
     def compare(self, other: None = None) -> Comparison: ...
