@@ -172,7 +172,7 @@ TEST(TrainingProgram, ProductsInFloat8AreQuickerThanTheRest) {
     EXPECT_THAT(thrown<UsageError>([&] { step_with(nothing, layout, model); }), HasSubstr("dtype is float8 on A100"));
 }
 
-constexpr const char* kExperts =
+constexpr const char* kRoutedModel =
     "gpt:layers=4,hidden=1024,heads=8,sequence=1024,vocabulary=4096,dropout=false,attention=flash,gated=true,"
     "experts=16,top_k=2,expert_hidden=1024";
 
@@ -208,7 +208,7 @@ TEST(TrainingProgram, TheHostLaunchesExpertsOneByOne) {
                 program.launch_ns = 50'000;
                 program.cast_launches = casts;
             },
-            layout, kExperts, "dgx-h100");
+            layout, kRoutedModel, "dgx-h100");
     };
     EXPECT_GT(with(4, "float8"), 2 * with(0, "float8"));
     EXPECT_EQ(with(4, "bfloat16"), with(0, "bfloat16"));  // casts are those of short dtypes
@@ -220,7 +220,7 @@ TEST(TrainingProgram, WideExpertsAreSplitAsTheirProgramDoes) {
     layout.tensor = 4;
     layout.expert = 2;
     layout.sequence_parallel = true;
-    const LanguageModel model = parse_language_model(kExperts);
+    const LanguageModel model = parse_language_model(kRoutedModel);
     const auto split_from = [&](double width) {
         TrainingProgram program;
         program.split_experts_from = width;
@@ -238,8 +238,8 @@ TEST(TrainingProgram, WideExpertsAreSplitAsTheirProgramDoes) {
     EXPECT_EQ(layout.expert_ranks(), (RankGroup{2, 4, 16}));
     EXPECT_EQ(layout.expert_copies(), (RankGroup{2, 8, 16}));
     // Experts of a quarter of the width are a quarter of the parameters, and the tokens of all ranks are gathered.
-    EXPECT_NE(step_with([](TrainingProgram& program) { program.split_experts_from = 1024; }, layout, kExperts),
-              step_with(nothing, layout, kExperts));
+    EXPECT_NE(step_with([](TrainingProgram& program) { program.split_experts_from = 1024; }, layout, kRoutedModel),
+              step_with(nothing, layout, kRoutedModel));
 }
 
 TEST(TrainingProgram, WaysOfTokensOverlapBetweenNodesAndMayBeSlower) {
@@ -252,7 +252,7 @@ TEST(TrainingProgram, WaysOfTokensOverlapBetweenNodesAndMayBeSlower) {
                 program.dispatch_overlap = overlap;
                 program.dispatch_share = rate;
             },
-            layout, kExperts);
+            layout, kRoutedModel);
     };
     EXPECT_LT(with(0.5, 1), with(0, 1));
     EXPECT_GT(with(0, 0.5), with(0, 1));
@@ -261,10 +261,10 @@ TEST(TrainingProgram, WaysOfTokensOverlapBetweenNodesAndMayBeSlower) {
 }
 
 TEST(TrainingProgram, BiasesOfExpertsTakeKernelsOfTheirOwn) {
-    const std::string biased = std::string(kExperts) + ",norm=rms,mlp_bias=true";
+    const std::string biased = std::string(kRoutedModel) + ",norm=rms,mlp_bias=true";
     const auto unfused = [](TrainingProgram& program) { program.unfused_expert_bias = true; };
     EXPECT_GT(step_with(unfused, {}, biased), 1.05 * step_with(nothing, {}, biased));
-    EXPECT_EQ(step_with(unfused, {}, kExperts), step_with(nothing, {}, kExperts));
+    EXPECT_EQ(step_with(unfused, {}, kRoutedModel), step_with(nothing, {}, kRoutedModel));
 }
 
 TEST(TrainingProgram, AttentionOfFewOrWideHeadsReachesLess) {
