@@ -94,6 +94,7 @@ def few():
         V(annotations="none", lost_calls=True, reduces=True, unnamed_steps=True),
         V(annotations="none", tensor=True, loading=150_000, bare_optimizer=True, threads=3, batched=True),
         V(annotations="none", skew=300_000, drift=20_000, root="slow_rank", second="network", part=True),
+        V(schedule="zero_bubble_v", micro_batches=9, annotations="none", root="slow_rank", second="launch_bound", part=True),
     ]
 
 
