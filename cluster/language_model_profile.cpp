@@ -52,6 +52,21 @@ public:
     double copied_tokens() const { return tokens_ / split_ * computed_copies(model_); }
     /// Bytes of a tensor with all copies.
     double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
+    /// Bytes that a block does not keep because its products keep their inputs in their short dtype. Attention keeps
+    /// its output besides.
+    double kept_less(BlockKind kind) const {
+        if (layout_.product_dtype.empty() || !how_.fused_gradients) {
+            return 0;
+        }
+        const double kept = layout_.product_dtype == "float4" ? 0.5 : 1;
+        const double norms = kind.has_experts ? 1 : 2;  // whose outputs are inputs of products alone, not of a router
+        const double usual = norms * hidden_ / split_ + model_.shared_width(kind) / tensor_;
+        const double copies =
+            kind.has_experts
+                ? copied_tokens() * (hidden_ * layout_.expert_tensor + static_cast<double>(model_.expert_hidden))
+                : 0;
+        return (tokens_ * usual + copies) * (element_ - kept) - tokens_ * model_.attended_width() / tensor_ * kept;
+    }
     /// Bytes of this rank's tokens, each with one copy.
     double token_bytes() const {
         return tokens_ / split_ * (computed_copies(model_) / static_cast<double>(model_.top_k)) * hidden_ * element_;
@@ -723,6 +738,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         BlockActivations activations =
             block_activations(model, kind, samples / layout.context, layout.tensor, layout.sequence_parallel, element);
         activations.rest += kind.has_experts ? (layout.expert_tensor - 1) * rank.copied_bytes() : 0;
+        activations.rest -= rank.kept_less(kind);
         // A frozen block keeps nothing, and its forward works with what a trained one keeps.
         switch (kind.is_frozen ? Recompute::full : layout.recompute) {
             case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;

@@ -186,17 +186,20 @@ TEST(TrainingProgram, ProductsThatAddGradientsMoveLessAndHoldEmptyOnes) {
     Layout layout;
     const auto fused = [](TrainingProgram& program) { program.fused_gradients = true; };
     EXPECT_LT(step_with(fused, layout), 0.99 * step_with(nothing, layout));
-    const auto peak = [&](bool fuses, double logit_bytes) {
+    const auto peak = [&](bool fuses, double logit_bytes, const char* dtype = "bfloat16") {
         TrainingProgram program;
         program.fused_gradients = fuses;
         program.logit_bytes = logit_bytes;
         Layout with = layout;
+        set_dtype(with, dtype);
         with.batch = 4;
         with.program = std::make_shared<const TrainingProgram>(program);
-        return highest_peak(step_of(kModel, load_cluster("dgx-a100", device_catalogue()), with).simulation);
+        return highest_peak(step_of(kModel, load_cluster("dgx-h100", device_catalogue()), with).simulation);
     };
     EXPECT_GT(peak(true, 4), peak(false, 4));
     EXPECT_LT(peak(true, 2), peak(true, 4));
+    EXPECT_LT(peak(true, 4, "float8"), peak(true, 4));  // inputs of products are kept in float8
+    EXPECT_EQ(peak(false, 4, "float8"), peak(false, 4));
 }
 
 TEST(TrainingProgram, TheHostLaunchesExpertsOneByOne) {
