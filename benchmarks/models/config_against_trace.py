@@ -51,8 +51,8 @@ def model_of(config):
     sizes = {key: value for key, value in config.items() if key != "model_type"}
     settings = AutoConfig.for_model(config["model_type"], **sizes)
     settings.use_cache = False
-    with torch.device("meta"):  # Gemma 2 stores scores unless it is asked not to, and a description has flash attention
-        return AutoModelForCausalLM.from_config(settings, dtype=torch.bfloat16, attn_implementation="sdpa")
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(settings, dtype=torch.bfloat16)
 
 
 def traced(model, program):
