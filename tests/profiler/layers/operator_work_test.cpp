@@ -148,25 +148,6 @@ TEST(OperatorCount, ALookUpReadsTheRowsItTakes) {
     EXPECT_EQ(bytes_of(work_of([&] { at::embedding(table, rows); })), 5 * 8 + 2 * 5 * 8 * 4);
 }
 
-TEST(OperatorCount, ChainsAreCountedOnce) {
-    const at::Tensor input = torch::randn({100}).requires_grad_();
-    const at::Tensor weight = torch::randn({100, 10});
-    at::Tensor output;
-    OperatorCount count;
-    {
-        const at::Tensor activation = (input * 2).sin() + 1;
-        output = torch::matmul(activation.view({1, 100}), weight);
-    }
-    count.take();
-    const at::Tensor gradient = torch::autograd::grad({output}, {input}, {torch::ones({1, 10})}).front();
-    count.take();
-    const std::vector<Operators> chains = count.chains();
-    ASSERT_EQ(chains.size(), 2U);
-    EXPECT_EQ(bytes_of(chains[0]), 400 + 400) << "the input and what the product reads";
-    // The cosine is that of twice the input, which is computed again: gradient, input, result, and the ones.
-    EXPECT_EQ(bytes_of(chains[1]), 400 + 400 + 400 + 40);
-}
-
 TEST(OperatorCount, AChainSumsAGradientInPlace) {
     torch::nn::Linear linear(torch::nn::LinearOptions(8, 16).bias(false));
     const at::Tensor input = torch::randn({4, 8});
