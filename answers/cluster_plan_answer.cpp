@@ -92,7 +92,7 @@ double ranked(const ClusterCandidate& candidate, ClusterGoal goal) {
 /// runs, each within the range of its program's runs.
 bool is_like(const ClusterCandidate& one, const ClusterCandidate& best, ClusterGoal goal) {
     constexpr double kPairs = 0.11;
-    constexpr double kPairsOfExperts = 0.23;
+    constexpr double kPairsOfExperts = 0.14;
     const auto half = [](const LayoutStep& each) { return (each.range.run_high - each.range.run_low) / 2; };
     const bool has_experts = one.step.active_parameters < one.step.parameters;
     const double spread = one.step.device != best.step.device ? std::hypot(half(one.step), half(best.step))

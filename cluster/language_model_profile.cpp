@@ -183,11 +183,10 @@ public:
 
 private:
     double product(double m, double n, double k, double batch = 1) const { return times_.product({batch, m, n, k}); }
-    /// A product of a block's weights. Each of several matrices, those of experts, has a kernel of its own, whose start
-    /// nothing hides.
+    /// A product of a block's weights.
     double matrix_product(double m, double n, double k, double matrices) const {
-        const std::string& dtype = layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype;
-        return times_.product({matrices, m, n, k}, dtype) + (matrices > 1 ? matrices * times_.start() : 0);
+        return times_.matrices({matrices, m, n, k},
+                               layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype);
     }
     /// Adds the bytes of each parameter that the program moves for each micro-batch.
     void add_parameters(LayerTimes& times, double parameters) const {

@@ -32,14 +32,22 @@ OperatorTimes::OperatorTimes(const DeviceType& device, std::string dtype, const 
       work_factor_(program.work_factor_of(device.name)),
       element_(static_cast<double>(dtype_bytes(dtype_))) {}
 
+double OperatorTimes::aligned_product(const ProductShape& shape, const std::string& dtype) const {
+    DeviceWork work = matmul_work(device_, dtype, shape.m, shape.n, shape.k, shape.batch, program_.product_depth);
+    work.flops /= program_.product_share_of(device_.name);
+    return work_factor_ * estimated_ns(device_, dtype, work);
+}
+
 double OperatorTimes::product(const ProductShape& shape, const std::string& dtype) const {
     if (!is_aligned(shape, product_bytes(dtype))) {
         const DeviceWork work{2 * shape.m * shape.n * shape.k * shape.batch, 0, 1};
         return work_factor_ * estimated_ns(device_, "float32", work);
     }
-    DeviceWork work = matmul_work(device_, dtype, shape.m, shape.n, shape.k, shape.batch, program_.product_depth);
-    work.flops /= program_.product_share_of(device_.name);
-    return work_factor_ * estimated_ns(device_, dtype, work);
+    return aligned_product(shape, dtype);
+}
+
+double OperatorTimes::matrices(const ProductShape& shape, const std::string& dtype) const {
+    return aligned_product(shape, dtype) + (shape.batch > 1 ? work_factor_ * shape.batch * device_.launch_ns : 0);
 }
 
 std::optional<AttentionRate> OperatorTimes::attention_rate(const AttentionShape& shape) const {

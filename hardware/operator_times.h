@@ -24,14 +24,15 @@ public:
     /// tensor cores cannot load them, and the usual cores compute (NVIDIA, Matrix Multiplication Background User's
     /// Guide).
     double product(const ProductShape& shape, const std::string& dtype) const;
+    /// Products with as many weight matrices as `shape.batch` says, such as those of experts: each lies by itself, and
+    /// has a kernel of its own, whose start nothing hides.
+    double matrices(const ProductShape& shape, const std::string& dtype) const;
     /// A kernel of attention that never stores scores.
     double attention(const AttentionShape& shape) const;
     /// A kernel that only moves bytes. Takes at least a launch.
     double pass(double bytes) const { return roofline({0, bytes, 1}); }
     /// The same, but without bytes there is no kernel.
     double added_pass(double bytes) const { return bytes > 0 ? pass(bytes) : 0; }
-    /// The start of a kernel that nothing hides.
-    double start() const { return work_factor_ * device_.launch_ns; }
     /// Work without a shape, at the device's usual rate.
     double roofline(const DeviceWork& work) const;
     /// Any of these, by its shape.
@@ -44,6 +45,7 @@ public:
     double launched(double work, double kernels) const;
 
 private:
+    double aligned_product(const ProductShape& shape, const std::string& dtype) const;
     std::optional<AttentionRate> attention_rate(const AttentionShape& shape) const;
 
     const DeviceType& device_;

@@ -155,8 +155,8 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
                             "simulated_bubble_fraction", "measured_bubble_mean", "simulated_bubble_mean",
                             "measured_wall_step_ns", "replay_step_ns", "replay_error", "replay_with_gaps_error",
                             "measured_samples_per_second", "simulated_samples_per_second", "tasks_matched",
-                            "tasks_unmatched", "lanes", "worst", "bubbles", "verdict", "load", "profile_from_trace",
-                            "processes", "clock_bound_ns", "drops", "warnings", "refused"));
+                            "tasks_unmatched", "lanes", "unattributed_share", "kernels", "worst", "bubbles", "verdict",
+                            "load", "profile_from_trace", "processes", "clock_bound_ns", "drops", "warnings", "refused"));
     EXPECT_THAT(
         keys_of(object.at("lanes").at(0)),
         ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction", "simulated_bubble_fraction",

@@ -65,6 +65,40 @@ TEST(OperatorTimes, WorkIsPricedByItsShape) {
     EXPECT_DOUBLE_EQ(times.of({0, 4e10, 2, CrossEntropyShape{1e9}}), 2 * times.pass(2e10)) << "never below its bytes";
 }
 
+// 77 tokens for each of eight experts are no multiple of 16 bytes, but each expert's matrices lie by themselves.
+TEST(OperatorTimes, MatricesOfExpertsNeedNoAlignmentAndStartOneByOne) {
+    const DeviceType device = h100();
+    const OperatorTimes times(device, "bfloat16", KernelProgram{});
+    const ProductShape experts{8, 4096, 1536, 77};
+    const ProductShape aligned{8, 4096, 1536, 80};
+    EXPECT_LT(times.matrices(experts, "bfloat16"), times.matrices(aligned, "bfloat16"));
+    EXPECT_GT(times.product(experts), 2 * times.product(aligned));
+    EXPECT_DOUBLE_EQ(times.matrices(aligned, "bfloat16"), times.product(aligned) + 8 * device.launch_ns);
+    const ProductShape one{1, 4096, 1536, 77};
+    EXPECT_DOUBLE_EQ(times.matrices(one, "bfloat16"), times.product(one));
+}
+
+TEST(OperatorTimes, AttentionSlowsDownWithFewQueriesAndWideHeads) {
+    DeviceType device = h100();
+    KernelProgram program;
+    program.attention = {"flash"};
+    AttentionRate rate;
+    rate.forward = rate.narrow_forward = 0.6;
+    rate.wide_forward = 0.3;
+    device.attention["flash"] = rate;
+    const AttentionShape shape{64, 8192, 8192, 128, 128, 0.5};
+    AttentionShape wide = shape;
+    wide.width = wide.value_width = 192;
+    const auto time_of = [&](const AttentionShape& each) {
+        return OperatorTimes(device, "bfloat16", program).attention(each);
+    };
+    const double at_full_rate = time_of(shape);
+    EXPECT_NEAR(time_of(wide) / at_full_rate, 1.5 * 0.6 / 0.3, 1e-9) << "half as fast, for 1.5 times the work";
+    // As many waves of 256 queries as halve the rate: twice the time.
+    device.attention["flash"].forward_half_waves = 64.0 * 8192 / 256 / device.multiprocessors;
+    EXPECT_NEAR(time_of(shape) / at_full_rate, 2, 1e-9);
+}
+
 TEST(OperatorTimes, OnlyAProgramThatFusesCountsChains) {
     const DeviceType device = h100();
     const Operators operators{{2e12, 1e6, 1, ProductShape{1, 2048, 4096, 4096}}, {0, 5e9, 5}};
