@@ -43,6 +43,7 @@ TEST(DeviceWork, BelongsToTheTaskInWhoseRangeItWasLaunched) {
     const DeviceWorkOf trace([&](TraceWriter& writer, CuptiRows& rows) {
         first = add_measured_task(writer, {0, TaskKind::forward, 0, 0, -1}, 0, kProcess | 9, 100, 200);
         second = add_measured_task(writer, {0, TaskKind::forward, 0, 1, -1}, 0, kProcess | 9, 200, 300);
+        add_measured_task(writer, {0, TaskKind::forward, 1, 0, -1}, 1, kProcess | 10, 100, 300);  // a second lane
         add_launched_kernel(rows, 1, 9, 110, 13, 150, 250);  // ends when its task has long ended: launches run ahead
         add_launched_kernel(rows, 2, 9, 130, 13, 260, 270);
         add_launched_kernel(rows, 3, 9, 210, 13, 280, 300);
