@@ -211,7 +211,8 @@ DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, doubl
         double rows = 0, columns = 0, share = 0;
     };
     constexpr std::array kTiles = {Tile{256, 128, 1},   Tile{128, 256, 1},  Tile{128, 128, 0.95}, Tile{256, 64, 0.85},
-                                   Tile{64, 256, 0.85}, Tile{128, 64, 0.8}, Tile{64, 128, 0.8},   Tile{64, 64, 0.65}};
+                                   Tile{64, 256, 0.85}, Tile{128, 64, 0.8}, Tile{64, 128, 0.8},   Tile{64, 64, 0.65},
+                                   Tile{32, 128, 0.6},  Tile{128, 32, 0.6}, Tile{16, 128, 0.5},   Tile{128, 16, 0.5}};
     constexpr int kMostParts = 4;
     constexpr double kPartialSum = 4;  // bytes
     const double units = std::max(1, device.multiprocessors);

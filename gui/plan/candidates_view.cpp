@@ -29,7 +29,7 @@ CandidatesView::CandidatesView(QWidget* parent)
       progress_(named(new QProgressBar(this), tr("Progress of the plan"))) {
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    filter_->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
+    filter_->setMaximumWidth(fontMetrics().averageCharWidth() * 20);
     progress_->setRange(0, kProgressParts);
 }
 

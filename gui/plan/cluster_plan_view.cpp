@@ -115,7 +115,7 @@ ClusterPlanView::ClusterPlanView(QWidget* parent)
                   .filterHint = tr("filter, such as: H100 pareto")});
     makeSortable(table());
     table().resizeColumnsToContents();
-    say(tr("Name a model and a cluster file, then plan. A double click opens a candidate."));
+    say(tr("Name a model and a cluster."));
     setFocusProxy(&form_->model());
     timer_->setInterval(kClusterPlanPeriod);
     connect(timer_, &QTimer::timeout, this, [this] {

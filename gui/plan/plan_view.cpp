@@ -85,7 +85,7 @@ void PlanView::setProfile(std::optional<CheckedProfile> profile, const PipelineO
     chart().setPlan(nullptr);
     button().setEnabled(profile_.has_value());
     showRunning(false);
-    say(profile_ ? tr("Plan tries every combination with its best balance.") + ofPart_ + ofError_
+    say(profile_ ? tr("Plan tries every combination with its best balance.") + ofPart_
                  : tr("Nothing to plan: this file has no profile."));
 }
 
@@ -93,13 +93,7 @@ void PlanView::setModelError(const std::optional<ModelError>& error) {
     const QString text =
         error ? QLatin1Char(' ') + capitalised(QString::fromStdString(model_error_text(*error))) + QLatin1Char('.')
               : QString();
-    if (text == ofError_) {
-        return;
-    }
     ofError_ = text;
-    if (!hasPlan() && !runner_->isRunning() && profile_) {
-        say(tr("Plan tries every combination with its best balance.") + ofPart_ + ofError_);
-    }
 }
 
 void PlanView::start() {

@@ -115,10 +115,10 @@ BubblePanel::BubblePanel(QWidget* parent)
       sumModel_(new BubbleSumModel(this)),
       list_(new FilteredTable(*model_, tr("Bubbles"), tr("Open a trace to see why its lanes were idle."), this)),
       sums_(named(new QTableView(this), tr("Bubbles by cause"))) {
-    // Causes are short and few; a culprit's name may be cut.
+    // Causes and roots are short and few; a culprit's name may be cut.
     list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::cause, QHeaderView::ResizeToContents);
     list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::culprit, QHeaderView::Stretch);
-    list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::root, QHeaderView::Stretch);
+    list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::root, QHeaderView::ResizeToContents);
     sums_->setModel(sumModel_);
     makeCompact(*sums_);
     sums_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);

@@ -75,8 +75,8 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
                                                                   {okabe_ito::kYellow, Qt::Dense6Pattern},
                                                                   {okabe_ito::kPurple, Qt::Dense4Pattern},
                                                                   {okabe_ito::kGreen, Qt::Dense3Pattern},
-                                                                  {okabe_ito::kOrange, Qt::Dense4Pattern},
-                                                                  {okabe_ito::kBlue, Qt::Dense5Pattern}}};
+                                                                  {okabe_ito::kOrange, Qt::Dense2Pattern},
+                                                                  {okabe_ito::kBlue, Qt::Dense1Pattern}}};
     const Style& style = kStyles.at(static_cast<std::size_t>(cause));
     if (style.pattern == Qt::SolidPattern) {  // plain, because gaps of steps without causes have dots
         return mixed(colors.bubble, QColor::fromRgb(style.color), 0.25);

@@ -8,12 +8,14 @@
 #include <QLabel>
 #include <QToolButton>
 
+#include <algorithm>
 #include <utility>
 
 namespace pipescope {
 namespace {
 constexpr QRgb kFailed = 0xFFC62828;
 constexpr QRgb kFailedOnDark = 0xFFE57373;
+constexpr int kMostLines = 2;  // a longer answer would push the timeline down
 }  // namespace
 
 AnswerBar::AnswerBar(QWidget* parent) : QWidget(parent), label_(new QLabel(this)), messages_(new QToolButton(this)) {
@@ -68,9 +70,7 @@ void AnswerBar::setMessages(qsizetype count, bool failed) {
 
 void AnswerBar::resizeEvent(QResizeEvent* event) {
     QWidget::resizeEvent(event);
-    if (oneLine_) {
-        refresh();
-    }
+    refresh();
 }
 
 void AnswerBar::changeEvent(QEvent* event) {
@@ -101,13 +101,19 @@ void AnswerBar::refresh() {
     messages_->setPalette(colors);
     messages_->setVisible(count_ > 0);
     const QString plain = verdict_ ? text() : tr("Judging the run …");
-    label_->setWordWrap(!oneLine_);
     const int beside = messages_->isHidden() ? 0 : messages_->sizeHint().width() + layout()->spacing();
     const int room = width() - layout()->contentsMargins().left() - layout()->contentsMargins().right() - beside;
-    label_->setText(oneLine_   ? label_->fontMetrics().elidedText(plain, Qt::ElideRight, room).toHtmlEscaped()
-                    : verdict_ ? html
-                               : plain);
-    label_->setToolTip(oneLine_ ? plain : QString());
+    label_->setWordWrap(true);
+    label_->setText(verdict_ ? html : plain);
+    const int needed = label_->heightForWidth(std::max(1, room));
+    const bool isOneLine = oneLine_ || needed > (kMostLines + 0.5) * label_->fontMetrics().lineSpacing();
+    if (isOneLine) {
+        label_->setWordWrap(false);
+        label_->setText(label_->fontMetrics().elidedText(plain, Qt::ElideRight, room).toHtmlEscaped());
+    }
+    // A layout may squeeze a label that wraps below the height of its text.
+    label_->setMinimumHeight(isOneLine ? 0 : needed);
+    label_->setToolTip(isOneLine ? plain : QString());
     label_->setAccessibleDescription(text());
 }
 }  // namespace pipescope

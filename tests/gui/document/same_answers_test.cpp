@@ -6,6 +6,7 @@
 #include "cluster/step_parts.h"
 #include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
+#include "gui/document/document_verdict.h"
 #include "gui/document/step_analysis.h"
 #include "profiler/profile/profile_file.h"
 #include "tests/gui/sample_trace.h"
@@ -288,6 +289,9 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
     TraceComparison viewed{*document->simulation, *document->comparison,          compared->drops,
                            document->warnings,    (*document->run.profile)->load, document->run.load};
     viewed.bubbles = compared->bubbles;
+    viewed.kernels = compared->kernels;
+    viewed.devices = compared->devices;
+    viewed.verdict = verdictOf(*document, [] { return false; });
     viewed.profile_from_trace = document->run.of_another_program;
     if (!document->run.of_another_program || document->run.micro_batch_samples) {
         viewed.batch = document->run.options->batch;

@@ -183,14 +183,16 @@ check('a kernel can be pointed at', JSON.stringify(state().hovered) === JSON.str
 check('its tooltip says what launched it', textOfPage().includes('launched by: '));
 
 // The view in the link
-const {link, show: showLink} = window.pipescopePage;
-const whole = state();
-const [from, to] = [Math.round(whole.start + whole.length / 4), Math.round(whole.start + whole.length / 2)];
-showLink(`#range=${from}..${to}&mode=overlay&task=measured.1`);
-drawFrames();
-check('a link shows its range', state().start === from && state().length === to - from, JSON.stringify(state()));
-check('a link shows its mode and task', state().mode === 'overlay' && String(state().selected) === 'measured,1', JSON.stringify(state()));
-check('the view is in the link', link() === `range=${from}..${to}&mode=overlay&task=measured.1`, link());
-showLink(`range=${to}..${from}&mode=nothing&task=measured.99999999`);
-drawFrames();
-check('what a page does not have is left out', state().start === from && String(state().selected) === 'measured,1', JSON.stringify(state()));
+{
+  const {link, show: showLink} = window.pipescopePage;
+  const shown = state();
+  const [from, to] = [Math.round(shown.start + shown.length / 4), Math.round(shown.start + shown.length / 2)];
+  showLink(`#range=${from}..${to}&mode=overlay&task=measured.1`);
+  drawFrames();
+  check('a link shows its range', state().start === from && state().length === to - from, JSON.stringify(state()));
+  check('a link shows its mode and task', state().mode === 'overlay' && String(state().selected) === 'measured,1', JSON.stringify(state()));
+  check('the view is in the link', link() === `range=${from}..${to}&mode=overlay&task=measured.1`, link());
+  showLink(`range=${to}..${from}&mode=nothing&task=measured.99999999`);
+  drawFrames();
+  check('what a page does not have is left out', state().start === from && String(state().selected) === 'measured,1', JSON.stringify(state()));
+}

@@ -130,6 +130,7 @@ std::vector<PageTask> visibleIn(const TimelineStore& store, const PageScene& sce
 }
 
 TEST_F(TimelinePage, LeadsWithTheAnswer) {
+    load({});
     EXPECT_FALSE(data().contains("answer"));
     scene_.answer = QStringLiteral("17 % idle: nothing stands out.");
     EXPECT_EQ(data().at("answer"), "17 % idle: nothing stands out.");

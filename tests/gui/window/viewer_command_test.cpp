@@ -495,7 +495,7 @@ TEST_F(ViewerCommand, ComputesNoAdviceForAPictureOfManyForwards) {
         const Outcome outcome = view({path("many.sqlite"), QStringLiteral("--render"), out, QStringLiteral("--size"),
                                       QStringLiteral("2600x1200"), QStringLiteral("--force")});
         EXPECT_EQ(outcome.code, 0) << outcome.error.toStdString();
-        return read(out).contains("What to change");
+        return read(out).contains("would save");
     };
     EXPECT_TRUE(holdsAdvice(4));
     EXPECT_FALSE(holdsAdvice(5'200)) << "two partitions";
