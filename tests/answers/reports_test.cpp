@@ -149,14 +149,15 @@ TraceComparison small_comparison() {
 
 TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     const auto object = comparison_json(small_comparison());
-    EXPECT_THAT(keys_of(object),
-                ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "measured_step_mean_ns",
-                            "simulated_step_mean_ns", "step_error", "lower_bound_ns", "measured_bubble_fraction",
-                            "simulated_bubble_fraction", "measured_bubble_mean", "simulated_bubble_mean",
-                            "measured_wall_step_ns", "replay_step_ns", "replay_error", "replay_with_gaps_error",
-                            "measured_samples_per_second", "simulated_samples_per_second", "tasks_matched",
-                            "tasks_unmatched", "lanes", "unattributed_share", "kernels", "worst", "bubbles", "verdict",
-                            "load", "profile_from_trace", "processes", "clock_bound_ns", "drops", "warnings", "refused"));
+    EXPECT_THAT(
+        keys_of(object),
+        ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "measured_step_mean_ns", "simulated_step_mean_ns",
+                    "step_error", "lower_bound_ns", "measured_bubble_fraction", "simulated_bubble_fraction",
+                    "measured_bubble_mean", "simulated_bubble_mean", "measured_wall_step_ns", "replay_step_ns",
+                    "replay_error", "replay_with_gaps_error", "measured_samples_per_second",
+                    "simulated_samples_per_second", "tasks_matched", "tasks_unmatched", "lanes", "unattributed_share",
+                    "kernels", "worst", "bubbles", "verdict", "load", "profile_from_trace", "processes",
+                    "clock_bound_ns", "drops", "warnings", "refused"));
     EXPECT_THAT(
         keys_of(object.at("lanes").at(0)),
         ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction", "simulated_bubble_fraction",
