@@ -159,7 +159,7 @@ def test_plans_as_the_command_does(cluster, timed, tmp_path, model, options):
 def test_fits_a_program_to_measured_steps(cluster, tmp_path):
     options = {"batch": 8, "device_types": "A100"}
     runs = tmp_path / "runs.csv"
-    runs.write_text("data-parallel,seconds\n1,1\n2,0.5\n")
+    runs.write_text("data-parallel,zero,recompute,micro-batch-size,seconds\n1,0,none,1,1\n2,0,none,1,0.5\n")
     step = pipescope.simulate_layout(GPT, cluster, measured=runs, **options)
     assert step.step_ns == pytest.approx(1e9, rel=0.1)
     assert [each["measured_ns"] for each in step.measured["steps"]] == [1_000_000_000, 500_000_000]
@@ -230,7 +230,7 @@ WRONG_PLANS = [
     (GPT, {"batch": 8, "checkpoint_time": "0s"}),
     (GPT, {"batch": 8, "devices": "8..4"}),
     (GPT, {"batch": 8, "schedule": "pipedream"}),
-    (GPT, {"batch": 8, "optimizer": "adam"}),
+    (GPT, {"batch": 8, "optimizer": "adamax"}),
     (GPT, {"batch": 8, "rank_by": "price"}),
     ("p.json", {"batch": 8, "tokens": 1000}),
 ]

@@ -349,10 +349,11 @@ def test_takes_flags_and_quantities(profile):
 
 
 # The commands' options and the functions' parameters: the same names.
-ELSEWHERE = {"json", "profile", "help"}
+ELSEWHERE = {"json", "profile", "help", "program_output"}
 # Of layouts on a cluster alone.
 CLUSTER = {"cluster", "tokens", "checkpoint_time", "restart_time", "repair_time", "data_parallel", "tensor_parallel", "context_parallel", "expert_parallel",
-           "interleave", "micro_batch_size", "sequence_parallel", "zero", "gradient_bytes", "gradient_bucket", "sends", "token_dispatch", "program", "cuts"}
+           "interleave", "micro_batch_size", "sequence_parallel", "zero", "gradient_bytes", "gradient_bucket", "sends", "token_dispatch", "program", "cuts",
+           "measured", "offload", "no_master_weights", "steps", "deadline", "ramp", "storage_bandwidth"}
 # What layouts have of the others.
 OF_LAYOUTS = {"batch", "schedule", "recompute", "dtype", "device_types", "device_catalogue", "trace", "force", "balance", "checkpoint",
               "optimizer", "master_weights", "headroom", "memory_limit"}
