@@ -17,6 +17,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace pipescope {
@@ -78,11 +79,19 @@ struct LaneParameters {
     std::vector<at::Tensor> tensors;
 };
 
+/// Copies of shared parameters are left out: the lane that keeps the parameter updates it.
 std::map<LaneId, LaneParameters> parameters_by_lane(const GPipe& model) {
+    std::set<const c10::TensorImpl*> own;
+    for (const at::Tensor& parameter : model.parameters()) {
+        own.insert(parameter.unsafeGetTensorImpl());
+    }
     std::map<LaneId, LaneParameters> lanes;
     for (const LayerInfo& layer : model) {
         const PartitionInfo& partition = model.partitions()[layer.partition.index()];
         for (auto& [name, parameter] : layer.layer->parameters()) {
+            if (!own.contains(parameter.unsafeGetTensorImpl())) {
+                continue;
+            }
             const auto lane = lanes.try_emplace(partition.lane, LaneParameters{partition.id, {}}).first;
             lane->second.tensors.push_back(std::move(parameter));
         }

@@ -63,7 +63,8 @@ def step_of(profile):
     return profile.simulate(balance=[len(profile)], batch=1, chunks=1).step_ns
 
 
-@pytest.mark.parametrize("program", ["torchtitan", "megatron-core", "maxtext"])
+# Programs that state no launches per block: the host would set the time of a described block this small.
+@pytest.mark.parametrize("program", ["torchtitan", "maxtext"])
 def test_a_traced_model_takes_what_its_description_takes(program):
     described = pipescope.simulate_layout(DESCRIBED, "dgx-h100", batch=1, gradient_bytes=2, program=program)
     profile = traced(program=program)
