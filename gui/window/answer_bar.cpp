@@ -6,15 +6,18 @@
 
 #include <QEvent>
 #include <QLabel>
+#include <QTextDocument>
 #include <QToolButton>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace pipescope {
 namespace {
 constexpr QRgb kFailed = 0xFFC62828;
 constexpr QRgb kFailedOnDark = 0xFFE57373;
+constexpr int kLinesOfATallWindow = 30;
 constexpr int kMostLines = 2;  // a longer answer would push the timeline down
 }  // namespace
 
@@ -22,7 +25,9 @@ AnswerBar::AnswerBar(QWidget* parent) : QWidget(parent), label_(new QLabel(this)
     setAccessibleName(tr("The answer"));
     label_->setWordWrap(true);
     label_->setTextFormat(Qt::RichText);
-    label_->setTextInteractionFlags(Qt::TextBrowserInteraction);
+    // With links that take the focus, Tab would not leave the label again.
+    label_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::TextSelectableByMouse);
+    label_->setFocusPolicy(Qt::NoFocus);
     label_->setAccessibleName(tr("Why this run idles, and what would help"));
     QFont larger = font();
     larger.setPointSizeF(larger.pointSizeF() * 1.1);
@@ -34,7 +39,7 @@ AnswerBar::AnswerBar(QWidget* parent) : QWidget(parent), label_(new QLabel(this)
     messages_->setAutoRaise(true);
     messages_->setFocusPolicy(Qt::TabFocus);
     messages_->hide();
-    arrange(new QHBoxLayout(this), {8, 5, 8, 3}, 8, {{label_, 1}, messages_});
+    arrange(new QHBoxLayout(this), {8, 3, 8, 2}, 8, {{label_, 1}, messages_});
     connect(label_, &QLabel::linkActivated, this, [this](const QString& link) {
         bool isNumber = false;
         const auto number = link.mid(1).toULongLong(&isNumber);
@@ -103,16 +108,25 @@ void AnswerBar::refresh() {
     const QString plain = verdict_ ? text() : tr("Judging the run …");
     const int beside = messages_->isHidden() ? 0 : messages_->sizeHint().width() + layout()->spacing();
     const int room = width() - layout()->contentsMargins().left() - layout()->contentsMargins().right() - beside;
-    label_->setWordWrap(true);
-    label_->setText(verdict_ ? html : plain);
-    const int needed = label_->heightForWidth(std::max(1, room));
-    const bool isOneLine = oneLine_ || needed > (kMostLines + 0.5) * label_->fontMetrics().lineSpacing();
-    if (isOneLine) {
-        label_->setWordWrap(false);
-        label_->setText(label_->fontMetrics().elidedText(plain, Qt::ElideRight, room).toHtmlEscaped());
+    QTextDocument measure;
+    measure.setDefaultFont(label_->font());
+    measure.setDocumentMargin(0);
+    measure.setHtml(verdict_ ? html : plain.toHtmlEscaped());
+    measure.setTextWidth(std::max(1, room));
+    const int needed = static_cast<int>(std::ceil(measure.size().height()));
+    const int line = label_->fontMetrics().lineSpacing();
+    const int most = window()->height() > kLinesOfATallWindow * line ? kMostLines : 1;
+    const bool isOneLine = oneLine_ || needed > (most + 0.5) * line;
+    const QString shown = isOneLine  ? label_->fontMetrics().elidedText(plain, Qt::ElideRight, room).toHtmlEscaped()
+                          : verdict_ ? html
+                                     : plain;
+    // A new text takes the focus from a link, and bars are laid out again and again.
+    if (shown != label_->text()) {
+        label_->setWordWrap(!isOneLine);
+        label_->setText(shown);
     }
     // A layout may squeeze a label that wraps below the height of its text.
-    label_->setMinimumHeight(isOneLine ? 0 : needed);
+    label_->setMinimumHeight(isOneLine ? 0 : std::max(needed, label_->heightForWidth(std::max(1, room))));
     label_->setToolTip(isOneLine ? plain : QString());
     label_->setAccessibleDescription(text());
 }
