@@ -17,7 +17,7 @@ from pipescope._keywords import LaneOptions, takes_lane_options
 from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
 from pipescope._schedule import AnySchedule, Schedule, check_one, schedules_in
 from pipescope._timeline import MemorySamples, Timeline
-from pipescope._values import Names, Numbers, Path, Quantity, encoded, python_messages, values_of
+from pipescope._values import Names, Numbers, Path, Quantity, encoded, imported_pandas, python_messages, values_of
 from pipescope.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
@@ -168,10 +168,6 @@ class Profile:
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each layer and measured micro-batch size: layer, name, samples, and the costs, in ns and bytes."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
         rows = []
         for number, layer in enumerate(self.layers):
             for place, samples in enumerate(self.samples):
@@ -181,7 +177,7 @@ class Profile:
                     row[name] = values[place] if values else layer.forward_ns[place] if name == "recompute_ns" else 0
                 row["parameter_bytes"] = layer.parameter_bytes
                 rows.append(row)
-        return pandas.DataFrame(rows)
+        return imported_pandas().DataFrame(rows)
 
     @takes_lane_options
     def balance(

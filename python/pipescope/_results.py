@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 from pipescope._keywords import Hardware, Pipeline, given_to
 from pipescope._schedule import asked_schedule
 from pipescope._timeline import MemorySamples, Timeline
+from pipescope._values import imported_pandas
 from pipescope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -502,15 +503,7 @@ def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
             row.update(vars(each.layout))
         row.update(num_lanes=len(each.lanes), peak_bytes=each.peak_bytes)
         rows.append(row)
-    return _pandas().DataFrame(rows)
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
-    return pandas
+    return imported_pandas().DataFrame(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -627,7 +620,7 @@ class Kernels:
         type_ = StreamSum if by == "stream" else KernelSum
         columns = [each.name for each in dataclasses.fields(type_) if by == "task" or each.name not in ("kind", "partition")]
         rows = [[getattr(each, column) for column in columns] for each in getattr(self, f"by_{by}")]
-        return _pandas().DataFrame(rows, columns=columns)
+        return imported_pandas().DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:
         work = sum(each.count for each in self.by_stream)

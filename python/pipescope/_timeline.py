@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pipescope import _core
+from pipescope._values import imported_pandas
 
 if TYPE_CHECKING:
     import pandas
@@ -86,11 +87,9 @@ class _Columns:
     __hash__ = None  # type: ignore[assignment]
 
     def _frame(self) -> pandas.DataFrame:
-        try:
-            import numpy
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
+        pandas = imported_pandas()
+        import numpy
+
         return pandas.DataFrame({name: numpy.array(values, dtype="int64") for name, values in self._columns.items()})
 
 
@@ -157,9 +156,7 @@ class Timeline(_Columns):
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each task: kind and lane_name as texts, times in ns."""
         frame = self._frame()
-        import pandas
-
-        frame["kind"] = pandas.Categorical.from_codes(self._columns["kind"], categories=list(KINDS))
+        frame["kind"] = imported_pandas().Categorical.from_codes(self._columns["kind"], categories=list(KINDS))
         frame["duration_ns"] = frame["end_ns"] - frame["start_ns"]
         frame.insert(0, "source", self.source)
         return frame

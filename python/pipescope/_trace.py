@@ -14,7 +14,7 @@ from pipescope._profile import Profile
 from pipescope._results import Comparison, Kernels, RunsComparison, built
 from pipescope._schedule import Schedule
 from pipescope._timeline import Lane, MemorySamples, Timeline
-from pipescope._values import Path, encoded, encoded_all, python_messages, text_of
+from pipescope._values import Path, encoded, encoded_all, imported_pandas, python_messages, text_of
 from pipescope.errors import TraceFormatError, UsageError
 
 if TYPE_CHECKING:
@@ -166,9 +166,7 @@ class Trace:
         """A row for each task, measured and simulated: source, kind, step, partition, micro_batch, lane, start_ns,
         end_ns, bytes, duration_ns."""
         parts = [each.to_pandas() for each in (self.measured, self.simulated) if len(each)]
-        import pandas
-
-        return pandas.concat(parts, ignore_index=True) if parts else self.measured.to_pandas()
+        return imported_pandas().concat(parts, ignore_index=True) if parts else self.measured.to_pandas()
 
     def _paths(self) -> list[bytes]:
         return encoded_all(self.files)

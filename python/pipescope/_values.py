@@ -114,3 +114,12 @@ def python_messages() -> Iterator[None]:
         yield
     except Error as error:
         raise type(error)(in_python(str(error))) from None
+
+
+def imported_pandas() -> Any:
+    """The module pandas, which only to_pandas() needs."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
+    return pandas
