@@ -22,8 +22,9 @@
 namespace pipescope {
 namespace {
 struct ReadRun {
-    LoadedRun loaded;
+    LoadedRun loaded;  ///< without tracks
     ComparedRun compared;
+    KernelSums kernels;
 
     const Timeline& tasks() const { return loaded.timeline(); }
 };
@@ -33,7 +34,10 @@ void caution(std::vector<TraceWarning>& warnings, std::string text) {
 }
 
 ReadRun read_run(const std::filesystem::path& path) {
-    ReadRun read{load_run(path), {}};
+    const bool is_own = TraceReader::open(path).has_value();
+    ReadRun read{load_run(path, {.tracks = !is_own}), {}, {}};  // which another program's file is read for anyway
+    read.kernels = is_own ? kernel_sums(path) : kernel_sums(read.loaded.trace);
+    read.loaded.trace.tracks.clear();
     read.compared = compared_run(read.loaded.tasks());
     read.compared.name = path.filename().string();
     if (read.compared.figures) {
@@ -477,7 +481,7 @@ TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesys
     } else {
         compare_names(before, after, runs);
     }
-    runs.kernels = compare_kernels(kernel_sums(before), kernel_sums(after));
+    runs.kernels = compare_kernels(then.kernels, now.kernels);
     warn_of_load(runs);
     return runs;
 }
