@@ -118,22 +118,21 @@ private:
     }
 
     void add_lanes() {
-        for (std::size_t number = 0; number < std::max(step_.num_lanes(), usual_.num_lanes()); ++number) {
-            LaneInStep lane;
-            lane.lane = LaneId{number};
-            for (const auto& [graph, side] :
-                 {std::pair(&step_, &StepPair::step), std::pair(&usual_, &StepPair::usual)}) {
-                std::int64_t busy = 0;
-                for (const StepTask& task : graph->tasks()) {
-                    busy += task.lane == lane.lane && is_compute(task.key.kind) && graph->is_own(task) ? task.duration()
-                                                                                                       : 0;
+        result_.lanes.resize(std::max(step_.num_lanes(), usual_.num_lanes()));
+        for (const auto& [graph, side] : {std::pair(&step_, &StepPair::step), std::pair(&usual_, &StepPair::usual)}) {
+            for (const StepTask& task : graph->tasks()) {
+                if (is_compute(task.key.kind) && graph->is_own(task)) {
+                    result_.lanes.at(task.lane.index()).busy.*side += task.duration();
                 }
-                lane.busy.*side = busy;
-                lane.idle.*side = graph->range().length() - busy;
             }
+        }
+        for (std::size_t number = 0; number < result_.lanes.size(); ++number) {
+            LaneInStep& lane = result_.lanes[number];
+            lane.lane = LaneId{number};
+            lane.idle.step = step_.range().length() - lane.busy.step;
+            lane.idle.usual = usual_.range().length() - lane.busy.usual;
             const auto factors = factors_of_lane_.find(lane.lane);
             lane.factor = factors == factors_of_lane_.end() ? 1 : median(factors->second);
-            result_.lanes.push_back(lane);
         }
     }
 
