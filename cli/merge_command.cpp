@@ -161,16 +161,7 @@ ExitCode merge_command(const MergeFlags& flags) {
 nlohmann::ordered_json suggestions_json(const std::vector<SuggestedRule>& rules) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const SuggestedRule& each : rules) {
-        nlohmann::ordered_json rule{{"name", each.name}, {"pattern", each.pattern}};
-        if (each.kinds.empty()) {
-            rule["kind"] = each.kind;
-        } else {
-            rule["kinds"] = nlohmann::ordered_json::object();
-            for (const auto& [word, kind] : each.kinds) {
-                rule["kinds"][word] = kind;
-            }
-        }
-        list.push_back({{"rule", std::move(rule)}, {"matches", each.matches}, {"example", each.example}});
+        list.push_back({{"rule", rule_json(each)}, {"matches", each.matches}, {"example", each.example}});
     }
     return {{"suggested", std::move(list)}};
 }

@@ -268,17 +268,21 @@ std::vector<SuggestedRule> suggest_rules(const std::vector<OpenedTrace>& traces,
     return rules;
 }
 
+nlohmann::ordered_json rule_json(const SuggestedRule& rule) {
+    nlohmann::ordered_json json{{"name", rule.name}, {"pattern", rule.pattern}};
+    if (rule.kinds.empty()) {
+        json["kind"] = rule.kind;
+    }
+    for (const auto& [word, kind] : rule.kinds) {
+        json["kinds"][word] = kind;
+    }
+    return json;
+}
+
 std::string rules_file(const std::vector<SuggestedRule>& rules) {
     std::string text = "{\"format\": \"pipescope.task-rules\", \"version\": 1,\n \"rules\": [\n";
     for (std::size_t k = 0; k < rules.size(); ++k) {
-        nlohmann::ordered_json rule{{"name", rules[k].name}, {"pattern", rules[k].pattern}};
-        if (rules[k].kinds.empty()) {
-            rule["kind"] = rules[k].kind;
-        }
-        for (const auto& [word, kind] : rules[k].kinds) {
-            rule["kinds"][word] = kind;
-        }
-        text += "   " + rule.dump() + (k + 1 < rules.size() ? ",\n" : "\n");
+        text += "   " + rule_json(rules[k]).dump() + (k + 1 < rules.size() ? ",\n" : "\n");
     }
     return text + " ]}\n";
 }

@@ -3,6 +3,8 @@
 #include "trace/foreign/task_rules.h"
 #include "trace/store/opened_trace.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -24,6 +26,8 @@ struct SuggestedRule {
 /// Names of operators, modules and layers, and ranges that `known` already matches, are left out. By the number of
 /// ranges, most first. Cost: each distinct name once.
 std::vector<SuggestedRule> suggest_rules(const std::vector<OpenedTrace>& traces, const TaskRules& known);
+/// The rule as in a file of task rules.
+nlohmann::ordered_json rule_json(const SuggestedRule& rule);
 /// The text of a file of task rules with these rules.
 std::string rules_file(const std::vector<SuggestedRule>& rules);
 }  // namespace pipescope
