@@ -26,7 +26,7 @@ BalanceEditor::BalanceEditor(ScenarioModel& model, QWidget* parent)
     hint_->setPalette(faint);
     hint_->setContentsMargins(8, 0, 8, 2);
     hint_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    arrange(new QVBoxLayout(this), {0, 2, 0, 0}, 2, {createTop(), {bar_, 1}, hint_});
+    arrange(new QVBoxLayout(this), {0, 4, 0, 0}, 2, {createTop(), {bar_, 1}, hint_});
     setFocusProxy(bar_);
     connect(bar_, &BalanceBar::gestureStarted, &model_, &ScenarioModel::startGesture);
     connect(bar_, &BalanceBar::cutMoved, this, [this](std::size_t cut, std::int64_t layer) {

@@ -10,7 +10,6 @@
 #include <QToolButton>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace pipescope {
@@ -85,6 +84,17 @@ void AnswerBar::changeEvent(QEvent* event) {
     }
 }
 
+bool AnswerBar::fitsInFewLines(const QString& html, int room) const {
+    QTextDocument measure;
+    measure.setDefaultFont(label_->font());
+    measure.setDocumentMargin(0);
+    measure.setHtml(html);
+    measure.setTextWidth(std::max(1, room));
+    const int line = label_->fontMetrics().lineSpacing();
+    const int most = window()->height() > kLinesOfATallWindow * line ? kMostLines : 1;
+    return measure.size().height() <= (most + 0.5) * line;
+}
+
 void AnswerBar::refresh() {
     const QColor link = palette().color(QPalette::Link);
     QString html;
@@ -108,15 +118,7 @@ void AnswerBar::refresh() {
     const QString plain = verdict_ ? text() : tr("Judging the run …");
     const int beside = messages_->isHidden() ? 0 : messages_->sizeHint().width() + layout()->spacing();
     const int room = width() - layout()->contentsMargins().left() - layout()->contentsMargins().right() - beside;
-    QTextDocument measure;
-    measure.setDefaultFont(label_->font());
-    measure.setDocumentMargin(0);
-    measure.setHtml(verdict_ ? html : plain.toHtmlEscaped());
-    measure.setTextWidth(std::max(1, room));
-    const int needed = static_cast<int>(std::ceil(measure.size().height()));
-    const int line = label_->fontMetrics().lineSpacing();
-    const int most = window()->height() > kLinesOfATallWindow * line ? kMostLines : 1;
-    const bool isOneLine = oneLine_ || needed > (most + 0.5) * line;
+    const bool isOneLine = oneLine_ || !fitsInFewLines(verdict_ ? html : plain.toHtmlEscaped(), room);
     const QString shown = isOneLine  ? label_->fontMetrics().elidedText(plain, Qt::ElideRight, room).toHtmlEscaped()
                           : verdict_ ? html
                                      : plain;
@@ -125,8 +127,6 @@ void AnswerBar::refresh() {
         label_->setWordWrap(!isOneLine);
         label_->setText(shown);
     }
-    // A layout may squeeze a label that wraps below the height of its text.
-    label_->setMinimumHeight(isOneLine ? 0 : std::max(needed, label_->heightForWidth(std::max(1, room))));
     label_->setToolTip(isOneLine ? plain : QString());
     label_->setAccessibleDescription(text());
 }

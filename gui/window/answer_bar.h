@@ -42,6 +42,8 @@ protected:
 
 private:
     void refresh();
+    /// True if the text takes at most two lines of `room` pixels, or one in a low window.
+    bool fitsInFewLines(const QString& html, int room) const;
 
     std::shared_ptr<const RunVerdict> verdict_;
     QLabel* label_;

@@ -19,23 +19,26 @@ constexpr int kWideWindow = 2400;    // a third of it suffices for the widest pa
 constexpr int kLayoutVersion = 4;
 constexpr int kInspectorWidth = 380;  // at the usual size of text
 
+/// A title bar that takes no room. The hint of a bare widget is -1, which would place the dock a pixel too low.
+class NoTitle : public QWidget {
+public:
+    using QWidget::QWidget;
+    QSize sizeHint() const override { return {0, 0}; }
+};
+
 bool isInFront(const QDockWidget* dock) {
     return dock->isVisible() && !dock->isFloating() && !dock->visibleRegion().isEmpty();
 }
 }  // namespace
 
-QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content, std::optional<PanelGroup> group,
-                          const char* behind) {
+QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content, std::optional<PanelGroup> group) {
     auto* dock = new QDockWidget(title, &window_);
     dock->setObjectName(QString::fromLatin1(name));
     dock->setWidget(&content);
     watch(*dock);
     window_.addDockWidget(Qt::BottomDockWidgetArea, dock);
     dock->hide();
-    const auto before = std::find_if(docks_.cbegin(), docks_.cend(), [behind](const QDockWidget* each) {
-        return each->objectName() == QLatin1String(behind);
-    });
-    docks_.insert(before == docks_.cend() ? docks_.cend() : before + 1, dock);
+    docks_ << dock;
     if (group) {
         groups_.insert(dock, *group);
     }
@@ -78,6 +81,10 @@ bool DockSet::isOfGroup(const QDockWidget& dock, PanelGroup group) const {
     return own != groups_.constEnd() && *own == group;
 }
 
+bool DockSet::isWanted(const QDockWidget& dock) const {
+    return isOfGroup(dock, group_) && !absent_.contains(&dock) && !closed_.contains(&dock);
+}
+
 bool DockSet::followsGroup(const QDockWidget& dock) const {
     return groups_.contains(&dock) && !dock.isFloating() &&
            window_.dockWidgetArea(const_cast<QDockWidget*>(&dock)) == Qt::BottomDockWidgetArea;
@@ -91,7 +98,7 @@ void DockSet::noteFront() {
         if (isInFront(dock)) {
             fronts_.at(static_cast<std::size_t>(group_)) = dock;
         }
-        if (dock->isHidden() && !absent_.contains(dock) && !onDemand_.contains(dock)) {
+        if (dock->isHidden() && !absent_.contains(dock)) {
             closed_.insert(dock);
         } else if (!dock->isHidden()) {
             closed_.remove(dock);
@@ -117,9 +124,7 @@ void DockSet::applyGroup() {
         if (!followsGroup(*dock)) {
             continue;
         }
-        const bool wanted =
-            isOfGroup(*dock, group_) && !absent_.contains(dock) && !closed_.contains(dock) && !onDemand_.contains(dock);
-        if (wanted) {
+        if (isWanted(*dock)) {
             dock->show();
         } else {
             hidden << dock;
@@ -164,8 +169,7 @@ void DockSet::setPresent(QDockWidget& dock, bool present) {
     if (shown_) {
         if (!present && followsGroup(dock)) {
             dock.hide();
-        } else if (present && isOfGroup(dock, group_) && followsGroup(dock) && !closed_.contains(&dock) &&
-                   !onDemand_.contains(&dock)) {
+        } else if (followsGroup(dock) && isWanted(dock)) {
             dock.show();
         }
         refreshButtons();
@@ -296,7 +300,7 @@ void DockSet::refreshTitles() {
         const bool tabbed = !dock->isFloating() && !window_.tabifiedDockWidgets(dock).isEmpty();
         QWidget* title = dock->titleBarWidget();
         if (tabbed && title == nullptr) {
-            dock->setTitleBarWidget(new QWidget(dock));  // the tab tells the name; it can be dragged
+            dock->setTitleBarWidget(new NoTitle(dock));  // the tab tells the name; it can be dragged
         } else if (!tabbed && title != nullptr) {
             dock->setTitleBarWidget(nullptr);
             delete title;

@@ -32,9 +32,8 @@ public:
     /// Both must outlive this object.
     DockSet(QMainWindow& window, SessionState& session) : window_(window), session_(session) {}
 
-    /// `name` identifies the dock in saved layouts. Its place is the last one, or behind the dock named `behind`.
-    QDockWidget& add(const QString& title, const char* name, QWidget& content, std::optional<PanelGroup> group = {},
-                     const char* behind = nullptr);
+    /// `name` identifies the dock in saved layouts. Its place is the last one.
+    QDockWidget& add(const QString& title, const char* name, QWidget& content, std::optional<PanelGroup> group = {});
     /// The buttons that choose a group; hidden until the docks are shown.
     QWidget& createGroupBar(QWidget& parent);
     QToolButton& button(PanelGroup group) const { return *buttons_.at(static_cast<std::size_t>(group)); }
@@ -48,7 +47,10 @@ public:
     /// A dock of someone else that shares the place of the first dock, as a tab.
     void share(QDockWidget& dock);
     /// A dock that show() leaves hidden until somebody asks for it.
-    void showOnDemand(QDockWidget& dock) { onDemand_.push_back(&dock); }
+    void showOnDemand(QDockWidget& dock) {
+        onDemand_.push_back(&dock);
+        closed_.insert(&dock);
+    }
     const QList<QDockWidget*>& all() const { return docks_; }
     /// Shows the docks. From the second call on the user decides.
     void show();
@@ -60,6 +62,8 @@ public:
 
 private:
     bool isOfGroup(const QDockWidget& dock, PanelGroup group) const;
+    /// True if the chosen group shows the dock, where it follows its group.
+    bool isWanted(const QDockWidget& dock) const;
     /// True if the dock is shown with its group: the user moved it nowhere else.
     bool followsGroup(const QDockWidget& dock) const;
     /// Shows the docks of the chosen group that are present, and hides those of others.
@@ -80,7 +84,7 @@ private:
     QDockWidget* shared_ = nullptr;
     QHash<const QDockWidget*, PanelGroup> groups_;
     QSet<const QDockWidget*> absent_;
-    QSet<const QDockWidget*> closed_;                            // by the user
+    QSet<const QDockWidget*> closed_;                            // by the user, or not yet asked for
     std::array<QPointer<QDockWidget>, kNumPanelGroups> fronts_;  // the tab in front when the group was last chosen
     std::array<QToolButton*, kNumPanelGroups> buttons_{};
     QWidget* bar_ = nullptr;

@@ -84,10 +84,6 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
         }
     });
     connect(&files_, &FileTabs::selectionChanged, this, &TableDocks::refreshSelection);
-    for (const auto signal : {&FileTabs::pageChanged, &FileTabs::stepChanged, &FileTabs::simulationChanged}) {
-        connect(&files_, signal, this,
-                &TableDocks::refreshSelection);  // of the whole step, unless something is selected
-    }
     addLanesAndDifferences(docks);
     addBubbles(docks);
     addStepReason(docks);

@@ -95,6 +95,30 @@ TEST_F(WindowAnswer, LeadsToTheBubblesAndTheLanes) {
     EXPECT_EQ(window_.tables().bubbles().list().line().text(), nameOf(BubbleCause::finished));
 }
 
+TEST_F(WindowAnswer, KeepsAnOpenedPanelWhereItsGroupIsChosenAgain) {
+    open("kept.sqlite");
+    QDockWidget& plan = dock("clusterPlan");
+    group("Change").click();
+    settle();
+    EXPECT_TRUE(plan.isHidden()) << "until somebody asks for it";
+    plan.show();
+    settle();
+    group("Change").click();
+    settle();
+    EXPECT_FALSE(plan.isHidden());
+    group("Find").click();
+    settle();
+    EXPECT_TRUE(plan.isHidden());
+    group("Change").click();
+    settle();
+    EXPECT_FALSE(plan.isHidden());
+    plan.close();
+    group("Find").click();
+    group("Change").click();
+    settle();
+    EXPECT_TRUE(plan.isHidden()) << "closed by the user";
+}
+
 TEST_F(WindowAnswer, FillsTheProposedChangeIntoTheWhatIfPanel) {
     open("proposed.sqlite");
     judged();

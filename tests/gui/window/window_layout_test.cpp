@@ -85,8 +85,7 @@ QString cutOff(const QWidget& widget) {
         return header->orientation() == Qt::Horizontal ? cutOffHeader(*header) : QString();
     }
     const QSize least = widget.minimumSizeHint();
-    constexpr int kRounding = 1;  // of a dock's share of the window's height
-    if (widget.width() < least.width() || widget.height() + kRounding < least.height()) {
+    if (widget.width() < least.width() || widget.height() < least.height()) {
         return QStringLiteral("needs %1x%2").arg(least.width()).arg(least.height());
     }
     if (!scrolls(widget) && !widget.parentWidget()->rect().contains(widget.geometry())) {
