@@ -291,8 +291,8 @@ void StepCheck::find_faults(RunCheck& check) const {
                 const std::int64_t ran = partition < found.size() ? found[partition][number_of(kind)] : 0;
                 const std::int64_t least = wanted.least(kind, partition, count);
                 if (ran < least && wanted.may_run(kind, partition)) {
-                    return fmt::format("has {} of {} tasks of the kind {} of partition {}", ran, least, to_string(kind),
-                                       partition);
+                    return fmt::format("has {} of {} of the kind {} of partition {}", ran,
+                                       counted(least, "task", "tasks"), to_string(kind), partition);
                 }
             }
         }

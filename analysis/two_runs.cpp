@@ -356,7 +356,8 @@ std::string why_work_differs(const RecordedRun& before, const RecordedRun& after
     const std::optional<std::int64_t> batch_then = known_batch(before);
     const std::optional<std::int64_t> batch_now = known_batch(after);
     if (batch_then && batch_now && *batch_then != *batch_now) {
-        return fmt::format("the batch was {} and is {} samples; compare samples per second", *batch_then, *batch_now);
+        return fmt::format("the batch was {} and is {}; compare samples per second", *batch_then,
+                           counted(*batch_now, "sample", "samples"));
     }
     return {};
 }
@@ -379,10 +380,11 @@ std::string why_tasks_differ(const ComparedRun& before, const ComparedRun& after
         }
     }
     if (!are_known && before.shape.partitions != after.shape.partitions) {
-        return fmt::format("there were {} partitions and are {}", before.shape.partitions, after.shape.partitions);
+        return fmt::format("the number of partitions was {} and is {}", before.shape.partitions,
+                           after.shape.partitions);
     }
     if (!are_known && before.shape.micro_batches != after.shape.micro_batches) {
-        return fmt::format("there were {} micro-batches and are {}", before.shape.micro_batches,
+        return fmt::format("the number of micro-batches was {} and is {}", before.shape.micro_batches,
                            after.shape.micro_batches);
     }
     if (before.shape.splits_backward != after.shape.splits_backward) {

@@ -305,10 +305,9 @@ std::string losses_text(const std::optional<LossComparison>& losses) {
         return fmt::format("losses are equal in {} that both runs recorded{}", counted(losses->equal, "step", "steps"),
                            rest);
     }
-    return fmt::format(
-        "losses differ in {} of {} steps that both runs recorded, first in step {}: {} before, {} after{}",
-        losses->steps - losses->equal - unknown, losses->steps - unknown, losses->first->step,
-        shortest(losses->first->before), shortest(losses->first->after), rest);
+    return fmt::format("losses differ in {} of {} that both runs recorded, first in step {}: {} before, {} after{}",
+                       losses->steps - losses->equal - unknown, counted(losses->steps - unknown, "step", "steps"),
+                       losses->first->step, shortest(losses->first->before), shortest(losses->first->after), rest);
 }
 
 std::string configuration_text(const std::vector<ConfigurationDifference>& differences) {

@@ -62,9 +62,15 @@ void JsonPath::close_value() {
 }
 
 std::string JsonPath::path() const {
+    constexpr std::size_t kMostShown = 8;  // levels; of more, the first and the last half
     std::string path;
-    for (const Frame& frame : frames_) {
-        if (frame.is_array) {
+    for (std::size_t level = 0; level < frames_.size(); ++level) {
+        const Frame& frame = frames_[level];
+        const bool is_left_out =
+            frames_.size() > kMostShown && level >= kMostShown / 2 && level < frames_.size() - kMostShown / 2;
+        if (is_left_out) {
+            path += level == kMostShown / 2 ? ".." : "";
+        } else if (frame.is_array) {
             path += "[" + std::to_string(frame.index) + "]";
         } else if (!frame.key.empty()) {
             path = path_of_key(path, frame.key);

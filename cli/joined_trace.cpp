@@ -1,6 +1,7 @@
 #include "cli/joined_trace.h"
 
 #include "base/error.h"
+#include "base/quantities.h"
 
 #include <fmt/format.h>
 
@@ -22,7 +23,9 @@ std::vector<std::string> texts_of_paths(const std::vector<fs::path>& paths) {
 }  // namespace
 
 JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::string& rules, const std::vector<int>& ranks)
-    : name_(files.size() == 1 ? files.front() : fmt::format("{} and {} more", files.front(), files.size() - 1)),
+    : name_(files.size() == 1
+                ? files.front()
+                : fmt::format("{} with {}", files.front(), counted(files.size() - 1, "more file", "more files"))),
       path_(files.front()) {
     if (files.size() == 1 && rules.empty() && ranks.empty()) {
         return;

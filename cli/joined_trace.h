@@ -21,7 +21,7 @@ public:
                          const std::vector<int>& ranks = {});
 
     const std::filesystem::path& path() const { return path_; }
-    /// The files that were given, for messages: "t/rank0.json and 3 more".
+    /// The files that were given, for messages, as a singular: "t/rank0.json with 3 more files".
     const std::string& name() const { return name_; }
 
 private:

@@ -193,8 +193,8 @@ QString ClusterPlanView::summary(const ClusterPlan& plan) const {
     } else if (plan.infeasible_because) {
         sentences << tr("Nothing fits: %1.").arg(asQString(*plan.infeasible_because));
     }
-    sentences << tr("%1 of %2 layouts simulated. Cost in %3.")
-                     .arg(QString::number(plan.simulated), QString::number(plan.considered),
+    sentences << tr("%1 of %2 simulated. Cost in %3.")
+                     .arg(QString::number(plan.simulated), formatCount(plan.considered, tr("layout"), tr("layouts")),
                           plan.priced ? tr("the file's currency") : tr("device-hours"));
     if (!plan.next_constraint.empty()) {
         sentences << tr("Next constraint: %1.").arg(asQString(plan.next_constraint));

@@ -35,6 +35,12 @@ std::string percent_text(double fraction) {
     return one_digit(fraction * 100) + " %";
 }
 
+/// As a person would ask for it: no option of a proposed change has more digits.
+double with_four_digits(double value) {
+    const double unit = value > 0 ? std::pow(10, std::floor(std::log10(value)) - 3) : 1;
+    return unit >= 1 ? std::round(value / unit) * unit : std::round(value / unit) / std::round(1 / unit);
+}
+
 // Hardware
 
 bool all_alike(const auto& values) {
@@ -346,8 +352,8 @@ private:
         bool are_measured = false;  // no option scales a table of measured times
         changed.hardware = with_links(options_.hardware, [&are_measured](Link link) {
             are_measured = are_measured || !link.times.empty();
-            link.bytes_per_second *= 2;
-            link.latency_ns /= 2;
+            link.bytes_per_second = with_four_digits(2 * link.bytes_per_second);
+            link.latency_ns = with_four_digits(link.latency_ns / 2);
             return link;
         });
         if (!are_measured) {

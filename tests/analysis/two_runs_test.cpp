@@ -265,7 +265,7 @@ TEST_F(CompareTwoRuns, ComparesNoTasksOfAnotherBalanceButSumsByKind) {
         << "not all of their cells";
 
     before.configuration = after.configuration = false;
-    EXPECT_THAT(compared(before, after).why_no_tasks, HasSubstr("there were 2 partitions and are 3"));
+    EXPECT_THAT(compared(before, after).why_no_tasks, HasSubstr("the number of partitions was 2 and is 3"));
 }
 
 // Its configuration is not recorded; tasks and messages show it, as in the viewer.
@@ -315,7 +315,7 @@ TEST_F(CompareTwoRuns, ComparesNoTasksOfOtherMicroBatches) {
     WrittenRun before = sample_of({.chunks = 4});
     EXPECT_THAT(compared(before, more).why_no_tasks, HasSubstr("1 x 4 micro-batches and is cut into 1 x 8"));
     before.configuration = more.configuration = false;
-    EXPECT_THAT(compared(before, more).why_no_tasks, HasSubstr("there were 4 micro-batches and are 8"));
+    EXPECT_THAT(compared(before, more).why_no_tasks, HasSubstr("the number of micro-batches was 4 and is 8"));
 }
 
 TEST_F(CompareTwoRuns, AddsBothPartsOfABackwardThatOnlyOneRunSplits) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -111,11 +112,16 @@ bool is_file_of_notes(const fs::path& path) {
     }
 }
 
-/// The regular files in a folder that may be traces, and its last folder by name.
+/// The regular files in a folder that may be traces, the other ones, and its folders, each by name.
 struct FolderContents {
     std::vector<fs::path> traces;
-    std::string last_folder;
+    std::vector<fs::path> others;
+    std::vector<fs::path> folders;
 };
+
+bool ends_in_one_of(const std::string& name, std::initializer_list<const char*> ends) {
+    return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
+}
 
 FolderContents contents_of(const fs::path& folder) {
     FolderContents contents;
@@ -124,11 +130,15 @@ FolderContents contents_of(const fs::path& folder) {
          entry.increment(error)) {
         std::error_code unknown;
         const std::string name = entry->path().filename().string();
-        const bool is_trace = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
-        if (entry->is_regular_file(unknown) && is_trace && !is_file_of_notes(entry->path())) {
+        const bool is_trace = ends_in_one_of(name, {".json", ".json.gz", ".sqlite"});
+        const bool is_file = entry->is_regular_file(unknown);
+        if (is_file && is_trace && !is_file_of_notes(entry->path())) {
             contents.traces.push_back(entry->path());
         } else if (entry->is_directory(unknown)) {
-            contents.last_folder = std::max(contents.last_folder, entry->path().string());
+            contents.folders.push_back(entry->path());
+        } else if (is_file && !is_trace && !name.starts_with('.') &&
+                   !ends_in_one_of(name, {"-wal", "-shm", "-journal"})) {
+            contents.others.push_back(entry->path());
         }
     }
     if (error) {
@@ -136,6 +146,8 @@ FolderContents contents_of(const fs::path& folder) {
             fmt::format("cannot list the files of {}: {}; check its permissions", folder.string(), error.message()));
     }
     std::ranges::sort(contents.traces);
+    std::ranges::sort(contents.others);
+    std::ranges::sort(contents.folders);
     return contents;
 }
 }  // namespace
@@ -182,10 +194,10 @@ std::vector<fs::path> with_files_of_folders(const std::vector<fs::path>& argumen
         }
         const FolderContents found = contents_of(argument);
         if (found.traces.empty()) {
-            throw UsageError(fmt::format(
+            throw TraceError(fmt::format(
                 "{} is a folder without a trace; traces end in .json, .json.gz or .sqlite; name {}", argument.string(),
-                found.last_folder.empty() ? "another folder or file"
-                                          : "one run's folder in it, such as " + found.last_folder));
+                found.folders.empty() ? "another folder or file"
+                                      : "one run's folder in it, such as " + found.folders.back().string()));
         }
         files.insert(files.end(), found.traces.begin(), found.traces.end());
     }
@@ -251,5 +263,23 @@ std::vector<std::vector<fs::path>> grouped_by_run(const std::vector<fs::path>& f
     std::ranges::stable_sort(
         groups, {}, [&](const std::vector<fs::path>& group) { return std::ranges::find(files, group.front()); });
     return groups;
+}
+
+FilesOfRuns runs_in(const fs::path& folder) {
+    FilesOfRuns found;
+    const auto add = [&found](const FolderContents& contents) {
+        std::ranges::move(grouped_by_run(contents.traces), std::back_inserter(found.runs));
+        found.others.insert(found.others.end(), contents.others.begin(), contents.others.end());
+    };
+    const FolderContents own = contents_of(folder);
+    add(own);
+    for (const fs::path& each : own.folders) {
+        try {
+            add(contents_of(each));
+        } catch (const TraceError&) {  // not readable for this user
+            found.others.push_back(each);
+        }
+    }
+    return found;
 }
 }  // namespace pipescope

@@ -18,8 +18,18 @@ std::vector<std::vector<std::filesystem::path>> grouped_by_run(const std::vector
 /// The files without the viewer's notes, which end in .notes.json; all files if there are only notes.
 std::vector<std::filesystem::path> without_notes(std::vector<std::filesystem::path> files);
 /// without_notes() of the arguments, each folder replaced by its traces, by name: files that end in .sqlite, .json or
-/// .json.gz. Throws UsageError for a folder without traces.
+/// .json.gz. Throws TraceError for a folder without traces.
 std::vector<std::filesystem::path> with_files_of_folders(const std::vector<std::filesystem::path>& arguments);
+
+/// What a folder of runs holds.
+struct FilesOfRuns {
+    std::vector<std::vector<std::filesystem::path>> runs;  ///< grouped_by_run(), folder by folder; damaged files too
+    std::vector<std::filesystem::path> others;  ///< files whose names are not those of traces; without parts of traces
+};
+/// The files in the folder and in its subfolders (not in theirs), by name. Leaves out hidden files, the viewer's notes
+/// and the logs of SQLite files. Throws TraceError if the folder cannot be listed.
+FilesOfRuns runs_in(const std::filesystem::path& folder);
+
 /// Merges PipeScope's traces, or the files of another program's ranks. A single file of another program becomes a trace
 /// too. `rules`: a file of task rules for traces of other programs, or empty. `ranks`: as for merge_rank_files().
 /// Errors: as merge_traces() and merge_rank_files().
