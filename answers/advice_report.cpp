@@ -20,18 +20,6 @@ Nanoseconds saved_by(const Advice& advice, const Move& move) {
     return before.step - after.step;
 }
 
-std::string effect_text(const Advice& advice, const Move& move) {
-    switch (move.effect) {
-        case MoveEffect::fits: return "fits";
-        case MoveEffect::faster:
-            return is_within_model_error(advice, move).value_or(false) ? "faster, within the error" : "faster";
-        case MoveEffect::over_limit: return "over the limit";
-        case MoveEffect::none: break;
-    }
-    const std::string gain = is_within_noise(advice, move) ? "within noise" : "no gain";
-    return move.simulation.feasible ? gain : gain + ", over the limit";
-}
-
 std::vector<std::string> row_of(std::size_t rank, const Advice& advice, const Move& move) {
     const StepFigures figures = expected_figures(move.simulation);
     return {std::to_string(rank),           move.title,
@@ -83,6 +71,18 @@ nlohmann::ordered_json model_error_json(const std::optional<ModelError>& error) 
                  : Json(nullptr);
 }
 }  // namespace
+
+std::string effect_text(const Advice& advice, const Move& move) {
+    switch (move.effect) {
+        case MoveEffect::fits: return "fits";
+        case MoveEffect::faster:
+            return is_within_model_error(advice, move).value_or(false) ? "faster, within the error" : "faster";
+        case MoveEffect::over_limit: return "over the limit";
+        case MoveEffect::none: break;
+    }
+    const std::string gain = is_within_noise(advice, move) ? "within noise" : "no gain";
+    return move.simulation.feasible ? gain : gain + ", over the limit";
+}
 
 std::string options_text(const std::vector<OptionText>& changes) {
     std::string text;
@@ -152,15 +152,49 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
     return text;
 }
 
-std::string run_command(const std::string& model, const Move& move) {
+namespace {
+bool is_option_of_run(const OptionText& each) {
     constexpr std::array<std::string_view, 10> kOptionsOfRun{
         "balance", "chunks", "batch", "checkpoint", "schedule", "update", "placement", "optimizer", "devices", "cores"};
-    std::string line = "pipescope run " + shell_word(model);
-    for (const OptionText& each : option_texts(move.simulation.options)) {
-        if (std::ranges::find(kOptionsOfRun, each.option) != kOptionsOfRun.end()) {
-            line += command_words(each, shell_word);
+    return std::ranges::find(kOptionsOfRun, each.option) != kOptionsOfRun.end();
+}
+
+std::string shell_words(const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) {
+        line += " " + shell_word(word);
+    }
+    return line;
+}
+}  // namespace
+
+std::vector<std::string> run_words(const std::string& model, const PipelineOptions& options) {
+    std::vector<std::string> words{model};
+    for (const OptionText& each : option_texts(options)) {
+        if (is_option_of_run(each) && !each.value.empty()) {
+            words.push_back(each.option == "chunks" ? "-m" : "--" + each.option);
+            words.push_back(each.value);
         }
     }
-    return line + " --trace changed.sqlite";
+    return words;
+}
+
+std::string check_command(const Advice& advice, const Move& move, const std::string& model, const std::string& trace) {
+    std::vector<OptionText> changes = move.changes;
+    std::erase_if(changes, [](const OptionText& each) { return !is_option_of_run(each); });
+    if (changes.empty()) {
+        return {};
+    }
+    const std::string present =
+        trace.empty() ? shell_words(run_words(model, advice.base.options)) : " " + shell_word(trace);
+    std::string line = "pipescope check" + present + " --";
+    const bool leaves_out = std::ranges::any_of(changes, [](const OptionText& each) { return each.value.empty(); });
+    if (leaves_out) {  // no option says so, and the other run has options of its own
+        return line + shell_words(run_words(model, move.simulation.options));
+    }
+    for (const OptionText& each : changes) {
+        line += command_words(each, shell_word);
+    }
+    return line;
 }
 }  // namespace pipescope

@@ -12,12 +12,18 @@ namespace pipescope {
 
 /// "-m 16", "--checkpoint never", "no --placement": the change as options of simulate.
 std::string options_text(const std::vector<OptionText>& changes);
+/// What the move does: "fits", "faster", "faster, within the error", "over the limit", "no gain", "within noise".
+std::string effect_text(const Advice& advice, const Move& move);
 /// The documented object (docs/cli/advise.md). `commands` simulate the moves, or are empty if there are none.
 nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::string>& commands,
                                    bool batch_known = true);
 /// The base, a table of all moves, and why the helpful moves help. `commands` as above; prints the first.
 std::string advice_text(const Advice& advice, const std::vector<std::string>& commands);
-/// The command that runs the move's pipeline and records it, so that a run decides: "pipescope run MODEL .. --trace
-/// changed.sqlite". Has the options that `run` takes; links, for instance, are the machine's.
-std::string run_command(const std::string& model, const Move& move);
+/// The arguments of `run` for the pipeline: the model, and the options that `run` takes. Links, for instance, are the
+/// machine's.
+std::vector<std::string> run_words(const std::string& model, const PipelineOptions& options);
+/// The command that runs the base and the move in turns, so that runs decide: "pipescope check MODEL .. -- -m 16".
+/// `trace`: of the base, which then says what runs; or empty. Empty if the move changes nothing that `run` takes.
+std::string check_command(const Advice& advice, const Move& move, const std::string& model,
+                          const std::string& trace = {});
 }  // namespace pipescope

@@ -95,6 +95,13 @@ Advice complete_advice(const CheckedProfile& profile, const PipelineOptions& opt
     add_noise(profile, advice, [&] { return show(tried++ / static_cast<double>(advice.moves.size())); });
     return advice;
 }
+
+/// The command that checks the first move by runs; empty if that is no real one, or does not help.
+std::string first_check(const Advice& advice, const std::string& model, const std::string& trace) {
+    const bool is_real = !advice.moves.empty() && helps(advice.moves.front().effect) &&
+                         !advice.moves.front().hypothetical && !model.empty();
+    return is_real ? check_command(advice, advice.moves.front(), model, trace) : "";
+}
 }  // namespace
 
 AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& file, const CheckedProfile& profile,
@@ -150,14 +157,18 @@ AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& na
     answer.batch_known = !is_batch_unknown(run);
     Advice& advice = answer.advice;
     advice = complete_advice(*run.profile, options, progress);
+    const bool is_measured = !loaded.trace.measured.slices.empty();
     const RunComparison compared = compared_with(loaded, advice.base);
     answer.warnings = texts_of(compared.warnings);
     advice.model_error = judged_model_error(compared);
-    if (!advice.model_error && !loaded.trace.measured.slices.empty()) {
+    if (!advice.model_error && is_measured) {
         const std::string why = why_no_bubbles(compared.warnings);
         answer.warnings.push_back(
             "the error of the simulation on this run is not known, and no change is judged by it: " +
             (why.empty() ? "the file " + compared.why_none : why));
+    }
+    if (is_measured && !run.on_cluster && !run.of_another_program && run.processes.size() < 2) {
+        answer.check_command = first_check(advice, run.model, name);
     }
     if (run.on_cluster) {
         add_rest_of_step(advice, *run.on_cluster, *run.options);
@@ -183,6 +194,7 @@ nlohmann::ordered_json to_json(const AdviseAnswer& answer) {
 std::string to_text(const AdviseAnswer& answer) {
     const bool is_outside = answer.advice.base.extrapolated && !answer.profile_command.empty();
     return advice_text(answer.advice, answer.commands) +
+           (answer.check_command.empty() ? "" : "to check the first by runs: " + answer.check_command + "\n") +
            (is_outside ? extrapolation_text(answer.profile_command) : "") + assumptions_text(answer.assumptions);
 }
 }  // namespace pipescope

@@ -26,6 +26,7 @@ struct AdviseQuestion {
 struct AdviseAnswer {
     Advice advice;
     std::vector<std::string> commands;  ///< the commands that simulate the moves; none for a recorded run
+    std::string check_command;          ///< runs the base and the first move in turns; empty if that cannot be done
     std::vector<Assumption> assumptions;
     std::string profile_command;        ///< if the pipeline exceeds its profile
     std::vector<std::string> warnings;  ///< sentences

@@ -11,6 +11,7 @@ void add_plan_command(Program& program);
 void add_explain_command(Program& program);
 void add_schedule_command(Program& program);
 void add_launch_command(Program& program);
+void add_check_command(Program& program);
 void add_compare_command(Program& program);
 void add_export_command(Program& program);
 void add_view_command(Program& program);

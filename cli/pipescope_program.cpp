@@ -89,6 +89,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_schedule_command(program);
     add_forwarded(program, "run", "Train a model through the pipeline and record it");
     add_launch_command(program);
+    add_check_command(program);
     add_compare_command(program);
     add_view_command(program);
     add_export_command(program);

@@ -68,6 +68,8 @@ class Help:
         if command not in self.known:
             text = self.output(command, "--help")
             self.known[command] = set(OPTION.findall(text)) | {"--help", "-h"} if text else None
+            if text and command == "check":  # which takes those of run, too
+                self.known[command] |= self.options("run") or set()
             if not text:
                 self.unknown.add(command)
         return self.known[command]

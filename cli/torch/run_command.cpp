@@ -207,7 +207,8 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
     for (const TrainedStep& step : result.steps) {
         object["steps"].push_back({{"loss", step.loss},
                                    {"step_ns", step.step_time().count()},
-                                   {"wall_step_ns", step.wall_step_time.count()}});
+                                   {"wall_step_ns", step.wall_step_time.count()},
+                                   {"warmup", step.warmup}});
     }
     for (const TrainedLane& lane : result.lanes) {
         object["lanes"].push_back({{"peak_bytes", lane.peak_bytes},
@@ -239,8 +240,8 @@ void add_saves(Json& object, const RunFlags& flags, const TrainingSaves& saves) 
 std::string saves_text(const RunFlags& flags, const TrainingSaves& saves, std::int64_t steps) {
     std::string text;
     if (const std::int64_t done = saves.steps_done(); done >= steps) {
-        return fmt::format("{} holds {} of {} steps: nothing is left to train; a larger --steps continues\n",
-                           printable(saves.newest().string()), done, steps);
+        return fmt::format("{} holds {} of {}: nothing is left to train; a larger --steps continues\n",
+                           printable(saves.newest().string()), done, counted(steps, "step", "steps"));
     } else if (saves.resumed() != nullptr) {
         text += fmt::format("continued after step {} of {}\n", done, printable(saves.resumed()->path().string()));
     } else if (flags.save.resume) {
@@ -479,6 +480,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options, PythonModels*
     const std::size_t micro_batches = micro_batch_sizes(options.pipeline).size();
     if (flags.json) {
         auto object = run_json(result, micro_batches);
+        object["batch"] = options.pipeline.batch;
         object["optimizer"] = options.pipeline.optimizer;
         object["update"] = to_string(options.pipeline.update);
         if (saves) {

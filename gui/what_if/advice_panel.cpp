@@ -179,8 +179,8 @@ AdvicePanel::AdvicePanel(ScenarioModel& model, QWidget* parent)
           tr("Makes the selected change (Enter, or a double click). Ctrl+Z takes it back."));
     named(bubbles_, tr("Show the bubbles that the selected change makes shorter"),
           tr("Lists the bubbles of the root cause that the selected change is against."));
-    named(check_, tr("Copy a command that runs the selected change"),
-          tr("Copies the 'pipescope run' command of the changed pipeline. Its steps decide whether the change helps."));
+    named(check_, tr("Copy a command that checks the selected change"),
+          tr("Copies the 'pipescope check' command that runs both pipelines in turns, and says which is faster."));
     table_->setModel(rows_);
     makeCompact(*table_);
     table_->horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 8);
@@ -391,12 +391,16 @@ void AdvicePanel::selectWanted() {
 
 void AdvicePanel::copyCheck() {
     const std::optional<AdviceRow> row = rows_->rowAt(table_->currentIndex().row());
-    if (!row) {
+    if (!row || !advice_) {
         return;
     }
-    const QString command = QString::fromStdString(run_command(model_.profile().value()->model, row->move));
+    const QString command = QString::fromStdString(check_command(*advice_, row->move, model_.profile().value()->model));
+    if (command.isEmpty()) {
+        Q_EMIT said(tr("No run can check this change: it changes the machine, not the training."));
+        return;
+    }
     QApplication::clipboard()->setText(command);
-    Q_EMIT said(tr("Copied: %1. Compare its trace with this one by 'pipescope compare BEFORE AFTER'.").arg(command));
+    Q_EMIT said(tr("Copied: %1. It runs both in turns, and says which is faster.").arg(command));
 }
 
 void AdvicePanel::finish() {

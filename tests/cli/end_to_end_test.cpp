@@ -101,6 +101,33 @@ TEST_F(EndToEnd, NeverReplacesTheModelsFile) {
                 HasSubstr("c.json is the input"));
 }
 
+TEST_F(EndToEnd, CheckRunsBothInTurnsAndSaysWhichIsFaster) {
+    user.writes("p.json", emulated_profile(2));
+    const std::string present = "emulated:p.json --balance 4,4 -m 4 --batch 4 --steps 5";
+    const auto slower = user.succeeds("check --rounds 3 --json " + present + " -- --balance 1,7").json();
+    EXPECT_EQ(slower.at("verdict"), "slower");  // lane 1 has 7 of 8 layers: about 1.5 times the time
+    EXPECT_GT(slower.at("step").at("low"), 1.1);
+    EXPECT_EQ(slower.at("before").at("turns").size(), 3u);
+    EXPECT_EQ(slower.at("after").at("turns").at(0).at("steps"), 3) << "without the warm-up";
+    EXPECT_THAT(slower.at("after").at("command").get<std::string>(), HasSubstr("--balance 1,7"));
+
+    user.succeeds("run " + present + " --trace out.sqlite");
+    const CommandResult once = user.succeeds("check --rounds 1 out.sqlite -- --checkpoint never");
+    EXPECT_THAT(once.out, AllOf(HasSubstr("before: pipescope run emulated:p.json --balance 4,4 -m 4 --batch 4"),
+                                HasSubstr("--checkpoint never"), HasSubstr("not decided")));
+    EXPECT_THAT(user.succeeds("advise out.sqlite").out, HasSubstr("pipescope check out.sqlite -- "));
+}
+
+TEST_F(EndToEnd, CheckRefusesWhatCannotRepeat) {
+    user.writes("p.json", emulated_profile(2));
+    const std::string present = "check emulated:p.json --balance 4,4 -m 4 --batch 4 ";
+    EXPECT_THAT(refused(2, present), HasSubstr("given one configuration"));
+    EXPECT_THAT(refused(2, present + "-- -m 8 --json"), HasSubstr("before the model"));
+    EXPECT_THAT(refused(2, present + "--trace t.sqlite -- -m 8"), HasSubstr("keeps no files"));
+    EXPECT_THAT(refused(2, present + "-- --balanc 4,4"), HasSubstr("--balanc is no option of run"));
+    EXPECT_THAT(user.types(present + "-- --balance 9").err, HasSubstr("'pipescope run emulated:p.json --balance 9"));
+}
+
 TEST_F(EndToEnd, FromProfileToPicture) {
     user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 2,4 --time-limit 3s");
     const auto profile = nlohmann::json::parse(user.reads("p.json"));

@@ -279,6 +279,11 @@ class WithTorch(Shell):
         self.assertEqual(again["differences"], [])
         self.expect_fits("run emulated:p.json --balance 4,4 -m 2 --batch 2 --steps 2 --trace e.sqlite")
 
+    def test_check(self):
+        result = self.call("check --rounds 2 --json emulated:p.json --balance 4,4 -m 2 --batch 2 --steps 4 -- -m 1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(SCHEMAS.errors("check.schema.json", json.loads(result.stdout)), [])
+
     def test_demo(self):
         self.expect_fits(f"demo --model {MODEL} --batch 4 -m 2 --steps 1")
 
