@@ -13,6 +13,7 @@ void add_schedule_command(Program& program);
 void add_launch_command(Program& program);
 void add_check_command(Program& program);
 void add_compare_command(Program& program);
+void add_runs_command(Program& program);
 void add_export_command(Program& program);
 void add_view_command(Program& program);
 void add_record_command(Program& program);

@@ -91,6 +91,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_launch_command(program);
     add_check_command(program);
     add_compare_command(program);
+    add_runs_command(program);
     add_view_command(program);
     add_export_command(program);
     add_record_command(program);

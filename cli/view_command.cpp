@@ -40,8 +40,25 @@ std::string notes_place(const std::vector<std::string>& files) {
     return files.size() == 1 ? files.front() : joined_path({files.begin(), files.end()}).string();
 }
 
+/// True for one folder that a window lists, or opens if it holds one run. Throws TraceError if it holds none.
+bool is_folder_of_runs(const ViewFlags& flags) {
+    const ViewOptions& shown = flags.shown;
+    if (shown.files.size() != 1 || shown.writes_file() || !shown.baseline.empty() || !flags.rules.empty() ||
+        !std::filesystem::is_directory(shown.files.front())) {
+        return false;
+    }
+    if (runs_in(shown.files.front()).runs.empty()) {
+        with_files_of_folders(shown.files);  // throws, and names a folder in it
+    }
+    return true;
+}
+
 ExitCode view_command(ViewFlags flags) {
     ViewOptions& shown = flags.shown;
+    if (is_folder_of_runs(flags)) {
+        check_view_options(shown);
+        execute(viewer_program(), viewer_arguments(shown));
+    }
     shown.files = with_files_of_folders(shown.files);
     shown.baseline = with_files_of_folders(shown.baseline);
     for (const auto* files : {&shown.files, &shown.baseline}) {
@@ -110,6 +127,7 @@ void add_view_command(Program& program) {
         "Examples:\n"
         "  pipescope view out.sqlite\n"
         "  pipescope view one.sqlite other.sqlite\n"
+        "  pipescope view experiments\n"
         "  pipescope view after.sqlite --baseline before.sqlite\n"
         "  pipescope view out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"

@@ -106,6 +106,17 @@ std::vector<QStringList> tabsOf(const QStringList& paths) {
     std::ranges::transform(runs, std::back_inserter(tabs), namesOf);
     return tabs;
 }
+
+/// The files of each run in the folder and its subfolders. Throws TraceError if there is none.
+std::vector<QStringList> runsOfFolder(const QString& folder) {
+    const std::vector<std::vector<std::filesystem::path>> runs = runs_in(pathOf(folder)).runs;
+    if (runs.empty()) {
+        withFilesOfFolders({folder});
+    }
+    std::vector<QStringList> tabs;
+    std::ranges::transform(runs, std::back_inserter(tabs), namesOf);
+    return tabs;
+}
 }  // namespace
 
 FileTabs::FileTabs(SessionState& session, QWidget* parent) : QTabWidget(parent), session_(session) {
@@ -188,10 +199,15 @@ void FileTabs::open(const QStringList& paths) {
         return;
     }
     Q_EMIT said(tr("Looking which of these files are of one run …"));
+    const bool isFolder = paths.size() == 1;
     runInPool(
-        *this, [paths] { return tabsOf(paths); },
-        [this](const std::vector<QStringList>& tabs) {
+        *this, [paths, isFolder] { return isFolder ? runsOfFolder(paths.front()) : tabsOf(paths); },
+        [this, paths, isFolder](const std::vector<QStringList>& tabs) {
             Q_EMIT said({});
+            if (isFolder && tabs.size() > 1) {
+                Q_EMIT runsFound(paths.front());
+                return;
+            }
             for (const QStringList& files : tabs) {
                 load(bringUp(files));
             }

@@ -30,7 +30,8 @@ public:
 
     /// Opens a file, folder, or entry of the session (ViewedFiles::entry()), whose files share a tab.
     void open(const QString& entry);
-    /// Starts reading files; `loaded` or `failed` follows. A folder stands for the traces in it. Files of one run's
+    /// Starts reading files; `loaded` or `failed` follows. A folder alone stands for its run; of several runs,
+    /// `runsFound` follows instead. Beside other names it stands for the traces in it. Files of one run's
     /// processes are one timeline in one tab; others have tabs of their own, of which the last one becomes the current
     /// one. A single file has its tab at once; which of several are of one run is found out by a worker. A file that is
     /// already open is read again into its tab, which keeps its view; if it is still being read, only the new reading
@@ -54,6 +55,8 @@ public:
 Q_SIGNALS:
     void loaded();
     void failed(const QString& text);
+    /// A folder that was opened holds several runs.
+    void runsFound(const QString& folder);
     /// What is under way; empty: nothing any more.
     void said(const QString& text);
     void pageAdded(pipescope::DocumentPage& page);

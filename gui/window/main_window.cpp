@@ -16,6 +16,7 @@
 #include "gui/window/memory_pane.h"
 #include "gui/window/menu_entries.h"
 #include "gui/window/page_actions.h"
+#include "gui/window/run_list_window.h"
 #include "gui/window/scenario_docks.h"
 #include "gui/window/search_bar.h"
 #include "gui/window/shortcut_overlay.h"
@@ -135,6 +136,7 @@ void MainWindow::connectFiles() {
     });
     connect(files_, &QTabWidget::currentChanged, messages_, &QWidget::hide);  // it was about another tab
     connect(files_, &FileTabs::failed, this, &MainWindow::showError);
+    connect(files_, &FileTabs::runsFound, this, &MainWindow::showRuns);
     connect(files_, &FileTabs::said, messages_, [this](const QString& text) {
         text.isEmpty() ? messages_->hide() : messages_->showMessage(MessageBar::Kind::note, text);
     });
@@ -253,6 +255,18 @@ void MainWindow::askForFolder() {
     if (!folder.isEmpty()) {
         files_->open(folder);
     }
+}
+
+void MainWindow::showRuns(const QString& folder) {
+    auto* list = new RunListWindow(folder, this);
+    connect(list, &RunListWindow::openAsked, files_,
+            [this](const QStringList& files) { files_->open(files.join(QLatin1Char('\n'))); });
+    connect(list, &RunListWindow::compareAsked, this, [this](const QStringList& before, const QStringList& after) {
+        connect(
+            files_, &FileTabs::loaded, this, [this, before] { files_->compareWith(before); }, Qt::SingleShotConnection);
+        files_->open(after.join(QLatin1Char('\n')));
+    });
+    list->show();
 }
 
 void MainWindow::askForBaseline() {

@@ -68,6 +68,8 @@ private:
     void askForFile();
     void askForFolder();
     void askForBaseline();
+    /// The list of the folder's runs, in a window of its own.
+    void showRuns(const QString& folder);
     void fillRecentFiles(QMenu& menu);
     void showError(const QString& text);
     void refreshTitle();
