@@ -1,11 +1,14 @@
 #include "gui/report/page_tables.h"
 
+#include "answers/advice_report.h"
 #include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
 #include "gui/document/step_analysis.h"
 #include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "simulator/memory/memory_fit.h"
+#include "simulator/plan/planner.h"
 #include "trace/store/sql_query.h"
 
 #include <nlohmann/json.hpp>
@@ -433,6 +436,30 @@ PageTable figuresTable(const TraceDocument& document, std::int32_t step) {
                      : translated("Over %1, without warm-up.")
                            .arg(formatCount(compared, translated("step"), translated("steps")));
     return inWords(document, std::move(table));
+}
+
+PageTable adviceTable(const Advice& advice) {
+    PageTable table{translated("What to change"),
+                    {translated("Change"), translated("Step time"), translated("Difference"), translated("Bubble"),
+                     translated("Peak memory"), translated("Effect"), translated("Why")},
+                    {},
+                    {}};
+    for (const Move& move : advice.moves) {
+        const StepFigures figures = expected_figures(move.simulation);
+        table.rows.push_back(
+            {QString::fromStdString(move.title), duration(figures.step),
+             formatShareChange(relative_change(advice, move)), formatShare(figures.bubble),
+             move.simulation.memory_unknown ? unknownValue() : formatBytes(highest_peak(move.simulation)),
+             QString::fromStdString(effect_text(advice, move)), QString::fromStdString(move.why)});
+    }
+    table.note = translated("Single changes, simulated, against a simulated step of %1.")
+                     .arg(duration(expected_figures(advice.base).step));
+    if (advice.model_error) {
+        QString error = QString::fromStdString(model_error_text(*advice.model_error));
+        error[0] = error[0].toUpper();
+        table.note += QLatin1Char(' ') + error + QLatin1Char('.');
+    }
+    return table;
 }
 
 PageTable lanesTable(const TraceDocument& document, std::int32_t step) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/document/trace_document.h"
+#include "simulator/plan/advice.h"
 
 #include <QString>
 #include <QStringList>
@@ -23,6 +24,8 @@ QString pageTitle(const TraceDocument& document);
 PageTable figuresTable(const TraceDocument& document, std::int32_t step);
 /// Busy time, bubble and peak memory of each lane in the step.
 PageTable lanesTable(const TraceDocument& document, std::int32_t step);
+/// Single changes of the pipeline, the best first, with their predicted effects.
+PageTable adviceTable(const Advice& advice);
 /// Tasks that differ most and tasks without a twin, configuration, processes, lost records, diagnostics, environment;
 /// without those that are empty. Reads the last three from the file.
 std::vector<PageTable> runTables(const TraceDocument& document);

@@ -4,6 +4,7 @@
 #include "gui/document/trace_document.h"
 #include "gui/style/theme.h"
 #include "gui/timeline/time_axis_model.h"
+#include "simulator/plan/advice.h"
 
 #include <QByteArray>
 #include <QString>
@@ -34,9 +35,12 @@ struct PageScene {
     bool memory = false;         ///< memory curves are on screen
     bool memoryStacked = false;  ///< measured bytes are stacked by category
     std::optional<TaskSelection> selection;
-    std::vector<TimeMark> marks = {};  ///< those with a length are notes, which the page shows
-    QString answer = {};               ///< why the run idles and what would help; may be empty
-    QString noteTrouble = {};          ///< why the notes beside the trace are not among them; may be empty
+    std::vector<TimeMark> marks = {};           ///< those with a length are notes, which the page shows
+    QString answer = {};                        ///< why the run idles and what would help; may be empty
+    QString noteTrouble = {};                   ///< why the notes beside the trace are not among them; may be empty
+    std::shared_ptr<const Advice> advice = {};  ///< single changes of the pipeline, which become a table; may be null
+    /// The page also holds the other measured steps, as far as kMostStepBytes allows.
+    bool allSteps = false;
     Theme theme = Theme::system;
 };
 
@@ -51,6 +55,9 @@ inline constexpr std::size_t kMostPageRanges = 50'000;
 /// Likewise on a page with tasks, and of kernels.
 inline constexpr std::size_t kMostPageRangesBesideTasks = 20'000;
 inline constexpr std::size_t kMostPageKernels = 15'000;
+
+/// The most bytes of all other steps on a page. Slow steps come first, then steps from all parts of the run.
+inline constexpr std::size_t kMostStepBytes = 1'200'000;
 
 /// The content of a page as JSON, in ASCII. It holds every task that overlaps the range, and the twins of those, so
 /// that differences are complete, the tasks that each one of the step waits for, and the memory's composition. Times

@@ -19,8 +19,11 @@
 #include <QPalette>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <span>
 #include <string_view>
@@ -216,6 +219,9 @@ private:
     std::vector<std::string> brief_;  // of kernels; empty: the text
 };
 
+constexpr TimeRange kAllTimes{std::numeric_limits<std::int64_t>::min() / 4,
+                              std::numeric_limits<std::int64_t>::max() / 4};
+
 /// A timeline's tasks, and which of them the page holds. A task's number counts those on the page, row by row.
 class PageTasks {
 public:
@@ -331,7 +337,8 @@ struct PageTimelines {
     }
 };
 
-PageTimelines selectTasks(const PageScene& scene) {
+/// `wholeSimulation`: with all simulated tasks, so that their numbers are the same for every step.
+PageTimelines selectTasks(const PageScene& scene, bool wholeSimulation) {
     const TraceDocument& document = *scene.document;
     PageTimelines found;
     std::size_t count = 0;
@@ -341,7 +348,7 @@ PageTimelines selectTasks(const PageScene& scene) {
     }
     if (document.simulated) {
         found.simulated.emplace(*document.simulated, scene.simulatedShift);
-        count += found.simulated->addVisible(scene.range);
+        count += found.simulated->addVisible(wholeSimulation ? kAllTimes : scene.range);
     }
     if (count > kMostPageTasks) {
         const auto text = [](std::size_t number) {
@@ -499,7 +506,8 @@ LeftOut addKernels(const PageScene& scene, const KernelStore& kernels, TaskNames
 
 Json bubblesJson(const PageScene& scene, const PageTasks& tasks, Source source) {
     Json columns{{"lane", Json::array()},  {"start", Json::array()},   {"length", Json::array()},
-                 {"cause", Json::array()}, {"culprit", Json::array()}, {"next", Json::array()}};
+                 {"cause", Json::array()}, {"culprit", Json::array()}, {"next", Json::array()},
+                 {"root", Json::array()}};
     if (scene.analysis == nullptr || scene.analysis->tasks(source) == nullptr) {
         return columns;
     }
@@ -515,8 +523,10 @@ Json bubblesJson(const PageScene& scene, const PageTasks& tasks, Source source) 
         const auto numberOf = [&](StepTaskIndex task) {
             return task == kNoTask ? -1 : tasks.numberOf(scene.analysis->tasks(source)->task(task).slice);
         };
-        columns["culprit"].push_back(numberOf(bubble.culprit));
+        columns["culprit"].push_back(numberOf(scene.analysis->culpritOf(source, bubble)));
         columns["next"].push_back(numberOf(bubble.next));
+        const std::optional<RootCause> root = scene.analysis->rootOf(source, bubble);
+        columns["root"].push_back(root ? static_cast<int>(*root) : -1);
     }
     return columns;
 }
@@ -583,7 +593,16 @@ Json lateJson(const std::vector<TaskPair>& pairs, const PageTasks& tasks, std::s
     return Json(late);
 }
 
-Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, TaskNames& names, LeftOut& kernels) {
+enum class Kernels { shown, left_out };
+
+/// The header's facts with those of the critical path; empty without one.
+QString withPath(const PageScene& scene, Source source, const QString& facts) {
+    const QString path = scene.analysis != nullptr ? scene.analysis->criticalPathText(source) : QString();
+    return path.isEmpty() ? QString() : withPartAfter(facts, translated("step time"), path);
+}
+
+Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, TaskNames& names, LeftOut& left,
+                  Kernels kernels) {
     const PageTasks& tasks = *all.tasks(source);
     const TimelineStore& store = tasks.store();
     TaskColumns columns;
@@ -592,9 +611,8 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
     timeline["source"] = to_string(source);
     timeline["title"] = utf8(header.title);
     timeline["facts"] = utf8(header.facts);
-    if (const QString path = scene.analysis != nullptr ? scene.analysis->criticalPathText(source) : QString();
-        !path.isEmpty()) {
-        timeline["factsWithPath"] = utf8(withPartAfter(header.facts, translated("step time"), path));
+    if (const QString facts = withPath(scene, source, header.facts); !facts.isEmpty()) {
+        timeline["factsWithPath"] = utf8(facts);
     }
     timeline["noTwin"] = utf8(whyNoTwin(*scene.document, source));
     timeline["lanes"] = Json::array();
@@ -608,8 +626,8 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
         }
     }
     timeline["rows"] = rowsOf(tasks, source, scene, all, names, columns);
-    if (source == Source::measured && scene.document->kernels) {
-        kernels = addKernels(scene, *scene.document->kernels, names, columns, timeline["rows"]);
+    if (source == Source::measured && scene.document->kernels && kernels == Kernels::shown) {
+        left = addKernels(scene, *scene.document->kernels, names, columns, timeline["rows"]);
     }
     if (store.overlaps()) {
         timeline["only"] = source == Source::measured ? scene.step : store.steps().front().step;
@@ -1083,6 +1101,18 @@ Json threadsPage(const PageScene& scene) {
     return data;
 }
 
+/// The notes on ranges that are in view.
+Json rangeNotesJson(const PageScene& scene) {
+    Json notes = Json::array();
+    for (const TimeMark& mark : scene.marks) {
+        if (mark.length > 0 && mark.range().start < scene.range.end && mark.range().end > scene.range.start) {
+            notes.push_back(
+                Json::array({mark.range().start - scene.origin, mark.range().end - scene.origin, utf8(mark.note)}));
+        }
+    }
+    return notes;
+}
+
 /// The data that pages of both kinds have.
 Json pageHead(const PageScene& scene) {
     const TimelineColors light = themeColors(false);
@@ -1101,22 +1131,123 @@ Json pageHead(const PageScene& scene) {
     data["causes"] = scene.choice.causes;
     data["criticalPath"] = scene.choice.criticalPath;
     data["range"] = {scene.range.start - scene.origin, scene.range.end - scene.origin};
-    data["rangeNotes"] = Json::array();
-    for (const TimeMark& mark : scene.marks) {
-        if (mark.length > 0 && mark.range().start < scene.range.end && mark.range().end > scene.range.start) {
-            data["rangeNotes"].push_back(
-                Json::array({mark.range().start - scene.origin, mark.range().end - scene.origin, utf8(mark.note)}));
-        }
-    }
+    data["rangeNotes"] = rangeNotesJson(scene);
     data["step"] = scene.step;
     data["twoRuns"] = scene.document->baseline != nullptr;
     data["colors"] = {{"light", colorsJson(light)}, {"dark", colorsJson(dark)}};
     data["bubbleCauses"] = causesJson(light, dark);
+    data["rootCauses"] = Json::array();
+    for (int i = 0; i < kNumRootCauses; ++i) {
+        data["rootCauses"].push_back(describe(static_cast<RootCause>(i)));
+    }
     data["tables"] = Json::array();
+    if (scene.advice && !scene.advice->moves.empty()) {
+        data["tables"].push_back(tableJson(adviceTable(*scene.advice)));
+    }
     for (const PageTable& table : runTables(*scene.document)) {
         data["tables"].push_back(tableJson(table));
     }
     return data;
+}
+
+// ---- Other steps
+
+/// The measured steps besides the shown one: slow ones first, then the others, from all parts of the run.
+std::vector<std::int32_t> otherSteps(const TraceDocument& document, std::int32_t shown) {
+    std::vector<StepEntry> slow;
+    std::vector<std::int32_t> others;
+    for (const StepEntry& each : stepHistory(document).steps) {
+        if (each.step != shown && document.measured->step(each.step) != nullptr) {
+            if (each.slow) {
+                slow.push_back(each);
+            } else {
+                others.push_back(each.step);
+            }
+        }
+    }
+    std::ranges::stable_sort(slow, std::ranges::greater(), &StepEntry::time);
+    std::vector<std::int32_t> steps;
+    std::ranges::transform(slow, std::back_inserter(steps), &StepEntry::step);
+    for (std::size_t stride = std::bit_floor(std::max<std::size_t>(1, others.size())); stride > 0; stride /= 2) {
+        const bool isFirst = stride == std::bit_floor(std::max<std::size_t>(1, others.size()));
+        for (std::size_t i = isFirst ? 0 : stride; i < others.size(); i += isFirst ? stride : 2 * stride) {
+            steps.push_back(others[i]);
+        }
+    }
+    return steps;
+}
+
+/// What the page shows instead of the scene's step, for another step. Times are since that step's start. The simulated
+/// timeline stays, `by` later.
+Json otherStepJson(const PageScene& shown, std::int32_t step, TaskNames& names) {
+    const TraceDocument& document = *shown.document;
+    const StepAnalysis analysis(shown.document, step);
+    PageScene scene = shown;
+    scene.analysis = &analysis;
+    scene.step = step;
+    scene.origin = document.measured->step(step)->range().start;
+    scene.range = stepRange(document, step);
+    scene.simulatedShift = document.simulated ? analysis.shift(scene.choice.alignment, std::nullopt) : 0;
+    scene.measured.facts = measuredHeadline(document, step);
+    scene.simulated.facts = simulatedHeadline(document, step);
+    scene.selection = std::nullopt;
+    const PageTimelines all = selectTasks(scene, true);
+    LeftOut ofOtherSteps;
+    Json measured = timelineJson(scene, all, Source::measured, names, ofOtherSteps, Kernels::left_out);
+    for (const char* same : {"source", "title", "lanes", "noTwin"}) {
+        measured.erase(same);
+    }
+    Json other{{"step", step},
+               {"range", {scene.range.start - scene.origin, scene.range.end - scene.origin}},
+               {"rangeNotes", rangeNotesJson(scene)},
+               {"scope", utf8(scopeText(scene, all))},
+               {"figures", tableJson(figuresTable(document, step))},
+               {"lanes", tableJson(lanesTable(document, step))}};
+    if (!analysis.matching().pairs.empty()) {
+        const std::vector<TaskPair> pairs = analysis.pairsAt(scene.simulatedShift);
+        const std::int64_t scale = differenceScaleOf(pairs, onTimeWithin(document, step));
+        other["lateness"] =
+            latenessJson(pairs, scale, document.baseline != nullptr, themeColors(false), themeColors(true));
+        measured["late"] = lateJson(pairs, *all.measured, measured["start"].size(), scale);
+    }
+    other["measured"] = std::move(measured);
+    if (all.simulated) {
+        std::vector<std::int64_t> twins;
+        all.simulated->visit([&](SliceRef slice) {
+            const std::optional<SliceRef> twin = all.twinOf(Source::simulated, slice);
+            twins.push_back(twin ? all.measured->numberOf(*twin) : -1);
+        });
+        other["simulated"] = {{"twin", twins},
+                              {"facts", utf8(scene.simulated.facts)},
+                              {"by", scene.simulatedShift - scene.origin - (shown.simulatedShift - shown.origin)}};
+        other["simulated"]["factsWithPath"] = utf8(withPath(scene, Source::simulated, scene.simulated.facts));
+    }
+    return other;
+}
+
+/// As many other steps as fit, by number. Says in `notes` how many do not.
+Json otherStepsJson(const PageScene& scene, TaskNames& names, QStringList& notes) {
+    std::map<std::int32_t, Json> held;
+    std::size_t bytes = 0;
+    const std::vector<std::int32_t> steps = otherSteps(*scene.document, scene.step);
+    for (const std::int32_t step : steps) {
+        Json other = otherStepJson(scene, step, names);
+        bytes += other.dump().size();
+        if (bytes > kMostStepBytes) {
+            break;
+        }
+        held.emplace(step, std::move(other));
+    }
+    if (held.size() < steps.size()) {
+        notes << translated("%1 not on this page, which is kept small. Choose one with --step for a page of its own.")
+                     .arg(formatCount(steps.size() - held.size(), translated("other step is"),
+                                      translated("other steps are")));
+    }
+    Json all = Json::array();
+    for (auto& [step, other] : held) {
+        all.push_back(std::move(other));
+    }
+    return all;
 }
 
 QByteArray packed(const Json& data) {
@@ -1133,7 +1264,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     if (hasOnlyTracks(document)) {
         return packed(threadsPage(scene));
     }
-    const PageTimelines all = selectTasks(scene);
+    const PageTimelines all = selectTasks(scene, scene.allSteps);
     const TimelineColors light = themeColors(false);
     const TimelineColors dark = themeColors(true);
     TaskNames names;
@@ -1146,7 +1277,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     data["timelines"] = Json::array();
     for (const Source source : {Source::measured, Source::simulated}) {
         if (all.tasks(source) != nullptr) {
-            data["timelines"].push_back(timelineJson(scene, all, source, names, kernels));
+            data["timelines"].push_back(timelineJson(scene, all, source, names, kernels, Kernels::shown));
         }
     }
     data["nothingIsLate"] = !whyNothingIsLate(document).isEmpty();
@@ -1164,6 +1295,12 @@ QByteArray timelinePageData(const PageScene& scene) {
     if (const LinkTiers tiers = linkTiersOf(document); !tiers.empty()) {
         data["tiers"] = tiersJson(tiers);
         data["timelines"].back()["tiers"] = tiers.ofPartition;  // threads follow below
+    }
+    QStringList ofSteps;
+    if (scene.allSteps && document.measured) {
+        if (Json others = otherStepsJson(scene, names, ofSteps); !others.empty()) {
+            data["others"] = std::move(others);
+        }
     }
     const std::vector<TaskKind> kinds = names.kinds();
     data["names"] = names.json(kinds);
@@ -1187,7 +1324,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     if (Json steps = stepsJson(document, scene.step); !steps.is_null()) {
         data["steps"] = std::move(steps);
     }
-    QStringList ofThreads;
+    QStringList ofThreads = ofSteps;
     if (document.tracks) {
         addThreads(scene, data, ofThreads);
     }

@@ -293,6 +293,30 @@ void ExportMenu::copyImage() {
     }
 }
 
+namespace {
+/// The changes that the verdict chose from; null if there is no verdict yet, or none was tried.
+std::shared_ptr<const Advice> adviceOf(const DocumentPage& page) {
+    const std::shared_ptr<const RunVerdict>& verdict = page.answer().verdict();
+    if (!verdict || page.document()->baseline) {
+        return nullptr;
+    }
+    std::optional<Advice> advice = advice_for_verdict(page.document()->run, verdict->error);
+    return advice ? std::make_shared<const Advice>(*std::move(advice)) : nullptr;
+}
+
+/// True if one measured step and nothing else is in view: nobody chose a part of it.
+bool showsWholeStep(const PageScene& scene) {
+    const TraceDocument& document = *scene.document;
+    if (hasOnlyTracks(document) || !document.measured || document.measured->step(scene.step) == nullptr) {
+        return false;
+    }
+    const TimeRange step = stepRange(document, scene.step);
+    const std::int64_t most = step.length() / 8;
+    return scene.range.start <= step.start && scene.range.end >= step.end &&
+           scene.range.length() <= step.length() + most;
+}
+}  // namespace
+
 PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     const PageModel& model = page.model();
     const auto titleOf = [&](Source source) { return page.views().pane(source).title(); };
@@ -313,6 +337,8 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.marks = page.axis().marks();
     scene.noteTrouble = page.noteTrouble();
     scene.answer = page.answer().text();
+    scene.advice = adviceOf(page);
+    scene.allSteps = showsWholeStep(scene);
     scene.theme = theme;
     return scene;
 }

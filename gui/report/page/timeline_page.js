@@ -2,7 +2,36 @@
 // Times are ns since the page's origin. Texts of the trace only ever become text nodes or canvas text.
 'use strict';
 (() => {
-const data = JSON.parse(document.getElementById('data').textContent);
+const whole = JSON.parse(document.getElementById('data').textContent);
+const otherSteps = new Map((whole.others || []).map((other) => [other.step, other]));
+const isHeld = (step) => step === whole.step || otherSteps.has(step);
+/// What the page shows of a step: its own measured timeline, figures and lanes, and the simulated timeline moved to it.
+/// Memory, threads and counters are those of the step that was exported.
+function dataOf(step) {
+  const other = otherSteps.get(step);
+  if (!other) {
+    return whole;
+  }
+  const {measured, simulated, ...own} = other;
+  const shown = {...whole, ...own};
+  shown.timelines = whole.timelines.filter((line) => line.source !== 'threads').map((line) => (line.source === 'simulated'
+    ? {...line, ...simulated} : {source: line.source, title: line.title, lanes: line.lanes, noTwin: line.noTwin, ...measured}));
+  for (const name of ['memory', 'counters', 'selected', 'others', ...(own.lateness ? [] : ['lateness'])]) {
+    delete shown[name];
+  }
+  return shown;
+}
+/// What stays as it is from step to step.
+const kept = {mode: whole.mode, causes: whole.causes, critical: whole.criticalPath, composition: Boolean(whole.composition), find: '',
+              theme: whole.theme === 'system' ? null : whole.theme};
+let shownPage = null;  // what openPage() gave
+
+/// Builds the page of a step, and removes that of another one. `link`: the view to show, as viewText() writes it.
+function openPage(step, link) {
+if (shownPage) {
+  shownPage.close();
+}
+const data = dataOf(step);
 const THREADS = Boolean(data.threads);  // ranges of threads and counters instead of a pipeline's tasks
 
 // ---- Formats, as in the viewer
@@ -100,15 +129,16 @@ function unpack(packed) {
     source: packed.source, title: packed.title, facts: packed.facts, factsWithPath: packed.factsWithPath || packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
     threads: packed.source === 'threads', names: packed.names || data.names,
     only: packed.only === undefined ? null : packed.only,  // other steps, which overlap this one, are faint
-    steps: packed.steps, count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
-    kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, bound: packed.bound || null, tiers: packed.tiers || null, bytes: packed.bytes, row: new Uint32Array(count),
+    steps: packed.steps.map(([number, from, to]) => [number, from + (packed.by || 0), to + (packed.by || 0)]), count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
+    kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, bound: packed.bound ? [packed.bound[0] + (packed.by || 0), packed.bound[1]] : null, tiers: packed.tiers || null, bytes: packed.bytes, row: new Uint32Array(count),
     stepOf: (i) => (Array.isArray(packed.step) ? packed.step[i] : packed.step), rows: [], bubbles: [],
     critical: packed.critical, isCritical: new Uint8Array(count),
   };
+  const by = packed.by || 0;  // the simulated timeline of another step
   let i = 0;
   packed.rows.forEach((row, index) => {
     const first = i;
-    for (let before = 0; i < first + row.tasks; ++i) {
+    for (let before = by; i < first + row.tasks; ++i) {
       line.start[i] = before + packed.start[i];
       line.end[i] = before = line.start[i] + packed.length[i];
       line.kind[i] = line.names.kind[packed.name[i]] + (line.threads ? data.kinds.length : 0);  // an index into paints
@@ -123,9 +153,10 @@ function unpack(packed) {
   line.inOrder = [...line.rows].sort((a, b) => a.lane - b.lane);  // from top to bottom; kernels are below their lane's tasks
   line.critical.forEach((task) => { line.isCritical[task] = 1; });
   line.stepStart = new Map(line.steps.map(([number, start]) => [number, start]));
-  const {lane, start, length, cause, culprit, next} = packed.bubbles;
+  const {lane, start, length, cause, culprit, next, root} = packed.bubbles;
   lane.forEach((number, b) => {
-    line.bubbles.push({lane: number, start: start[b], end: start[b] + length[b], cause: cause[b], culprit: culprit[b], next: next[b]});
+    line.bubbles.push({number: b, lane: number, start: start[b] + by, end: start[b] + length[b] + by, cause: cause[b],
+                       culprit: culprit[b], next: next[b], root: root ? root[b] : -1});
   });
   let to = 0;
   line.arrows = packed.arrows.to.map((gap, k) => ({to: (to += gap), from: to - packed.arrows.from[k]}));
@@ -193,8 +224,11 @@ const SHORTEST = 100;  // ns
 const home = {start: data.range[0], length: Math.max(SHORTEST, data.range[1] - data.range[0])};
 const view = {...home};
 const state = {
-  mode: data.mode, causes: data.causes, critical: data.criticalPath, composition: Boolean(data.composition),
+  mode: kept.mode === 'difference' && !data.lateness ? 'side-by-side' : kept.mode,
+  causes: kept.causes, critical: kept.critical, composition: kept.composition,
   hidden: new Set(), hovered: null, selected: null, theme: 'light', cursor: null,
+  chosen: null,  // a bubble that was clicked, with its line
+  find: '', hits: [], hit: -1,  // what is searched, what was found, and which of them is selected
   arrows: [],  // of the selected task
   bubble: null,  // under the pointer, with its line
 };
@@ -1015,12 +1049,15 @@ class TimelinePane extends Pane {
       before = {x: rect.x + rect.width, y};
     }
   }
-  /// Of the selected task, and from the culprit of the bubble under the pointer to the task that waits for it.
+  /// Of the selected task, and from the culprit of the selected bubble, and of that under the pointer, to the task that
+  /// waits for it.
   drawArrows() {
-    const {selected, bubble} = state;
+    const {selected} = state;
     const arrows = selected && selected.line === this.line ? [...state.arrows] : [];
-    if (bubble && bubble.line === this.line && bubble.culprit >= 0 && bubble.next >= 0) {
-      arrows.push({from: bubble.culprit, to: bubble.next});
+    for (const bubble of new Set([state.chosen, state.bubble])) {
+      if (bubble && bubble.line === this.line && bubble.culprit >= 0 && bubble.next >= 0) {
+        arrows.push({from: bubble.culprit, to: bubble.next});
+      }
     }
     arrows.forEach(({from, to}) => this.drawArrow(from, to));
   }
@@ -1052,10 +1089,21 @@ class TimelinePane extends Pane {
     context.lineTo(end.x - 7, end.y + 3.5);
     context.fill();
   }
+  /// Where a bubble is: in the row of its lane's tasks.
+  rectOfBubble(bubble) {
+    const row = this.line.rows.find((each) => each.lane === bubble.lane && !each.copies && !each.kernels);
+    return {x: this.x(bubble.start), y: this.y(row), width: this.x(bubble.end) - this.x(bubble.start), height: row.height};
+  }
   drawMarks() {
     const {context} = this;
-    const frame = (i, dashed, width) => {
-      const rect = this.rectOf(i);
+    context.fillStyle = colors.selection;
+    for (const {line, task} of state.hits) {
+      const rect = line === this.line ? this.rectOf(task) : null;
+      if (rect && rect.x + rect.width >= gutter && rect.x <= this.width) {
+        context.fillRect(rect.x, rect.y + rect.height - 3, Math.max(2, rect.width), 3);
+      }
+    }
+    const frame = (i, dashed, width, rect = this.rectOf(i)) => {
       const x = Math.max(gutter - 4, rect.x);
       const shown = Math.max(3, Math.min(this.width + 4, rect.x + rect.width) - x);
       context.setLineDash([]);
@@ -1068,7 +1116,10 @@ class TimelinePane extends Pane {
       context.strokeRect(x - 1, rect.y - 1, shown + 2, rect.height + 2);
       context.setLineDash([]);
     };
-    const {hovered, selected} = state;
+    const {hovered, selected, chosen} = state;
+    if (chosen && chosen.line === this.line) {
+      frame(-1, false, 2, this.rectOfBubble(chosen));
+    }
     if (hovered && hovered.line === this.line) {
       frame(hovered.task, false, 1);
     }
@@ -1362,9 +1413,19 @@ class StepStrip {
     this.canvas.addEventListener('pointermove', (event) => {
       const box = this.canvas.getBoundingClientRect();
       const bar = this.bars[Math.floor((event.clientX - box.left) / box.width * this.bars.length)];
-      placeTip(event, bar ? [bar.text] : null);
+      placeTip(event, bar ? [bar.text, ...(isHeld(bar.step) || otherSteps.size === 0 ? [] : ['This step is not on the page.'])] : null);
     });
     this.canvas.addEventListener('pointerleave', () => { tooltip.hidden = true; });
+    if (otherSteps.size > 0) {
+      this.canvas.style.cursor = 'pointer';
+      this.canvas.addEventListener('click', (event) => {
+        const box = this.canvas.getBoundingClientRect();
+        const bar = this.bars[Math.floor((event.clientX - box.left) / box.width * this.bars.length)];
+        if (bar) {
+          goToStep(bar.step);
+        }
+      });
+    }
   }
   drawLosses(context, each, wide, height) {
     const [least, most] = this.losses;
@@ -1409,7 +1470,8 @@ class StepStrip {
             this.losses ? `line: loss ${this.losses.map((loss) => Number(loss.toPrecision(4))).join(' to ')}` : null,
             has((bar) => bar.spike) ? '◆ loss far from the steps around' : null,
             has((bar) => bar.noLoss) ? '× loss that is no number' : null,
-            has((bar) => bar.step === data.step) ? `frame: step ${data.step}` : null].filter((each) => each !== null).join(', ');
+            has((bar) => bar.step === data.step) ? `frame: step ${data.step}` : null,
+            otherSteps.size > 0 ? 'click: another step' : null].filter((each) => each !== null).join(', ');
   }
   draw() {
     const ratio = window.devicePixelRatio || 1;
@@ -1608,12 +1670,15 @@ function bubbleTip(line, bubble) {
   const step = line.steps.find(([, start, end]) => bubble.start >= start && bubble.end <= end);
   const lines = [element('b', {}, data.bubbleCauses[bubble.cause].name),
                  duration(bubble.end - bubble.start) + (step ? `, from ${duration(bubble.start - step[1])} of the step` : '')];
+  if (bubble.root >= 0) {
+    lines.push(`root cause: ${data.rootCauses[bubble.root]}`);
+  }
   if (bubble.culprit >= 0) {
-    const lane = line.rows[line.row[bubble.culprit]].lane;
-    lines.push(`for ${nameOf(line, bubble.culprit)} on ${line.lanes[lane].name}`);
+    lines.push(`${bubble.next >= 0 ? 'for' : 'still at work:'} ${placedName(line, bubble.culprit)}`);
   }
   return lines;
 }
+const placedName = (line, task) => `${nameOf(line, task)} on ${line.lanes[line.rows[line.row[task]].lane].name}`;
 function laneTip(line, number) {
   const info = line.lanes[number];
   const row = line.threads && !THREADS ? null : data.lanes.rows[number];
@@ -1624,6 +1689,7 @@ function laneTip(line, number) {
 // ---- The page
 
 const panes = [];
+const parts = [];  // of the document's body
 const paneOf = new Map();
 let strip = null;
 const tooltip = element('div', {class: 'tooltip', role: 'tooltip', hidden: ''});
@@ -1747,14 +1813,14 @@ function setMode(mode) {
   if (!modeButtons.has(mode)) {
     return;
   }
-  state.mode = mode;
+  state.mode = kept.mode = mode;
   modeButtons.forEach((button, each) => button.setAttribute('aria-pressed', String(each === mode)));
   refreshLegend();
   layOut();
 }
 function toggle(name) {
   if (toggles.has(name)) {
-    state[name] = !state[name];
+    state[name] = kept[name] = !state[name];
     toggles.get(name).setAttribute('aria-pressed', String(state[name]));
     refreshLegend();
     layOut();
@@ -1773,11 +1839,10 @@ function setTheme(theme) {
 function button(text, label, action) {
   return element('button', {type: 'button', 'aria-label': label, title: label, onclick: action}, text);
 }
-let chosenTheme = data.theme === 'system' ? null : data.theme;
 const systemTheme = window.matchMedia('(prefers-color-scheme: dark)');
 const themeButton = element('button', {type: 'button', onclick: () => {
-  chosenTheme = state.theme === 'dark' ? 'light' : 'dark';
-  setTheme(chosenTheme);
+  kept.theme = state.theme === 'dark' ? 'light' : 'dark';
+  setTheme(kept.theme);
 }});
 
 const KEYS = [
@@ -1785,7 +1850,9 @@ const KEYS = [
   ['A or ←, D or →', 'move left, right; faster with Shift'],
   ['↑, ↓', 'scroll the lanes'],
   ['Home or 0', 'show all that was exported'],
-  ['F', 'fit the selected task'],
+  ['F', 'fit the selected task or bubble'],
+  ['/', 'find tasks; Enter and Shift + Enter go from hit to hit'],
+  ['Alt + Page up, Page down', 'show the previous, next step'],
   ['. and ,', 'select the next, previous task of the lane'],
   ['N and P', 'select the next, previous task of the same kind'],
   ['T', 'select the twin'],
@@ -1796,12 +1863,13 @@ const KEYS = [
   ['Wheel; Shift + wheel', 'zoom about the pointer; move along the axis'],
   ['Drag', 'move'],
 ];
-const OF_THREADS = ['T', '1, 2, 3', 'B, C', 'O'];  // keys that a page of threads does not have
+const OF_THREADS = ['T', '1, 2, 3', 'B, C', 'O', 'Alt + Page up, Page down'];  // keys that a page of threads does not have
 const forThreads = (text) => (THREADS ? text.replace('task of the same kind', 'range of the same name').replace('of the lane', 'of the row')
   .replace('the lanes', 'the threads').replace('task', 'range') : text);
+const shownKeys = KEYS.filter(([keys]) => !(THREADS && OF_THREADS.includes(keys)) && (keys !== 'Alt + Page up, Page down' || otherSteps.size > 0));
 const help = element('dialog', {'aria-label': 'Keys'},
   element('table', {}, element('caption', {}, 'Keys and mouse'),
-    element('tbody', {}, ...KEYS.filter(([keys]) => !THREADS || !OF_THREADS.includes(keys)).map(([keys, what]) =>
+    element('tbody', {}, ...shownKeys.map(([keys, what]) =>
       element('tr', {}, element('th', {scope: 'row'}, keys), element('td', {}, forThreads(what)))))),
   element('button', {type: 'button', onclick: () => help.close()}, 'Close'));
 
@@ -1855,11 +1923,11 @@ function noteLists() {
 function buildPage() {
   strip = data.steps ? new StepStrip(data.steps) : null;
   const hint = 'Wheel or W and S zoom, drag or A and D move, a click selects, ? lists the keys.';
-  const tools = element('div', {class: 'tools'},
+  const tools = element('div', {class: 'tools'}, findBox,
     button('−', 'Zoom out (S)', () => zoom(0.5, 1 / 0.7)), button('+', 'Zoom in (W)', () => zoom(0.5, 0.7)),
     button('Show all', 'Show all that was exported (Home)', () => show(home.start, home.length)), themeButton,
     button('Tables', 'Go to the tables below', () => tables.scrollIntoView()), button('?', 'Keys (?)', () => help.showModal()));
-  const tables = element('section', {class: 'tables', 'aria-label': 'Tables'},
+  const tables = element('section', {class: 'tables', 'aria-label': 'Tables'}, ...bubbleTables(),
     ...[...(THREADS ? [] : [data.figures]), data.lanes, ...data.tables].map(tableElement));
   for (const line of timelines) {
     paneOf.set(line, new TimelinePane(line));
@@ -1873,7 +1941,7 @@ function buildPage() {
   if (data.counters) {
     panes.push(new CounterPane(data.counters));
   }
-  document.body.append(
+  parts.push(
     element('header', {class: 'top'},
       element('div', {class: 'heading'}, element('h1', {}, data.title),
         ...(data.answer ? [element('p', {class: 'answer'}, data.answer)] : []), element('p', {class: 'faint'}, data.summary)), tools),
@@ -1881,10 +1949,13 @@ function buildPage() {
     figureCards(),
     ...(strip ? [strip.section] : []),
     makeBars(),
-    element('main', {class: 'body'}, element('div', {class: 'panes'}, ...panes.map((pane) => pane.section)), details),
+    element('main', {class: 'body'}, element('div', {class: 'panes'}, ...panes.map((pane) => pane.section)),
+      element('div', {class: 'side'}, hitList, details)),
     tables,
-    element('footer', {}, element('p', {}, data.scope), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
+    element('footer', {}, element('p', {}, data.scope), ...(data === whole || !(whole.memory || whole.counters) ? []
+      : [element('p', {}, `Memory and counters over time are those of step ${whole.step} only.`)]), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
     tooltip, help);
+  document.body.append(...parts.filter((part) => part !== null));
 }
 
 /// Distributes the window's height over the panes, within readable limits.
@@ -1960,29 +2031,49 @@ function redraw() {
 
 // ---- The view in the link
 
-/// "range=1200..3400&mode=overlay&task=measured.17": what follows # in the page's link. Times are in ns, from the ruler's zero.
+/// "step=12&range=1200..3400&mode=overlay&task=measured.17&find=B3": what follows # in the page's link. Times are in ns,
+/// from the ruler's zero.
 function viewText() {
-  const parts = [`range=${Math.round(view.start)}..${Math.round(view.start + view.length)}`];
+  const texts = [...(THREADS ? [] : [`step=${data.step}`]), `range=${Math.round(view.start)}..${Math.round(view.start + view.length)}`];
   if (state.mode !== data.mode) {
-    parts.push(`mode=${state.mode}`);
+    texts.push(`mode=${state.mode}`);
   }
   if (state.selected) {
-    parts.push(`task=${state.selected.line.source}.${state.selected.task}`);
+    texts.push(`task=${state.selected.line.source}.${state.selected.task}`);
   }
-  return parts.join('&');
+  if (state.chosen) {
+    texts.push(`bubble=${state.chosen.line.source}.${state.chosen.number}`);
+  }
+  if (state.find) {
+    texts.push(`find=${encodeURIComponent(state.find)}`);
+  }
+  return texts.join('&');
 }
 /// Shows the view of such a text. Leaves out what the page does not have.
 function readView(text) {
-  const values = new Map(text.replace(/^#/, '').split('&').map((part) => part.split('=')));
+  const values = valuesOf(text);
+  const step = stepIn(text);
+  if (step !== null && step !== data.step) {
+    openPage(step, text);
+    return;
+  }
   const range = /^(-?\d+)\.\.(-?\d+)$/.exec(values.get('range') || '');
   if (range && Number(range[2]) > Number(range[1])) {
     show(Number(range[1]), Number(range[2]) - Number(range[1]));
   }
   setMode(values.get('mode') || data.mode);
+  if (values.get('find')) {
+    find(decodeURIComponent(values.get('find')));
+  }
   const task = /^(\w+)\.(\d+)$/.exec(values.get('task') || '');
   const line = task && timelines.find((each) => each.source === task[1]);
   if (line && Number(task[2]) < line.start.length) {
     select(line, Number(task[2]), false);
+  }
+  const bubble = /^(\w+)\.(\d+)$/.exec(values.get('bubble') || '');
+  const own = bubble && timelines.find((each) => each.source === bubble[1]);
+  if (own && Number(bubble[2]) < own.bubbles.length) {
+    selectBubble(own, own.bubbles[Number(bubble[2])], false);
   }
 }
 /// So that the link in the browser's address bar leads to what is on screen.
@@ -1999,6 +2090,7 @@ function keepInLink() {
 // ---- Selection
 
 function select(line, task, reveal) {
+  state.chosen = null;
   state.selected = task >= 0 ? {line, task} : null;
   state.arrows = state.selected ? arrowsOf(line, task) : [];
   if (reveal && state.selected) {
@@ -2007,13 +2099,27 @@ function select(line, task, reveal) {
   showDetails();
   schedule();
 }
+/// Selects a bubble: its causes are in the details, and an arrow leads from what it waits for.
+function selectBubble(line, bubble, reveal) {
+  state.selected = null;
+  state.arrows = [];
+  state.chosen = {...bubble, line};
+  if (reveal) {
+    const row = line.rows.find((each) => each.lane === bubble.lane && !each.copies && !each.kernels);
+    reach(line, bubble.start, bubble.end, row);
+  }
+  showDetails();
+  schedule();
+}
 function bringIntoView(line, task) {
+  reach(line, line.start[task], line.end[task], line.rows[line.row[task]]);
+}
+/// Moves the view, if necessary, to a time and a row.
+function reach(line, start, end, row) {
   const pane = paneOf.get(line);
-  const [start, end] = [line.start[task], line.end[task]];
   if (end < view.start + 0.02 * view.length || start > view.start + 0.98 * view.length) {
     show((start + end - view.length) / 2, view.length);
   }
-  const row = line.rows[line.row[task]];
   const space = pane.height - RULER;
   if (row.top < pane.scroll.scrollTop) {
     pane.scroll.scrollTop = row.top - LANE_GAP;
@@ -2021,11 +2127,164 @@ function bringIntoView(line, task) {
     pane.scroll.scrollTop = row.top + row.height - space + LANE_GAP;
   }
 }
+const factRow = (name, value) => element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value));
+function showBubble() {
+  const {line, ...bubble} = state.chosen;
+  const step = line.steps.find(([, start, end]) => bubble.start >= start && bubble.end <= end);
+  const length = bubble.end - bubble.start;
+  const rows = [];
+  if (step) {
+    rows.push(factRow('Start', duration(bubble.start - step[1])), factRow('End', duration(bubble.end - step[1])));
+  }
+  rows.push(factRow('Length', duration(length)));
+  if (step) {
+    rows.push(factRow('Of the step', share(length / (step[2] - step[1]))));
+  }
+  rows.push(factRow('Cause', data.bubbleCauses[bubble.cause].name));
+  if (bubble.root >= 0) {
+    rows.push(factRow('Root cause', data.rootCauses[bubble.root]));
+  }
+  const taskLink = (task) => element('button', {type: 'button', class: 'link', onclick: () => select(line, task, true)}, placedName(line, task));
+  if (bubble.culprit >= 0) {
+    rows.push(factRow(bubble.next >= 0 ? 'Waits for' : 'Still at work', taskLink(bubble.culprit)));
+  }
+  if (bubble.next >= 0) {
+    rows.push(factRow('Then runs', taskLink(bubble.next)));
+  }
+  details.replaceChildren(element('h2', {}, `Bubble of ${line.lanes[bubble.lane].name}`),
+    element('p', {class: 'faint'}, `${calledOf(line.source)}${step ? ` · step ${line === simulated && measured !== null ? data.step : step[0]}` : ''}`),
+    element('table', {class: 'facts'}, element('tbody', {}, ...rows)));
+}
+
+// ---- Bubbles as a table
+
+const MOST_BUBBLES = 50;
+function bubbleTables() {
+  const line = measured || simulated;
+  if (!line || line.bubbles.length === 0) {
+    return [];
+  }
+  const longest = [...line.bubbles].sort((a, b) => (b.end - b.start) - (a.end - a.start) || a.start - b.start);
+  const step = line.steps.find(([number]) => number === data.step) || line.steps[0];
+  const stepLength = step ? step[2] - step[1] : 0;
+  const rooted = line.bubbles.some((bubble) => bubble.root >= 0);
+  const header = ['Lane', 'Start', 'Length', 'Of the step', 'Cause', ...(rooted ? ['Root cause'] : []), 'Waits for'];
+  const left = longest.length - MOST_BUBBLES;
+  const rowOf = (bubble) => {
+    const cells = [
+      element('button', {type: 'button', class: 'link', onclick: () => goToBubble(line, bubble)}, line.lanes[bubble.lane].name),
+      duration(bubble.start - (step ? step[1] : 0)), duration(bubble.end - bubble.start), stepLength > 0 ? share((bubble.end - bubble.start) / stepLength) : '',
+      data.bubbleCauses[bubble.cause].name, ...(rooted ? [bubble.root >= 0 ? data.rootCauses[bubble.root] : ''] : []),
+      bubble.culprit >= 0 ? placedName(line, bubble.culprit) : ''];
+    return element('tr', {}, ...cells.map((cell, i) => element(i === 0 ? 'th' : 'td', {...(i === 0 ? {scope: 'row'} : {}), class: i > 0 && i < 4 ? 'number' : 'text'}, cell)));
+  };
+  return [element('div', {class: 'bubbles'},
+    element('h2', {}, `Longest bubbles, ${calledOf(line.source)}${step && line === measured ? `, step ${data.step}` : ''}`),
+    element('table', {'aria-label': 'Longest bubbles'},
+      element('thead', {}, element('tr', {}, ...header.map((title, i) => element('th', {scope: 'col', class: i > 0 && i < 4 ? 'number' : 'text'}, title)))),
+      element('tbody', {}, ...longest.slice(0, MOST_BUBBLES).map(rowOf))),
+    left > 0 ? element('p', {class: 'faint'}, `${left} shorter ${left === 1 ? 'one is' : 'ones are'} not in the table.`) : null)];
+}
+function goToBubble(line, bubble) {
+  selectBubble(line, bubble, true);
+  if (paneOf.get(line).section.scrollIntoView) {
+    paneOf.get(line).section.scrollIntoView({block: 'nearest'});
+  }
+}
+
+// ---- Find
+
+const MOST_LISTED = 100;
+/// True if each word of the text is in the task's name, or is one of its short forms: F3, 2F3 (on partition 2), mb3.
+function matcher(text) {
+  const words = text.toLowerCase().split(/\s+/).filter((word) => word !== '');
+  const known = new Map();
+  return (line, task) => {
+    const names = line.names;
+    const number = line.name[task];
+    const key = `${line.threads} ${number}`;
+    if (!known.has(key)) {
+      const name = names.name[number].toLowerCase();
+      const forms = [];
+      if (!line.threads && names.microBatch[number] >= 0) {
+        const short = `${data.kinds[line.kind[task]].letter || ''}${names.microBatch[number]}`.toLowerCase();
+        forms.push(short, `${names.partition[number]}${short}`, `mb${names.microBatch[number]}`);
+      }
+      const isForm = (word) => /^\d*[a-z]{1,2}\d+$/.test(word) && !line.threads;
+      known.set(key, words.length > 0 && words.every((word) => (isForm(word) ? forms.includes(word) || name.split(/[^a-z0-9]+/).includes(word)
+        : name.includes(word))));
+    }
+    return known.get(key);
+  };
+}
+const findField = element('input', {type: 'search', placeholder: THREADS ? 'Find ranges (/)' : 'Find tasks: F3, backward (/)', 'aria-label': 'Find'});
+const found = element('span', {class: 'faint', 'aria-live': 'polite'});
+const findBox = element('span', {class: 'find', role: 'search'}, findField, found);
+const hitList = element('section', {class: 'hits', 'aria-label': 'What was found', hidden: ''});
+hitList.hidden = true;
+findField.addEventListener('input', () => find(findField.value || ''));
+findField.addEventListener('keydown', (event) => {
+  if (event.key === 'Enter') {
+    goToHit(event.shiftKey ? -1 : 1);
+    event.preventDefault();
+  } else if (event.key === 'Escape') {
+    find('');
+    findField.blur();
+    event.preventDefault();
+  }
+  event.stopPropagation();
+});
+/// Lists what matches the text, and marks it in the timelines.
+function find(text) {
+  state.find = kept.find = text;
+  findField.value = text;
+  state.hits = [];
+  state.hit = -1;
+  const matches = matcher(text);
+  for (const line of text.trim() === '' ? [] : timelines) {
+    const ofLine = [];
+    for (let i = 0; i < line.count; ++i) {
+      if (matches(line, i)) {
+        ofLine.push({line, task: i});
+      }
+    }
+    state.hits.push(...ofLine.sort((a, b) => line.start[a.task] - line.start[b.task]));
+  }
+  showHits();
+  schedule();
+}
+function showHits() {
+  const count = state.hits.length;
+  found.textContent = state.find.trim() === '' ? '' : state.hit >= 0 ? `${state.hit + 1} of ${count}` : `${count} found`;
+  hitList.hidden = count === 0;
+  const first = Math.max(0, Math.min(state.hit - 10, count - MOST_LISTED));
+  const listed = state.hits.slice(first, first + MOST_LISTED);
+  hitList.replaceChildren(...listed.map(({line, task}, k) => element('button', {
+    type: 'button', class: 'link', 'aria-current': String(first + k === state.hit), onclick: () => selectHit(first + k)},
+    `${placedName(line, task)}${timelines.length > 1 ? `, ${calledOf(line.source)}` : ''}, ${duration(line.end[task] - line.start[task])}`)),
+  ...(count > listed.length ? [element('span', {class: 'faint'}, `${count - listed.length} more`)] : []));
+}
+function selectHit(number) {
+  state.hit = number;
+  select(state.hits[number].line, state.hits[number].task, true);
+  showHits();
+}
+function goToHit(by) {
+  const count = state.hits.length;
+  if (count > 0) {
+    selectHit(state.hit < 0 ? (by > 0 ? 0 : count - 1) : (state.hit + by + count) % count);
+  }
+}
+
 function showDetails() {
+  if (state.chosen) {
+    showBubble();
+    return;
+  }
   if (!state.selected) {
     details.replaceChildren(element('h2', {}, 'Nothing is selected'),
       element('p', {class: 'faint'}, THREADS ? 'Click a range, or press . and , to walk through a row.'
-        : 'Click a task, or press . and , to walk through a lane.'
+        : 'Click a task or a bubble, or press . and , to walk through a lane.'
           + (timelines.length > 1 ? ' Its twin in the other timeline is marked too.' : '')));
     return;
   }
@@ -2223,12 +2482,21 @@ function endPointer(event) {
   pane.canvas.classList.remove('dragging');
   if (!moved && event.type === 'pointerup' && pane.line) {
     const {x, y} = positionIn(pane, event);
-    select(pane.line, pane.taskAt(x, y), false);
+    const task = pane.taskAt(x, y);
+    const bubble = task < 0 && pane.bubbleAt ? pane.bubbleAt(x, y) : null;
+    if (bubble) {
+      selectBubble(pane.line, bubble, false);
+    } else {
+      select(pane.line, task, false);
+    }
   }
   drag = touches.size > 0 ? {...drag, moved: true, x: [...touches.values()][0].x, start: view.start} : null;
 }
 function fitSelection() {
-  if (state.selected) {
+  if (state.chosen) {
+    const length = Math.max(SHORTEST, (state.chosen.end - state.chosen.start) * 1.5);
+    show((state.chosen.start + state.chosen.end - length) / 2, length);
+  } else if (state.selected) {
     const {line, task} = state.selected;
     const length = Math.max(SHORTEST, (line.end[task] - line.start[task]) * 1.5);
     show((line.start[task] + line.end[task] - length) / 2, length);
@@ -2262,10 +2530,29 @@ const ACTIONS = {
   },
   escape: () => select(null, -1, false), b: () => toggle('causes'), c: () => toggle('critical'), o: () => toggle('composition'),
   1: () => setMode('side-by-side'), 2: () => setMode('overlay'), 3: () => setMode('difference'),
-  '?': () => help.showModal(),
+  '?': () => help.showModal(), '/': () => findField.focus(),
 };
+/// Shows another step that is on the page. What is selected, and the zoom, do not fit it.
+function goToStep(step) {
+  if (step !== data.step && isHeld(step)) {
+    openPage(step, '');
+    return true;
+  }
+  return false;
+}
+function stepBy(by) {
+  const steps = [whole.step, ...otherSteps.keys()].sort((a, b) => a - b);
+  const next = steps[steps.indexOf(data.step) + by];
+  return next === undefined ? false : goToStep(next);
+}
 function onKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || help.open) {
+  const isTyped = event.target && event.target.tagName === 'INPUT';
+  if (event.altKey && /^Page(Up|Down)$/.test(event.key) && !help.open) {
+    event.preventDefault();
+    stepBy(event.key === 'PageUp' ? -1 : 1);
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open || isTyped) {
     return;
   }
   const action = ACTIONS[event.key.toLowerCase()];
@@ -2276,38 +2563,33 @@ function onKey(event) {
 
 choosePaints();
 buildPage();
-setTheme(chosenTheme || (systemTheme.matches ? 'dark' : 'light'));
-systemTheme.addEventListener('change', () => {
-  if (!chosenTheme) {
-    setTheme(systemTheme.matches ? 'dark' : 'light');
-  }
-});
+setTheme(kept.theme || (systemTheme.matches ? 'dark' : 'light'));
 panes.forEach(connect);
-window.addEventListener('pointermove', movePointer);
-window.addEventListener('pointerup', endPointer);
-window.addEventListener('pointercancel', endPointer);
-window.addEventListener('keydown', onKey);
-window.addEventListener('resize', layOut);
 if (data.selected) {
   const line = timelines.find((each) => each.source === data.selected[0]);
   state.selected = {line, task: data.selected[1]};
   state.arrows = arrowsOf(line, data.selected[1]);
 }
+if (kept.find) {
+  find(kept.find);
+}
 showDetails();
 layOut();
-if (window.location && window.location.hash) {
-  readView(window.location.hash);
-}
-window.addEventListener('hashchange', () => readView(window.location.hash));
 
 const paneNamed = (source) => panes.find((each) => each.line && each.line.source === source);
-/// For tests and scripts: what is on screen. Places are in pixels of the browser's window.
+const placed = (pane, rect) => {
+  const box = pane.canvas.getBoundingClientRect();
+  return {x: box.left + rect.x, y: box.top + rect.y, width: rect.width, height: rect.height};
+};
+/// For tests and scripts: what is on screen. Places are in pixels of the browser's window. Another step has its own.
 window.pipescopePage = Object.freeze({
   state: () => ({
-    start: view.start, length: view.length, mode: state.mode, theme: state.theme, causes: state.causes,
+    start: view.start, length: view.length, mode: state.mode, theme: state.theme, causes: state.causes, step: data.step,
     hidden: [...state.hidden].map((kind) => data.kinds[kind].name),
     hovered: state.hovered && [state.hovered.line.source, state.hovered.task],
     selected: state.selected && [state.selected.line.source, state.selected.task],
+    bubble: state.chosen && [state.chosen.line.source, state.chosen.number],
+    hits: state.hits.map(({line, task}) => [line.source, task]),
     arrows: state.arrows.map(({from, to}) => [from, to]),
   }),
   gutter: () => gutter,
@@ -2318,11 +2600,44 @@ window.pipescopePage = Object.freeze({
     return {bound, cursor: pane.cursorPlate(bound)};
   },
   labels: (source) => paneNamed(source).labels.map(({i, text, rect}) => ({task: i, text, room: rect.width})),
-  place: (source, task) => {
-    const pane = paneNamed(source);
-    const box = pane.canvas.getBoundingClientRect();
-    const rect = pane.rectOf(task);
-    return {x: box.left + rect.x, y: box.top + rect.y, width: rect.width, height: rect.height};
-  },
+  place: (source, task) => placed(paneNamed(source), paneNamed(source).rectOf(task)),
+  bubbles: (source) => paneNamed(source).line.bubbles.map((bubble) => ({...bubble, ...placed(paneNamed(source), paneNamed(source).rectOfBubble(bubble))})),
+  start: (source, task) => paneNamed(source).line.start[task],
 });
+shownPage = {
+  pointermove: movePointer, pointerup: endPointer, pointercancel: endPointer, keydown: onKey, resize: layOut,
+  hashchange: () => readView(window.location.hash),
+  themechange: () => {
+    if (!kept.theme) {
+      setTheme(systemTheme.matches ? 'dark' : 'light');
+    }
+  },
+  close: () => {
+    clearTimeout(described);
+    parts.filter((part) => part !== null).forEach((part) => part.remove());
+  },
+};
+if (link) {
+  readView(link);
+}
+}
+
+// ---- The view in the link
+
+function valuesOf(text) {
+  return new Map(text.replace(/^#/, '').split('&').map((part) => part.split('=')));
+}
+/// The step that such a text names, if it is on the page; else null.
+function stepIn(text) {
+  const named = /^-?\d+$/.exec(valuesOf(text).get('step') || '');
+  return named && isHeld(Number(named[0])) ? Number(named[0]) : null;
+}
+
+for (const type of ['pointermove', 'pointerup', 'pointercancel', 'keydown', 'resize', 'hashchange']) {
+  window.addEventListener(type, (event) => shownPage[type](event));
+}
+window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => shownPage.themechange());
+const linked = (window.location && window.location.hash) || '';
+const linkedStep = stepIn(linked);
+openPage(linkedStep === null ? whole.step : linkedStep, linked);
 })();

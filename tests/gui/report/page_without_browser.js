@@ -39,6 +39,9 @@ class FakeElement {
     this.children.push(...children);
     children.filter((child) => child instanceof FakeElement).forEach((child) => { child.parent = this; });
   }
+  remove() { this.parent.children = this.parent.children.filter((child) => child !== this); }
+  blur() {}
+  focus() {}
   before(...others) { this.parent.children.splice(this.parent.children.indexOf(this), 0, ...others); }
   replaceChildren(...children) { this.children = children; }
   setAttribute(name, value) { this.attributes[name] = value; }

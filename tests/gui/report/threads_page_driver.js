@@ -76,5 +76,8 @@ check('no error', window.troubles.length === 0, window.troubles.join('; '));
 const output = document.createElement('pre');
 output.id = 'results';
 output.textContent = encodeURIComponent(JSON.stringify(results));
+if (window.dump) {  // to stdout, of a Firefox whose profile permits that
+  window.dump(`\nresults ${output.textContent} end\n`);
+}
 document.body.append(output);
 })();

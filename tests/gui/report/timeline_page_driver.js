@@ -4,7 +4,7 @@
 (async () => {
 const results = [];
 const check = (name, holds, detail = '') => results.push({name, holds: Boolean(holds), detail: String(detail)});
-const page = window.pipescopePage;
+let page = window.pipescopePage;
 const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 const canvasOf = (source) => document.querySelector(`.pane.${source} canvas`);
 const tooltip = document.querySelector('[role=tooltip]');
@@ -182,6 +182,71 @@ try {
   check('B hides causes', page.state().causes === false);
   await press('b');
 
+  // Bubbles
+  const bubble = page.bubbles('measured').find((each) => each.width > 8);
+  click('measured', {x: bubble.x + bubble.width / 2, y: bubble.y + bubble.height / 2});
+  await frame();
+  check('a click selects a bubble', JSON.stringify(page.state().bubble) === JSON.stringify(['measured', bubble.number]) &&
+    page.state().selected === null, JSON.stringify(page.state()));
+  check('details say its cause', details.textContent.includes('Bubble of lane') && details.textContent.includes('Cause'), details.textContent);
+  check('the link holds step and bubble', page.link().startsWith(`step=${expected.step}&range=`) &&
+    page.link().includes(`bubble=measured.${bubble.number}`), page.link());
+  await press('Escape');
+  check('Escape clears the bubble', page.state().bubble === null);
+  document.querySelector('.bubbles tbody button').click();
+  await frame();
+  const lengths = page.bubbles('measured').map((each) => each.end - each.start);
+  check('the first row of the table is the longest bubble', lengths[page.state().bubble[1]] === Math.max(...lengths));
+  const link = page.link();
+  await press('Escape');
+  page.show(link);
+  await frame();
+  check('a link selects its bubble', page.link() === link, page.link());
+  await press('Escape');
+  await press('Home');
+
+  // Find
+  const field = document.querySelector('input[type=search]');
+  await press('/');
+  check('/ goes to the field', document.activeElement === field);
+  field.value = expected.find;
+  field.dispatchEvent(new Event('input', {bubbles: true}));
+  await frame();
+  check('finds tasks by their short form', page.state().hits.length === expected.hits, page.state().hits.length);
+  check('lists what was found', document.querySelectorAll('.hits button').length === expected.hits);
+  earlier = page.state();
+  await press('w');
+  check('letters in the field are no commands', page.state().length === earlier.length);
+  await press('Enter');
+  check('Enter selects the first hit', JSON.stringify(page.state().selected) === JSON.stringify(page.state().hits[0]));
+  await press('Enter', {shiftKey: true});
+  check('Shift and Enter go back', JSON.stringify(page.state().selected) === JSON.stringify(page.state().hits[expected.hits - 1]));
+  check('the link holds the search', page.link().includes(`find=${expected.find}`), page.link());
+  await press('Escape');
+  check('Escape ends the search', page.state().hits.length === 0 && document.querySelector('.hits').hidden);
+  await press('Escape');
+  await press('Home');
+
+  // Another step
+  const stripBox = document.querySelector('.steps canvas').getBoundingClientRect();
+  const bars = expected.steps;
+  document.querySelector('.steps canvas').dispatchEvent(new MouseEvent('click', {bubbles: true,
+    clientX: stripBox.left + stripBox.width * (bars.indexOf(expected.otherStep) + 0.5) / bars.length, clientY: stripBox.top + 5}));
+  await frame();
+  const other = window.pipescopePage;
+  check('a click shows another step', other.state().step === expected.otherStep, other.state().step);
+  check('one page is shown', document.querySelectorAll('main').length === 1);
+  check('it has its own figures', document.body.textContent.includes(`Lanes in step ${expected.otherStep}`));
+  check('its link names it', other.link().startsWith(`step=${expected.otherStep}&`), other.link());
+  check('it begins at its start', near(other.start('measured', 0), 0, other.state().length), other.start('measured', 0));
+  await press('w');
+  check('keys work on it', other.state().length < whole.length);
+  other.show(`step=${expected.step}`);
+  await frame();
+  check('a link leads back', window.pipescopePage.state().step === expected.step);
+  check('its times are as before', window.pipescopePage.start('measured', task) === page.start('measured', task));
+  page = window.pipescopePage;
+
   // Theme
   const theme = page.state().theme;
   const ground = coloursAt('measured', {x: box.left + 4, y: box.top + 4}, 3)[0];
@@ -211,5 +276,8 @@ check('no error', window.troubles.length === 0, window.troubles.join('; '));
 const output = document.createElement('pre');
 output.id = 'results';
 output.textContent = encodeURIComponent(JSON.stringify(results));
+if (window.dump) {  // to stdout, of a Firefox whose profile permits that
+  window.dump(`\nresults ${output.textContent} end\n`);
+}
 document.body.append(output);
 })();
