@@ -233,7 +233,8 @@ void add_turn(CheckedSide& side, const nlohmann::json& output) {
     for (const nlohmann::json& lane : output.at("lanes")) {
         turn.peak = std::max(turn.peak, lane.at("peak_bytes").get<Bytes>());
     }
-    if (const nlohmann::json& loss = output.at("steps").back().at("loss"); !loss.is_null()) {
+    // Layers that only wait have no loss, which is recorded as 0.
+    if (const nlohmann::json& loss = output.at("steps").back().at("loss"); !loss.is_null() && loss != 0) {
         turn.loss = loss.get<double>();
     }
     turn.load = load_of(output.at("load"));

@@ -22,7 +22,7 @@ struct CheckedTurn {
     double wall_step = 0;
     std::optional<double> bubble;  ///< median of the steps, 0 to 1
     Bytes peak = 0;                ///< of the fullest lane
-    std::optional<double> loss;    ///< of the last step; empty if it is not a number
+    std::optional<double> loss;    ///< of the last step; empty if it is not a number, or 0
     std::optional<MachineLoad> load;
 };
 

@@ -126,7 +126,8 @@ ExitCode check_command(const CheckFlags& flags, const std::vector<std::string>& 
     const StopSignals signals("a check ends without the current round");
     const TypedRuns words = typed_runs(typed);
     if (flags.rounds < 1) {
-        throw UsageError(fmt::format("--rounds is {}; a check needs at least 1, and 2 for a verdict", flags.rounds));
+        throw UsageError(
+            fmt::format("--rounds is {}; a check needs at least 1, and 2 for a verdict; use 5", flags.rounds));
     }
     const fs::path torch = torch_program_for("check");
     const CommandDefinition definition = definition_of_run(torch);

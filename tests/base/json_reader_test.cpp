@@ -21,6 +21,12 @@ std::string fault_of(const std::string& text, void (*read)(const JsonValue<Json>
     });
 }
 
+TEST(JsonReader, ShortensThePathOfADeepValue) {
+    constexpr JsonKind kDeep{"a test", "correct it", "every test has it; add it", throw_error<UsageError>, 64};
+    EXPECT_THAT(thrown<UsageError>([] { parse_json(std::string(80, '['), kDeep); }),
+                testing::StartsWith("[0][0][0][0]..[0][0][0][0] nests deeper than 64 levels"));
+}
+
 TEST(JsonReader, RefusesWhatTheParsedValueWouldHide) {
     const auto nothing = [](const JsonValue<Json>&) {};
     EXPECT_EQ(fault_of(R"({"a": {"b": 1, "b": 2}})", nothing),

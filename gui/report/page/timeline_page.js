@@ -2158,7 +2158,7 @@ function showBubble() {
 
 // ---- Bubbles as a table
 
-const MOST_BUBBLES = 50;
+const MOST_BUBBLES = 20;
 function bubbleTables() {
   const line = measured || simulated;
   if (!line || line.bubbles.length === 0) {
@@ -2168,7 +2168,7 @@ function bubbleTables() {
   const step = line.steps.find(([number]) => number === data.step) || line.steps[0];
   const stepLength = step ? step[2] - step[1] : 0;
   const rooted = line.bubbles.some((bubble) => bubble.root >= 0);
-  const header = ['Lane', 'Start', 'Length', 'Of the step', 'Cause', ...(rooted ? ['Root cause'] : []), 'Waits for'];
+  const header = ['Lane', 'Start', 'Length', 'Of the step', 'Cause', ...(rooted ? ['Root cause'] : []), 'Waits for, or who still works'];
   const left = longest.length - MOST_BUBBLES;
   const rowOf = (bubble) => {
     const cells = [

@@ -10,6 +10,7 @@
 
 #include <QAccessible>
 #include <QApplication>
+#include <QClipboard>
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTableView>
@@ -103,6 +104,24 @@ TEST_F(AdvicePanelTest, TriesARowByButtonKeyAndDoubleClick) {
         EXPECT_EQ(each[0].value<Scenario>(), never);
         EXPECT_EQ(each[1].toString(), QStringLiteral("Checkpoint: never instead of except_last"));
     }
+}
+
+TEST_F(AdvicePanelTest, CopiesTheCommandThatChecksAChange) {
+    play();
+    panel_.show();
+    ASSERT_TRUE(completes());
+    const int row = rowOf(QStringLiteral("Checkpoint: never instead of except_last"));
+    ASSERT_GE(row, 0);
+    panel_.table().selectRow(row);
+    const auto buttons = panel_.findChildren<QPushButton*>();
+    const auto check = std::ranges::find_if(
+        buttons, [](const QPushButton* each) { return each->text().contains(QStringLiteral("Chec&k it")); });
+    ASSERT_NE(check, buttons.end());
+    (*check)->click();
+    const QString copied = QApplication::clipboard()->text();
+    EXPECT_TRUE(copied.startsWith(QStringLiteral("pipescope check "))) << copied.toStdString();
+    EXPECT_TRUE(copied.contains(QStringLiteral(" --balance 3,1,2,2 -m 8 --batch 32 "))) << copied.toStdString();
+    EXPECT_TRUE(copied.endsWith(QStringLiteral(" -- --checkpoint never"))) << copied.toStdString();
 }
 
 TEST_F(AdvicePanelTest, MarksChangesWithinTheErrorOfTheSimulation) {
