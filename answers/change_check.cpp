@@ -106,7 +106,7 @@ Json ratio_json(const PairedRatio& ratio) {
 
 std::string spread_text(const std::vector<double>& values) {
     const std::optional<double> spread = spread_of(values);
-    return spread ? " ± " + format_percent(*spread) : "";
+    return spread ? " +- " + format_percent(*spread) : "";
 }
 
 std::string interval_text(const PairedRatio& ratio) {
@@ -308,7 +308,7 @@ std::string change_check_text(const ChangeCheck& check) {
                        counted(check.steps_per_turn(), "step", "steps")) +
            figures_text(check) + "\n" + verdict_text(check) + cautions_text(check) +
            (check.interrupted ? "interrupted: the rounds so far\n" : "") +
-           "test: paired t-test of the logarithms of the rounds' ratios; ± is the standard deviation of the runs' "
+           "test: paired t-test of the logarithms of the rounds' ratios; +- is the standard deviation of the runs' "
            "means\n";
 }
 }  // namespace pipescope

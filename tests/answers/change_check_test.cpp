@@ -59,7 +59,7 @@ TEST(ChangeCheck, SaysFasterAndSlower) {
     const ChangeCheck faster = check_of({200, 202, 198}, {180, 181, 179});
     EXPECT_EQ(faster.verdict(), "faster");
     EXPECT_EQ(faster.more_rounds(), std::nullopt);
-    EXPECT_THAT(change_check_text(faster), AllOf(HasSubstr("the change is faster: the step takes 9.9"),
+    EXPECT_THAT(change_check_text(faster), AllOf(HasSubstr("the change is faster: the step takes 10.00 % less time"),
                                                  HasSubstr("3 rounds"), HasSubstr("paired t-test")));
     EXPECT_EQ(check_of({180, 181, 179}, {200, 202, 198}).verdict(), "slower");
 }

@@ -44,7 +44,7 @@ TEST(RunArguments, TakesAllOptionsOfAnotherModel) {
 }
 
 TEST(RunArguments, QuotesWordsForAShell) {
-    EXPECT_EQ(RunArguments(Words{"my model.py:make"}, definition()).command(), "pipescope run 'my model.py:make'");
+    EXPECT_EQ(RunArguments(Words{"my model.py:make"}, definition()).command(), R"(pipescope run "my model.py:make")");
 }
 
 TEST(RunArguments, RefusesWhatRunDoesNotTake) {
