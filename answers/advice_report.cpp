@@ -4,6 +4,7 @@
 #include "answers/reports.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
+#include "schedule/schedules.h"
 #include "simulator/memory/memory_fit.h"
 
 #include <fmt/format.h>
@@ -182,7 +183,9 @@ std::vector<std::string> run_words(const std::string& model, const PipelineOptio
 std::string check_command(const Advice& advice, const Move& move, const std::string& model, const std::string& trace) {
     std::vector<OptionText> changes = move.changes;
     std::erase_if(changes, [](const OptionText& each) { return !is_option_of_run(each); });
-    if (changes.empty()) {
+    const Schedule& schedule = move.simulation.options.schedule;
+    const bool runs = schedule != Schedule::automatic && !is_for_comparison_only(schedule);
+    if (changes.empty() || !runs) {
         return {};
     }
     const std::string present =

@@ -23,7 +23,7 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
 /// machine's.
 std::vector<std::string> run_words(const std::string& model, const PipelineOptions& options);
 /// The command that runs the base and the move in turns, so that runs decide: "pipescope check MODEL .. -- -m 16".
-/// `trace`: of the base, which then says what runs; or empty. Empty if the move changes nothing that `run` takes.
+/// `trace`: of the base, which then says what runs; or empty. Empty if `run` cannot make this move.
 std::string check_command(const Advice& advice, const Move& move, const std::string& model,
                           const std::string& trace = {});
 }  // namespace pipescope

@@ -396,7 +396,7 @@ void AdvicePanel::copyCheck() {
     }
     const QString command = QString::fromStdString(check_command(*advice_, row->move, model_.profile().value()->model));
     if (command.isEmpty()) {
-        Q_EMIT said(tr("No run can check this change: it changes the machine, not the training."));
+        Q_EMIT said(tr("No run can check this change: 'pipescope run' has no option for it."));
         return;
     }
     QApplication::clipboard()->setText(command);
