@@ -23,7 +23,7 @@ std::string fault_of(const std::string& text, void (*read)(const JsonValue<Json>
 
 TEST(JsonReader, ShortensThePathOfADeepValue) {
     constexpr JsonKind kDeep{"a test", "correct it", "every test has it; add it", throw_error<UsageError>, 64};
-    EXPECT_THAT(thrown<UsageError>([] { parse_json(std::string(80, '['), kDeep); }),
+    EXPECT_THAT(thrown<UsageError>([&] { parse_json(std::string(80, '['), kDeep); }),
                 testing::StartsWith("[0][0][0][0]..[0][0][0][0] nests deeper than 64 levels"));
 }
 
