@@ -115,6 +115,9 @@ std::vector<QStringList> runsOfFolder(const QString& folder) {
     }
     std::vector<QStringList> tabs;
     std::ranges::transform(runs, std::back_inserter(tabs), namesOf);
+    for (const QStringList& files : tabs) {
+        std::ranges::for_each(files, pathOf);  // refuses names that look like another one
+    }
     return tabs;
 }
 }  // namespace

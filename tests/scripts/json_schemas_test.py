@@ -227,6 +227,11 @@ class TorchFree(Shell):
         self.assertEqual(named["joined_by"], "name")
         self.assertEqual([(each["before_ns"], each["after_ns"]) for each in named["ranges"]], [(20_000, 30_000)])
 
+    def test_runs(self):
+        line = "simulate p.json --balance 4,4 -m 2 --batch 2 --trace a.sqlite"
+        self.assertEqual(self.call(line).returncode, 0)
+        self.assertEqual([run["name"] for run in self.expect_fits("runs .")["runs"]], ["a.sqlite"])
+
     def test_doctor(self):
         self.expect_fits("doctor", [0, 1])
         step = self.folder / "saves" / "step-000001"
