@@ -30,7 +30,7 @@ from typing import Any, Optional
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
-from torch._functorch import config as _functorch_config, eager_transforms
+from torch._functorch import config as _functorch_config, eager_transforms, vmap as _vmaps
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from torch.export import Dim
 from torch.export.graph_signature import InputKind
@@ -505,6 +505,18 @@ class _Losses:
         inside = "computes gradients in its forward{}, which a trace loses; compute them outside of the model"
         gradients.grad, of_function.grad_increment_nesting = refusing(grad, inside), refusing(nest, inside)
         of_function.jvp_increment_nesting = refusing(nest_forward, inside)
+        forward_mode: Any = torch.autograd.forward_ad
+        dual = forward_mode.enter_dual_level
+        forward_mode.enter_dual_level = refusing(dual, inside)
+        maps: Any = _vmaps
+        nest_map, nest_function = maps.vmap_increment_nesting, of_function._func_increment_nesting
+        maps.vmap_increment_nesting = refusing(
+            nest_map, "calls torch.vmap(){}, inside of which operators have no tensors of their own that could go from layer to layer; "
+            "use operators of whole tensors, such as torch.einsum() or torch.bmm()"
+        )
+        of_function._func_increment_nesting = refusing(
+            nest_function, "calls torch.func.functionalize(){}, which no trace can hold; call the function itself"
+        )
         losses: Any = torch
         ctc_loss = losses.ctc_loss
 
@@ -522,6 +534,8 @@ class _Losses:
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
             losses.ctc_loss = ctc_loss
             gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting = grad, nest, nest_forward
+            forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map
+            of_function._func_increment_nesting = nest_function
             _clear_caches()
             del packing._pack_padded_sequence, of_tensor.__bool__, of_tensor.data  # which it inherits
             for module, buffers in self._buffers:

@@ -182,16 +182,36 @@ class Runs(nn.Module):
         return self.compute(self, self.first(x), labels)
 
 
+def dual(x):
+    with torch.autograd.forward_ad.dual_level():
+        return torch.autograd.forward_ad.unpack_dual(torch.autograd.forward_ad.make_dual(x, x).sin()).tangent
+
+
 @pytest.mark.parametrize("compute, text", [
     (lambda model, x, labels: {"y": model.last(x), "count": x.shape[0]}, "output count is a number that depends on the sizes"),
     (lambda model, x, labels: (model.last(x), [x.shape[0] / 2]), "output 1.0 is a number that depends on the sizes"),
     (lambda model, x, labels: model.last(x + torch.func.grad(lambda y: y.sin().sum())(x)), r"computes gradients .* test_any_model_values.py"),
     (lambda model, x, labels: model.last(x + torch.autograd.grad(x.sin().sum(), x)[0]), r"computes gradients .*test_any_model_values.py"),
+    (lambda model, x, labels: model.last(torch.func.jvp(torch.sin, (x,), (x,))[1]), r"computes gradients .*test_any_model_values.py"),
+    (lambda model, x, labels: model.last(dual(x)), r"computes gradients .*test_any_model_values.py"),
+    (lambda model, x, labels: model.last(torch.vmap(lambda row: row * row.sum())(x)), r"calls torch.vmap\(\), .*test_any_model_values.py"),
+    (lambda model, x, labels: model.last(torch.vmap(torch.func.jacrev(torch.sin))(x).sum(-1)), r"calls torch.vmap\(\), "),
+    (lambda model, x, labels: model.last(torch.func.functionalize(torch.sin)(x)), r"calls torch.func.functionalize\(\), "),
     (lambda model, x, labels: model.last(torch.stack([each * 2 for each in x])), "holds on to the sample's 6 samples"),
 ])
-def test_numbers_and_inner_gradients_are_refused(compute, text):
+def test_numbers_inner_gradients_and_vmap_are_refused(compute, text):
     with pytest.raises(pipescope.UsageError, match=text):
         pipescope.layers_of(Runs(compute), {"x": torch.randn(6, 4)})
+
+
+def test_the_parameters_of_a_functional_call_get_their_gradients():
+    torch.manual_seed(0)
+
+    def call(model, x, labels):
+        given = {"weight": 2 * model.last.weight, "bias": model.last.bias}
+        return torch.func.functional_call(model.last, given, (x,))
+
+    train_as_plain(Runs(call).double(), {"x": torch.randn(6, 4).double()})
 
 
 def test_a_loop_over_the_samples_of_one_input_is_refused():
