@@ -1,11 +1,12 @@
 """What the layers of a traced model cost, and how well their steps are predicted. Prints the tables of docs/evidence/models.md.
 
     pip install transformers timm diffusers
-    python benchmarks/models/any_model_costs.py [overhead] [lanes] [predicted] [meta]
+    python benchmarks/models/any_model_costs.py [overhead] [lanes] [predicted] [peaks] [meta] [a model's name]
 
 overhead: a step of all layers, one after the other and as a pipeline of one lane, against the model's own forward and backward.
 lanes: two lanes against the plain model that runs micro-batch by micro-batch, a thread each.
-predicted: profile, balance, train and compare, by the commands: the step's time and the lanes' peaks of memory.
+predicted: steps as simulated, where profiles and trainings take turns in one process.
+peaks: profile, balance, train and compare, by the commands: the lanes' peaks of memory.
 meta: a model of the size of Llama 7B without values: its layers, an estimate for an H100, and torch's own export.
 
 Times are in turns, medians of pairs. The load of the machine is printed first and last.
@@ -212,10 +213,49 @@ def loss(output, batch):
 """
 
 
-def predicted(*names):
-    """On two lanes, 8 samples in 4 micro-batches: profile, balance, train 12 steps, compare. Peaks are the lanes' highest."""
-    print("\n| model | schedule, checkpoints | step | simulated | error | peaks | simulated | worst error |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+def predicted(*names, rounds=2, seconds=4.0, steps=22):
+    """On two lanes, 8 samples in 4 micro-batches. Each round profiles the layers for ``seconds``, and then trains ``steps`` steps of each
+    configuration, of which 2 are warm-up, so that a machine whose speed changes is the same one for both. Means over the rounds."""
+    torch.set_num_threads(1)
+    print("\n| model | schedule, checkpoints | step | of each round | simulated | error |\n| --- | --- | --- | --- | --- | --- |")
+    for name in names or PREDICTED:
+        model, batch = PREDICTED[name]()
+        layers = pipescope.layers_of(model, batch)
+        loss = lambda output, batch: table.own_or_squares(output)  # noqa: E731
+        balances, found = {}, {configuration: [] for configuration in CONFIGURATIONS}
+        for _ in range(rounds):
+            profile = pipescope.profile(layers, batch, loss=loss, samples=[2], batches=[8], time_limit_s=seconds)
+            for schedule, checkpoint in CONFIGURATIONS:
+                options = {"chunks": 4, "schedule": schedule, "checkpoint": checkpoint}
+                if (schedule, checkpoint) not in balances:
+                    balances[schedule, checkpoint] = profile.balance(2, batch=8, **options).balance
+                pipe = pipescope.GPipe(layers, balances[schedule, checkpoint], devices=["cpu"] * 2, **options)
+                found[schedule, checkpoint].append(recorded(pipe, profile, lambda: pipe.step(batch, loss=loss), steps))
+        for configuration, each in found.items():
+            measured, simulated = (statistics.mean(one[k] for one in each) for k in (0, 1))
+            shown = ", ".join(f"{one[0] / 1e6:.1f}" for one in each)
+            print(f"| {name} | {', '.join(configuration)} | {measured / 1e6:.1f} ms | {shown} | {simulated / 1e6:.1f} ms | "
+                  f"{simulated / measured - 1:+.1%} |", flush=True)
+
+
+def recorded(pipe, profile, step, steps):
+    """(measured, simulated): mean steps in ns, without the first two."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.sqlite")
+        with pipe.record(path, profile=profile, warmup=2):
+            for _ in range(steps):
+                pipe.zero_grad()
+                step()
+        compared = pipescope.Trace.open(path).compare()
+    measured, simulated = compared.measured_step_mean_ns, compared.simulated_step_mean_ns
+    return (measured, simulated) if measured and simulated else (compared.measured_step_ns, compared.simulated_step_ns)
+
+
+def peaks(*names):
+    """On two lanes, 8 samples in 4 micro-batches, 12 steps. The highest peaks of the lanes, and the worst error of a lane: as simulated,
+    and with the memory model at the measured instants, which leaves out that the tasks ran at other times."""
+    print("\n| model | schedule, checkpoints | peak | simulated | worst error | at the measured instants |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for name in names or PREDICTED:
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "model.py"), "w", encoding="utf-8") as file:
@@ -233,14 +273,14 @@ def predicted(*names):
                 balance = json.loads(command("balance", "p.json", "-n", "2", *options, "--json"))["balance"]
                 command("run", "model.py:make", "--balance", ",".join(map(str, balance)), *options, "--steps", "12", "--profile", "p.json",
                         "--trace", f"{schedule}.sqlite")
-                found = json.loads(command("compare", f"{schedule}.sqlite", "--json"))
-                steps = [found["measured_step_mean_ns"] or found["measured_step_ns"],
-                         found["simulated_step_mean_ns"] or found["simulated_step_ns"]]
-                peaks = [(each["measured_peak_bytes"], each["simulated_peak_bytes"]) for each in found["lanes"]]
-                worst = max((simulated / measured - 1 for measured, simulated in peaks), key=abs)
-                highest = [max(each[k] for each in peaks) / 2**20 for k in (0, 1)]
-                print(f"| {name} | {schedule}, {checkpoint} | {steps[0] / 1e6:.1f} ms | {steps[1] / 1e6:.1f} ms | {found['step_error']:+.1%} | "
-                      f"{highest[0]:.1f} MiB | {highest[1]:.1f} MiB | {worst:+.2%} |", flush=True)
+                lanes = json.loads(command("compare", f"{schedule}.sqlite", "--json"))["lanes"]
+                worst = {
+                    kind: max((each[f"{kind}_peak_bytes"] / each["measured_peak_bytes"] - 1 for each in lanes), key=abs)
+                    for kind in ("simulated", "replayed")
+                }
+                highest = [max(each[f"{kind}_peak_bytes"] for each in lanes) / 2**20 for kind in ("measured", "simulated")]
+                print(f"| {name} | {schedule}, {checkpoint} | {highest[0]:.1f} MiB | {highest[1]:.1f} MiB | {worst['simulated']:+.2%} | "
+                      f"{worst['replayed']:+.2%} |", flush=True)
 
 
 # ---- Without values ----
@@ -292,7 +332,7 @@ def meta():
 
 def main():
     warnings.simplefilter("ignore")
-    measures = {"overhead": overhead, "lanes": lanes, "predicted": predicted, "meta": meta}
+    measures = {"overhead": overhead, "lanes": lanes, "predicted": predicted, "peaks": peaks, "meta": meta}
     print(f"load {os.getloadavg()}")
     for each in sys.argv[1:] or measures:
         if each in measures:
