@@ -326,6 +326,18 @@ def _held_value(value: Any) -> Any:
     return tuple(_held_value(each) for each in value) if isinstance(value, (tuple, list)) else None
 
 
+def _hooks_of_all_modules() -> tuple[Any, ...]:
+    """The keys of hooks of all modules, as register_module_forward_hook() adds them, by kind; without those of torch's tools, which
+    only watch. Keys are those of this process."""
+    kinds: Any = nn.modules.module
+    tables = (kinds._global_forward_pre_hooks, kinds._global_forward_hooks, kinds._global_backward_pre_hooks, kinds._global_backward_hooks)
+    return os.getpid(), *(tuple(key for key, hook in table.items() if not _is_of_torch(hook)) for table in tables)
+
+
+def _is_of_torch(hook: Any) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith("torch.")
+
+
 class HeldState:
     """What a model's forward read besides its parameters and buffers, which its layers keep as it was. A copy of the model
     and of this object is about the copied model."""
@@ -333,6 +345,7 @@ class HeldState:
     def __init__(self, model: nn.Module, reads: Mapping[tuple[int, str], tuple[nn.Module, str, str]]) -> None:
         self._model = model
         self._modules = self._modules_now()
+        self._of_all = _hooks_of_all_modules()
         self._reads = [
             (module, name, title, _held_value(vars(module).get(name, _Absent))) for module, name, title in reads.values()
         ]
@@ -363,6 +376,12 @@ class HeldState:
                     f"the model's module {path} {what} since it was traced, and the pipeline's layers do what they saw then; build "
                     "the pipeline again"
                 )
+        of_all = _hooks_of_all_modules()
+        if of_all != self._of_all and of_all[0] == self._of_all[0]:
+            raise UsageError(
+                "hooks of all modules were added or removed since the model was traced, and the pipeline's layers keep what they saw "
+                "then; build the pipeline again"
+            )
         for module, name, title, held in self._reads:
             if _held_value(vars(module).get(name, _Absent)) != held:
                 what = "hooks were added or removed" if name.endswith("_hooks") else f"{title} has changed"
@@ -673,6 +692,8 @@ def trace_of(
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
             raise UsageError(f"the module {name or 'itself'} has a hook of its backward, which a trace loses; remove it")
+    if any(_hooks_of_all_modules()[3:]):
+        raise CannotCut("all modules have a hook of their backwards, which layers would not run; remove it")
     with warnings.catch_warnings(), _modes(model, training), _without_cache():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*(export|dynamic).*")

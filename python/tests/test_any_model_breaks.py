@@ -482,6 +482,32 @@ def test_hooks_of_backwards_are_refused(register):
         pipe_of(model, batch)
 
 
+def test_hooks_of_all_modules_are_those_of_the_trace():
+    torch.manual_seed(0)
+    every = nn.modules.module
+    model, x = Activated(), torch.randn(6, 4)
+    double = lambda module, inputs, output: 2 * output if isinstance(module, nn.Linear) else None  # noqa: E731
+    first = every.register_module_forward_hook(double)
+    try:
+        pipe = pipe_of(model, x, split=["last"])
+        _, expected = plain_step(model, {"x": x}, squares, 3)
+        model.zero_grad()
+        pipe.step(x, loss=squares)
+        assert worst(model, expected) < 1e-6
+        with torch.utils.module_tracker.ModuleTracker():  # which only watches
+            pipe.step(x, loss=squares)
+    finally:
+        first.remove()
+    with pytest.raises(pipescope.UsageError, match="hooks of all modules were added or removed"):
+        pipe.step(x, loss=squares)
+    second = every.register_module_full_backward_hook(lambda *_: None)
+    try:
+        with pytest.raises(pipescope.UsageError, match="all modules have a hook of their backwards"):
+            pipe_of(model, x, split=["last"])
+    finally:
+        second.remove()
+
+
 # ---- Parameters and modes ----
 
 
