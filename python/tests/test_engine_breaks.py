@@ -386,7 +386,7 @@ def interrupt(code: str, head: str = HEAD) -> subprocess.CompletedProcess:
         assert process.stdout.readline().strip() == "ready"
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
     except BaseException:
         process.kill()
         raise

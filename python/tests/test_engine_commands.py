@@ -513,7 +513,7 @@ def test_ctrl_c_ends_a_training_after_its_step(here, language):
             wait_for("step", process)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=100)
+        rest, _ = process.communicate(timeout=300)
     assert process.returncode == 130 and "interrupted after" in rest
     assert "step\n" not in rest
     with sqlite3.connect(language / "run.sqlite") as trace:

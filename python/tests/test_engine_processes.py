@@ -135,7 +135,7 @@ def run_ranks(program: str, *words: str, size: int = 2) -> list[str]:
         for rank in range(size)
     ]
     try:
-        outputs = [process.communicate(timeout=90) for process in ranks]
+        outputs = [process.communicate(timeout=300) for process in ranks]
     finally:
         for process in ranks:
             process.kill()
@@ -145,7 +145,7 @@ def run_ranks(program: str, *words: str, size: int = 2) -> list[str]:
 
 @pytest.mark.parametrize("meeting, schedule", [("own", "gpipe"), ("group", "1f1b"), ("own", "zero-bubble-h1")])
 def test_two_processes_train_as_one(meeting, schedule):
-    done = subprocess.run([sys.executable, "-c", TRAIN, "alone", schedule], capture_output=True, text=True, timeout=90)
+    done = subprocess.run([sys.executable, "-c", TRAIN, "alone", schedule], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     losses, state, output = json.loads(done.stdout.splitlines()[-1])
     first, second = (json.loads(text) for text in run_ranks(TRAIN, meeting, schedule))
@@ -196,7 +196,7 @@ def test_structures_stay_within_a_process():
 
 
 def run_one(program: str, *words: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=90)
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
 
@@ -285,7 +285,7 @@ print(json.dumps([loss.item(), {name: p.grad.sum().item() for name, p in model.n
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_two_processes_weigh_losses_and_take_keywords_as_one_does(schedule):
-    done = subprocess.run([sys.executable, "-c", PADDED, "alone", "gpipe"], capture_output=True, text=True, timeout=90)
+    done = subprocess.run([sys.executable, "-c", PADDED, "alone", "gpipe"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     loss, gradients = json.loads(done.stdout.splitlines()[-1])
     first, second = (json.loads(text) for text in run_ranks(PADDED, "own", schedule))

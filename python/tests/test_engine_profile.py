@@ -369,7 +369,7 @@ def test_annotate_names_every_task_and_message_of_1f1b_once(tmp_path):
     ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(rank), port, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) for rank in range(2)]
     try:
-        outputs = [process.communicate(timeout=90) for process in ranks]
+        outputs = [process.communicate(timeout=300) for process in ranks]
     finally:
         for process in ranks:
             process.kill()
@@ -462,5 +462,5 @@ output.sum().backward()
 assert torch.allclose(output, expected) and torch.allclose(layers[2].weight.grad, gradient)
 print(torchgpipe.__name__)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=90)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "pipescope.compat.torchgpipe", done.stderr

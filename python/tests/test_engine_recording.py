@@ -54,7 +54,7 @@ def test_torch_profiler_sees_the_tasks_and_compare_the_lanes(tmp_path):
     per_lane = {(kind, lane): 4 for kind in ("forward", "recompute", "backward") for lane in (0, 1)}
     assert counts == {**per_lane, ("loss", 1): 4, ("optimizer", 0): 1}
     done = subprocess.run([sys.executable, "-m", "pipescope", "compare", str(tmp_path / "own.json")], capture_output=True,
-                          text=True, timeout=120)
+                          text=True, timeout=300)
     assert done.returncode == 0 and "lane 1 busy" in done.stdout, done.stdout + done.stderr
 
 
@@ -342,7 +342,7 @@ print("usable")
         assert process.stdout.readline().strip() == "ready"
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert out.split() == ["interrupted", "usable"], err

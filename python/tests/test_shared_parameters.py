@@ -196,7 +196,7 @@ def test_processes_give_the_same_answer(schedule):
         )
 
     def said(processes):
-        texts = [each.communicate(timeout=120)[0] for each in processes]
+        texts = [each.communicate(timeout=300)[0] for each in processes]
         assert all(each.returncode == 0 for each in processes)
         return [json.loads(text) for text in texts]
 
