@@ -96,15 +96,20 @@ class Arguments:
     def difference(self, other: Arguments) -> str:
         """What makes a call other than this one; empty if it is alike."""
         if self.names != other.names:
-            missing, more = set(self.names) - set(other.names), set(other.names) - set(self.names)
-            both = [f"{', '.join(sorted(names))} {what}" for names, what in ((missing, "is missing"), (more, "is new")) if names]
-            return " and ".join(both) or "the inputs have another order"
+            return _changed_names(self.names, other.names) or "the inputs have another order"
         if self.tree != other.tree:
-            return "the values are nested otherwise"
+            names = (_names_of_leaves(each.tree, each.others) for each in (self, other))
+            return _changed_names(*names) or "the values are nested otherwise"
         for name, mine, its in zip(_names_of_leaves(self.tree, self.others), self.others, other.others):
             if mine is not its and not bool(mine == its):
                 return f"{name} is {its!r} and was {mine!r}"
         return ""
+
+
+def _changed_names(before: Sequence[str], after: Sequence[str]) -> str:
+    missing, more = set(before) - set(after), set(after) - set(before)
+    both = ((missing, "is missing"), (more, "is new"))
+    return " and ".join(f"{', '.join(sorted(names))} {what}" for names, what in both if names)
 
 
 class _Tensor:

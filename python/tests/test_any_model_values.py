@@ -214,6 +214,17 @@ def test_the_parameters_of_a_functional_call_get_their_gradients():
     train_as_plain(Runs(call).double(), {"x": torch.randn(6, 4).double()})
 
 
+def test_an_argument_that_the_sample_lacks_is_named():
+    class Scaled(Runs):
+        def forward(self, x, scale=1.0):
+            return super().forward(x) * scale
+
+    x = torch.randn(6, 4)
+    pipe = pipescope.GPipe(Scaled(lambda model, x, labels: model.last(x)), sample={"x": x}, split=["last"], devices=["cpu"] * 2, chunks=3)
+    with pytest.raises(pipescope.UsageError, match="other inputs than its sample has: scale is new"):
+        pipe.step({"x": x, "scale": 2.0}, loss=own_or_squares)
+
+
 def test_a_loop_over_the_samples_of_one_input_is_refused():
     class Pictures(nn.Module):
         def __init__(self):
