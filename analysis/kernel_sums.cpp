@@ -46,14 +46,14 @@ void KernelSumming::add(const DeviceActivity& work) {
 }
 
 KernelSum KernelSumming::sum_of(const Group& group) {
+    std::vector<std::uint32_t> lengths = group.lengths;
+    const LengthFigures figures = length_figures(lengths);
     KernelSum sum;
-    sum.count = static_cast<std::int64_t>(group.lengths.size());
+    sum.count = figures.count;
     sum.total = group.total;
     sum.mean = static_cast<double>(group.total) / static_cast<double>(sum.count);
-    std::vector<std::uint32_t> lengths = group.lengths;
-    const auto rank = static_cast<std::ptrdiff_t>((lengths.size() * 95 + 99) / 100) - 1;
-    std::nth_element(lengths.begin(), lengths.begin() + rank, lengths.end());
-    sum.p95 = lengths[static_cast<std::size_t>(rank)];
+    sum.median = figures.median;
+    sum.p95 = figures.p95;
     return sum;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/length_figures.h"
 #include "trace/store/opened_trace.h"
 #include "trace/store/trace_reader.h"
 
@@ -23,7 +24,8 @@ struct KernelSum {
     std::int64_t total = 0;
     double share = 0;  ///< of the total of all device work
     double mean = 0;
-    std::int64_t p95 = 0;  ///< the least length that 95 % of them do not exceed
+    std::int64_t median = 0;  ///< of an even number, the mean of the middle two
+    std::int64_t p95 = 0;     ///< the least length that 95 % of them do not exceed
 };
 
 /// What the devices of a run did, by name, by name and kind of task and partition, and by stream. Each list has the

@@ -17,11 +17,8 @@ constexpr std::size_t kMostShown = 10;
 constexpr std::size_t kMostListed = 1000;  // of the names, for traces whose programs make up names
 
 Json figures_json(const KernelSum& sum) {
-    return {{"count", sum.count},
-            {"total_ns", sum.total},
-            {"share", sum.share},
-            {"mean_ns", sum.mean},
-            {"p95_ns", sum.p95}};
+    return {{"count", sum.count},  {"total_ns", sum.total},   {"share", sum.share},
+            {"mean_ns", sum.mean}, {"median_ns", sum.median}, {"p95_ns", sum.p95}};
 }
 
 Json sum_json(const KernelSum& sum) {

@@ -590,6 +590,7 @@ class KernelSum:
     total_ns: int
     share: float  #: of the total of all device work
     mean_ns: float
+    median_ns: int
     p95_ns: int
     kind: str | None = None
     partition: int | None = None
@@ -635,6 +636,7 @@ class KernelFigures:
     total_ns: int
     share: float
     mean_ns: float
+    median_ns: int
     p95_ns: int
 
 

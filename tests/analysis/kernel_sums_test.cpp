@@ -38,6 +38,7 @@ void expect_sums(const KernelSums& sums) {
     EXPECT_EQ(gemm.count, 4);
     EXPECT_EQ(gemm.total, 70'000);
     EXPECT_DOUBLE_EQ(gemm.mean, 17'500);
+    EXPECT_EQ(gemm.median, 15'000) << "between 10 and 20 us";
     EXPECT_EQ(gemm.p95, 30'000);
     EXPECT_NEAR(gemm.share, 70.0 / 111, 1e-9);
     EXPECT_EQ(sums.by_name.at(2).activity, "memcpy");
