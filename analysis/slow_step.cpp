@@ -20,7 +20,9 @@ constexpr double kAsUsual = 0.01;         // of the step: a smaller change needs
 constexpr double kNotableOfTask = 0.2;    // a task differs notably if its duration changes by this share of it ..
 constexpr double kNotableOfStep = 0.005;  // .. and by this share of the step
 constexpr double kMostOfChange = 0.7;     // explains the change
-constexpr double kLeastPoint = 0.005;     // of the step: smaller parts are not named
+constexpr double kNotableLoadChange = kNotableLoad;  // of the cores' time, against the usual step
+constexpr Nanoseconds kClockTick{10'000'000};        // in which the system counts the cores' time
+constexpr double kLeastPoint = 0.005;                // of the step: smaller parts are not named
 
 double ratio(std::int64_t part, std::int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -221,6 +223,30 @@ std::string place_text(const SlowStep& step) {
                              describe(static_cast<BubbleCause>(cause)), short_points(std::abs(idle)))
                : std::string();
 }
+/// What other programs, or the host of a virtual machine, took during the step.
+std::string load_text(const SlowStep& step) {
+    if (!step.load) {
+        return {};
+    }
+    const StepLoad& own = step.load->step;
+    const StepLoad& usual = step.load->usual;
+    const bool longer = step.change() > 0;
+    std::string text;
+    for (const auto& [who, share] : {std::pair("Other programs", &MachineLoad::others),
+                                     std::pair("The host of this virtual machine", &MachineLoad::stolen)}) {
+        const double more = own.shares.*share - usual.shares.*share;
+        if ((longer ? more : -more) < kNotableLoadChange) {
+            continue;
+        }
+        text += fmt::format(
+            " {} took {} of the cores' time{}, and {} in the median step.", who, short_percent(own.shares.*share),
+            own.over.count() > 2 * step.time.step
+                ? fmt::format(" in the {:.2g} s up to its end", static_cast<double>(own.over.count()) / 1e9)
+                : std::string(" in this step"),
+            short_percent(usual.shares.*share));
+    }
+    return text;
+}
 }  // namespace
 
 double SlowStep::change() const {
@@ -235,7 +261,25 @@ SlowStep compare_steps(const StepGraph& step, const StepGraph& usual, std::int32
     return result;
 }
 
-void add_outside(const RecordedRun& run, SlowStep& step) {
+std::optional<StepLoad> load_of_step(const RecordedRun& run, std::int32_t step) {
+    const StepRecord* own = run.record_of(step);
+    if (own == nullptr || own->wall_end <= own->wall_start) {
+        return std::nullopt;
+    }
+    const StepRecord* best = nullptr;
+    for (const StepRecord& each : run.steps) {
+        // A short step has none of its own, but a later one's is of both.
+        const bool holds = each.load && each.wall_end >= own->wall_end &&
+                           each.wall_end - each.load->over <= own->wall_start + kClockTick;
+        const bool is_own = each.load && &each == own;
+        if ((holds || is_own) && (best == nullptr || each.wall_end < best->wall_end)) {
+            best = &each;
+        }
+    }
+    return best != nullptr ? best->load : std::nullopt;
+}
+
+void add_records(const RecordedRun& run, SlowStep& step) {
     const auto outside = [&run](std::int32_t number) -> std::optional<std::int64_t> {
         const StepRecord* record = run.record_of(number);
         const bool known = record != nullptr && record->wall_end > record->wall_start && record->end > record->start;
@@ -246,6 +290,11 @@ void add_outside(const RecordedRun& run, SlowStep& step) {
     const std::optional<std::int64_t> usual = outside(step.usual_step);
     if (own && usual) {
         step.outside = StepPair{*own, *usual};
+    }
+    const std::optional<StepLoad> own_load = load_of_step(run, step.step);
+    const std::optional<StepLoad> usual_load = load_of_step(run, step.usual_step);
+    if (own_load && usual_load) {
+        step.load = SlowStep::Loads{*own_load, *usual_load};
     }
 }
 
@@ -278,7 +327,7 @@ SlowStep why_slow(const RunTasks& run, std::int32_t number) {
     };
     SlowStep result =
         compare_steps(graph_of(number), graph_of(usual), number, usual, run.run.launches, run.run.launches);
-    add_outside(run.run, result);
+    add_records(run.run, result);
     return result;
 }
 
@@ -294,7 +343,7 @@ std::string slow_step_text(const SlowStep& step) {
                : fmt::format("Step {} takes {} {} than the median step {}.", step.step, short_percent(std::abs(change)),
                              change > 0 ? "longer" : "less", step.usual_step);
     if (!as_usual) {
-        text += path_text(step) + place_text(step);
+        text += path_text(step) + place_text(step) + load_text(step);
         if (step.first) {
             text += fmt::format(" The first task that differed: {}, {}.", task_name(step.first->task),
                                 times_text(ratio(step.first->time.step, step.first->time.usual)));

@@ -3,6 +3,7 @@
 #include "analysis/bubble_causes.h"
 #include "analysis/load_run.h"
 #include "analysis/step_graph.h"
+#include "trace/store/trace_records.h"
 
 #include <array>
 #include <cstdint>
@@ -54,6 +55,11 @@ struct SlowStep {
     std::optional<TaskInStep> first;                ///< the first task, by start, whose duration differs notably
     std::vector<TaskInStep> largest;                ///< the ten largest differences, the largest first
     double factor = 1;  ///< how many times as long a task took, median over forwards, backwards and recomputes
+    /// The load of the machine in the step and in the usual one. Empty if it was not recorded for both.
+    struct Loads {
+        StepLoad step, usual;
+    };
+    std::optional<Loads> load;
     /// Between steps: what the training loop did outside the pipeline, such as data, the update or a save. Empty if
     /// it was not recorded.
     std::optional<StepPair> outside;
@@ -71,8 +77,10 @@ SlowStep compare_steps(const StepGraph& step, const StepGraph& usual, std::int32
 /// be any step with tasks, also of the warm-up. Throws UsageError if the run has no such step, and TraceFormatError if
 /// it has no steps to compare.
 SlowStep why_slow(const RunTasks& run, std::int32_t number);
-/// Adds what the training loop's records say about the time outside the pipeline.
-void add_outside(const RecordedRun& run, SlowStep& step);
+/// Adds what the training loop's records say about the time outside the pipeline, and about the load of the machine.
+void add_records(const RecordedRun& run, SlowStep& step);
+/// The load that was measured over the step, or over a time that holds it. Empty if none was.
+std::optional<StepLoad> load_of_step(const RecordedRun& run, std::int32_t step);
 
 /// The verdict in sentences, with shares of the usual step instead of times: "Step 4 takes 167.9 % longer than the
 /// median step 12. 120.1 points of that are backwards on the critical path .."

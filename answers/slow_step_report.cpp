@@ -1,5 +1,6 @@
 #include "answers/slow_step_report.h"
 
+#include "answers/reports.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
 #include "base/printable.h"
@@ -15,6 +16,13 @@ Json pair_json(const StepPair& pair) {
     return {{"step_ns", pair.step}, {"median_ns", pair.usual}};
 }
 
+/// As "load" of a run, and the time over which it was measured.
+Json load_json_of(const StepLoad& load) {
+    Json object = load_json(load.shares);
+    object["over_ns"] = load.over.count();
+    return object;
+}
+
 Json task_json(const TaskInStep& task) {
     Json object{{"task", to_string(task.task)}, {"lane", task.lane.value()}, {"start_ns", task.start}};
     object.update(pair_json(task.time));
@@ -25,6 +33,20 @@ Json task_json(const TaskInStep& task) {
 std::vector<std::string> cells_of(std::string name, const StepPair& pair) {
     return {std::move(name), format_duration(Nanoseconds{pair.step}), format_duration(Nanoseconds{pair.usual}),
             format_duration(Nanoseconds{pair.more()})};
+}
+
+std::string loads_text(const SlowStep::Loads& load) {
+    TextTable table({{"load, of the cores' time", Align::left}, {"this step"}, {"median step"}});
+    table.add_row(
+        {"other programs", format_percent(load.step.shares.others), format_percent(load.usual.shares.others)});
+    table.add_row({"host of the virtual machine", format_percent(load.step.shares.stolen),
+                   format_percent(load.usual.shares.stolen)});
+    if (load.step.shares.pressure && load.usual.shares.pressure) {
+        table.add_row({"a task waited for a core", format_percent(*load.step.shares.pressure),
+                       format_percent(*load.usual.shares.pressure)});
+    }
+    table.add_row({"measured over", format_duration(load.step.over), format_duration(load.usual.over)});
+    return "\n" + table.str();
 }
 
 std::string kinds_text(const SlowStep& step) {
@@ -39,7 +61,7 @@ std::string kinds_text(const SlowStep& step) {
     if (step.outside) {
         table.add_row(cells_of("outside the pipeline", *step.outside));
     }
-    return table.str();
+    return table.str() + (step.load ? loads_text(*step.load) : "");
 }
 
 std::string lanes_text(const SlowStep& step) {
@@ -72,15 +94,18 @@ std::string tasks_text(const SlowStep& step) {
 }  // namespace
 
 Json slow_step_json(const SlowStep& step, const std::vector<TraceWarning>& warnings) {
-    Json object{{"step", step.step},
-                {"median_step", step.usual_step},
-                {"step_ns", step.time.step},
-                {"median_ns", step.time.usual},
-                {"change", step.change()},
-                {"text", slow_step_text(step)},
-                {"factor", step.factor},
-                {"waits", pair_json(step.waits)},
-                {"outside", step.outside ? pair_json(*step.outside) : Json(nullptr)}};
+    Json object{
+        {"step", step.step},
+        {"median_step", step.usual_step},
+        {"step_ns", step.time.step},
+        {"median_ns", step.time.usual},
+        {"change", step.change()},
+        {"text", slow_step_text(step)},
+        {"factor", step.factor},
+        {"waits", pair_json(step.waits)},
+        {"outside", step.outside ? pair_json(*step.outside) : Json(nullptr)},
+        {"load", step.load ? Json{{"step", load_json_of(step.load->step)}, {"median", load_json_of(step.load->usual)}}
+                           : Json(nullptr)}};
     object["kinds"] = Json::array();
     for (const KindInStep& kind : step.kinds) {
         object["kinds"].push_back({{"kind", to_string(kind.kind)},

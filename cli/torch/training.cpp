@@ -183,6 +183,9 @@ public:
             options_.saves->restore(pipeline_, optimizers_);
         }
         first_ = pipeline_.next_step();
+        if (options_.update_parameters) {
+            load_.emplace(usable_core_numbers());
+        }
         if (options_.pipeline.update == Update::staggered) {
             run_staggered();
         } else {
@@ -276,6 +279,7 @@ private:
         const StepTimer::Bounds bounds = timer_.take(step);
         record.start = std::max(bounds.start.value_or(record.wall_start), before);
         record.end = bounds.end.value_or(record.wall_end);
+        record.load = load_ ? load_->end_step(record.wall_end) : std::nullopt;
         recorder_.add_step(record);
         steps_.push_back(record);
         if (options_.progress) {
@@ -293,6 +297,7 @@ private:
     LaneOptimizers optimizers_;
     std::optional<EmulatedOptimizer> emulated_;  // of an emulated model
     std::int64_t first_ = 0;
+    std::optional<StepLoadMeter> load_;  // emulated lanes only wait, and need no core
     std::vector<StepRecord> steps_;
 };
 

@@ -70,7 +70,7 @@ std::optional<SlowStep> whySlow(const TraceDocument& document, const StepAnalysi
         return std::nullopt;
     }
     SlowStep slow = compare_steps(*own, graph, step, usual, document.run.launches, document.run.launches);
-    add_outside(document.run, slow);
+    add_records(document.run, slow);
     return slow;
 }
 }  // namespace pipescope

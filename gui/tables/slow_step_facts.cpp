@@ -50,6 +50,28 @@ FactSection causeSection(const SlowStep& step) {
     return section;
 }
 
+FactSection loadSection(const SlowStep& step) {
+    FactSection section{translated("Load, of the cores' time"), {}};
+    if (!step.load) {
+        return section;
+    }
+    const auto add = [&](const QString& name, const std::optional<double>& own, const std::optional<double>& usual) {
+        if (own && usual) {
+            section.rows.push_back({name, formatShare(*own), formatShare(*usual), formatPoints(*own, *usual)});
+        }
+    };
+    const MachineLoad& own = step.load->step.shares;
+    const MachineLoad& usual = step.load->usual.shares;
+    add(translated("other programs"), own.others, usual.others);
+    add(translated("host of the virtual machine"), own.stolen, usual.stolen);
+    add(translated("a task waited for a core"), own.pressure, usual.pressure);
+    section.rows.push_back({translated("measured over"),
+                            formatDuration(step.load->step.over.count()),
+                            formatDuration(step.load->usual.over.count()),
+                            {}});
+    return section;
+}
+
 FactSection taskSection(const TraceDocument& document, const SlowStep& step) {
     FactSection section{translated("Tasks that differ most"), {}};
     for (const TaskInStep& task : step.largest) {
@@ -69,8 +91,8 @@ SelectionFacts slowStepFacts(const TraceDocument& document, const SlowStep& step
     if (step.step == step.usual_step) {
         return facts;
     }
-    for (FactSection section :
-         {pathSection(step), laneSection(document, step), causeSection(step), taskSection(document, step)}) {
+    for (FactSection section : {pathSection(step), loadSection(step), laneSection(document, step), causeSection(step),
+                                taskSection(document, step)}) {
         if (!section.rows.empty()) {
             facts.sections.push_back(std::move(section));
         }

@@ -36,6 +36,12 @@ class Step:
     warmup: bool = False
     whole: bool = True  #: False: tasks were not recorded, or recorded twice, so times and bubble are wrong
 
+    #: Shares of the usable cores' time that other processes and the host of a virtual machine took, in the time
+    #: ``load_over_ns`` up to the end of the step; at least a second of the cores' time.
+    load_others: float | None = None
+    load_stolen: float | None = None
+    load_over_ns: int | None = None
+
     @property
     def step_ns(self) -> int:
         return self.end_ns - self.start_ns

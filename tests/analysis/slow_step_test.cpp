@@ -122,10 +122,36 @@ TEST_F(WhyAStepIsSlow, AddsASaveBetweenSteps) {
         return each;
     };
     run.steps = {record(2, 1'000'000), record(4, 7'000'000)};
-    add_outside(run, step);
+    add_records(run, step);
     ASSERT_TRUE(step.outside);
     EXPECT_EQ(step.outside->more(), 6'000'000);
     EXPECT_THAT(slow_step_text(step), HasSubstr("Outside the pipeline, the training loop took 40 % more of the step"));
+}
+
+TEST_F(WhyAStepIsSlow, NamesTheLoadOfTheMachine) {
+    SlowStep step = compared([](const TaskKey& key) { return usual(key) * 2; });
+    RecordedRun run;
+    const auto record = [](std::int32_t number, double others, std::int64_t over) {
+        StepRecord each;
+        each.step = number;
+        each.start = each.wall_start = Nanoseconds{number * 1'000'000'000};
+        each.end = each.wall_end = each.start + Nanoseconds{1'000'000'000};
+        each.load = StepLoad{{others, 0.01, std::nullopt}, Nanoseconds{over}};
+        return each;
+    };
+    run.steps = {record(2, 0.03, 1'000'000'000), record(4, 0.4, 1'000'000'000)};
+    add_records(run, step);
+    ASSERT_TRUE(step.load);
+    step.time.step = 1'000'000'000;
+    EXPECT_THAT(slow_step_text(step),
+                HasSubstr("Other programs took 40 % of the cores' time in this step, and 3 % in the median step."));
+    EXPECT_THAT(slow_step_text(step), Not(HasSubstr("The host"))) << "it took as much in both";
+    run.steps[1].load.reset();
+    run.steps.push_back(record(5, 0.2, 2'000'000'000));
+    EXPECT_EQ(load_of_step(run, 4)->shares.others, 0.2) << "measured over both steps";
+    EXPECT_FALSE(load_of_step(run, 3)) << "there is no such step";
+    run.steps[2].load->over = Nanoseconds{1'000'000'000};
+    EXPECT_FALSE(load_of_step(run, 4)) << "of the next step alone";
 }
 
 TEST_F(WhyAStepIsSlow, RefusesAStepThatIsNotThere) {

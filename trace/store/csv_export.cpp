@@ -40,12 +40,19 @@ void write_tasks(const OpenedTrace& trace, std::ostream& out) {
 }
 
 void write_steps(const OpenedTrace& trace, std::ostream& out) {
-    out << "step,start_ns,end_ns,wall_start_ns,wall_end_ns,training_loss,warmup,samples\n";
+    out << "step,start_ns,end_ns,wall_start_ns,wall_end_ns,training_loss,warmup,samples,load_others,load_stolen,load_"
+           "pressure,load_time_ns\n";
     for (const StepRecord& step : trace.steps) {
-        fmt::print(out, "{},{},{},{},{},{},{},{}\n", step.step, step.start.count(), step.end.count(),
+        const auto share = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
+        const std::optional<MachineLoad> load = step.load ? std::optional(step.load->shares) : std::nullopt;
+        fmt::print(out, "{},{},{},{},{},{},{},{},{},{},{},{}\n", step.step, step.start.count(), step.end.count(),
                    step.wall_start.count(), step.wall_end.count(),
                    std::isnan(step.training_loss) ? "" : fmt::format("{}", step.training_loss), step.warmup ? 1 : 0,
-                   step.samples > 0 ? std::to_string(step.samples) : "");
+                   step.samples > 0 ? std::to_string(step.samples) : "",
+                   share(load ? std::optional(load->others) : std::nullopt),
+                   share(load ? std::optional(load->stolen) : std::nullopt),
+                   share(load ? load->pressure : std::nullopt),
+                   step.load ? std::to_string(step.load->over.count()) : "");
     }
 }
 

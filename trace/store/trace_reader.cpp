@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <unordered_set>
 
 namespace pipescope {
@@ -343,32 +345,54 @@ std::optional<std::int64_t> TraceReader::utc_epoch_ns() const {
     return start;
 }
 
+namespace {
+/// The load in four columns; empty if it was not recorded.
+std::optional<StepLoad> load_of_row(const Rows& row, int first) {
+    if (row.is_null(first) || row.is_null(first + 1) || row.is_null(first + 3)) {
+        return std::nullopt;
+    }
+    const auto share = [&row](int column) {
+        const double value = row.real(column);
+        if (!(value >= 0 && value <= 1)) {
+            throw DamagedValue(
+                fmt::format("PIPESCOPE_STEP has a load of {} in step {}; a share is from 0 to 1", value, row.id(0)));
+        }
+        return value;
+    };
+    StepLoad load{{share(first), share(first + 1), std::nullopt}, row.time(first + 3)};
+    if (!row.is_null(first + 2)) {
+        load.shares.pressure = share(first + 2);
+    }
+    return load;
+}
+}  // namespace
+
 std::vector<StepRecord> TraceReader::steps() const {
     std::vector<StepRecord> steps;
     std::unordered_set<std::int32_t> numbers;
-    bool has_samples = false;  // an earlier recorder noted no samples
-    impl_->for_each("SELECT 1 FROM pragma_table_info('PIPESCOPE_STEP') WHERE name = 'samples'",
-                    [&](const Rows&) { has_samples = true; });
-    impl_->for_each(has_samples ? "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup, samples FROM "
-                                  "PIPESCOPE_STEP ORDER BY rowid"
-                                : "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup, NULL FROM "
-                                  "PIPESCOPE_STEP ORDER BY rowid",
-                    [&](const Rows& row) {
-                        const StepRecord step{row.id(0),   row.time(1), row.time(2),         row.time(3),
-                                              row.time(4), row.real(5), row.integer(6) != 0, row.amount(7)};
-                        if (step.samples < 0) {
-                            impl_->damaged("step " + std::to_string(step.step) + " has " +
-                                           std::to_string(step.samples) + " samples");
-                        }
-                        if (step.end < step.start || step.wall_end < step.wall_start) {
-                            impl_->damaged("step " + std::to_string(step.step) + " ends before it starts");
-                        }
-                        if (!numbers.insert(step.step).second) {
-                            impl_->damaged("PIPESCOPE_STEP has step " + std::to_string(step.step) +
-                                           " twice; each step has one row");
-                        }
-                        steps.push_back(step);
-                    });
+    std::set<std::string> columns;  // an earlier recorder noted no samples and no load
+    impl_->for_each("SELECT name FROM pragma_table_info('PIPESCOPE_STEP')",
+                    [&](const Rows& row) { columns.emplace(row.text(0)); });
+    std::string sql = "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup";
+    for (const char* column : {"samples", "loadOthers", "loadStolen", "loadPressure", "loadTime"}) {
+        sql += std::string(", ") + (columns.contains(column) ? column : "NULL");
+    }
+    sql += " FROM PIPESCOPE_STEP ORDER BY rowid";
+    impl_->for_each(sql.c_str(), [&](const Rows& row) {
+        StepRecord step{row.id(0),   row.time(1), row.time(2),         row.time(3),
+                        row.time(4), row.real(5), row.integer(6) != 0, row.amount(7)};
+        step.load = load_of_row(row, 8);
+        if (step.samples < 0) {
+            impl_->damaged("step " + std::to_string(step.step) + " has " + std::to_string(step.samples) + " samples");
+        }
+        if (step.end < step.start || step.wall_end < step.wall_start) {
+            impl_->damaged("step " + std::to_string(step.step) + " ends before it starts");
+        }
+        if (!numbers.insert(step.step).second) {
+            impl_->damaged("PIPESCOPE_STEP has step " + std::to_string(step.step) + " twice; each step has one row");
+        }
+        steps.push_back(step);
+    });
     // They are usually written in this order. SQLite would sort them anyway.
     if (!std::ranges::is_sorted(steps, {}, &StepRecord::start)) {
         std::ranges::stable_sort(steps, {}, &StepRecord::start);

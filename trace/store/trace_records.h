@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/machine_load.h"
 #include "schedule/timeline.h"
 
 #include <cstdint>
@@ -22,6 +23,15 @@ public:
 
 // Rows of the PIPESCOPE_ tables. Times are ns since the start of the recording.
 
+/// The load of the machine up to the end of a step.
+struct StepLoad {
+    MachineLoad shares;
+    /// The measured time before the step's wall_end: of this step and, if it is short, of others.
+    Nanoseconds over{0};
+
+    friend bool operator==(const StepLoad&, const StepLoad&) = default;
+};
+
 struct StepRecord {
     std::int32_t step = 0;
     Nanoseconds start{0};       ///< first forward
@@ -31,6 +41,7 @@ struct StepRecord {
     double training_loss = 0;
     bool warmup = false;
     std::int64_t samples = 0;  ///< of the mini-batch, over all replicas; 0: not recorded
+    std::optional<StepLoad> load = {};
 
     friend bool operator==(const StepRecord&, const StepRecord&) = default;
 };

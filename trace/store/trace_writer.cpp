@@ -104,10 +104,18 @@ void TraceWriter::set_start(std::int64_t utc_epoch_ns) {
 }
 
 void TraceWriter::add_step(const StepRecord& step) {
-    impl_->insert("PIPESCOPE_STEP (step, start, end, wallStart, wallEnd, trainingLoss, warmup, samples)", id(step.step),
-                  step.start, step.end, step.wall_start, step.wall_end,
-                  step.training_loss,  // SQLite stores NaN as NULL
-                  step.warmup, step.samples > 0 ? std::optional(step.samples) : std::nullopt);
+    const std::optional<StepLoad>& load = step.load;
+    const auto share = [&load](double MachineLoad::*of) {
+        return load ? std::optional(load->shares.*of) : std::nullopt;
+    };
+    impl_->insert(
+        "PIPESCOPE_STEP (step, start, end, wallStart, wallEnd, trainingLoss, warmup, samples, loadOthers, loadStolen, "
+        "loadPressure, loadTime)",
+        id(step.step), step.start, step.end, step.wall_start, step.wall_end,
+        step.training_loss,  // SQLite stores NaN as NULL
+        step.warmup, step.samples > 0 ? std::optional(step.samples) : std::nullopt, share(&MachineLoad::others),
+        share(&MachineLoad::stolen), load ? load->shares.pressure : std::nullopt,
+        load ? std::optional(load->over) : std::nullopt);
 }
 
 std::int64_t TraceWriter::add_task(const Slice& slice, Source source, std::optional<std::int64_t> nvtx_row) {

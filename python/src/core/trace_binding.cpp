@@ -77,6 +77,11 @@ Json steps_json(const LoadedRun& loaded) {
             step["wall_step_ns"] = (record->wall_end - record->wall_start).count();
             step["training_loss"] = record->training_loss;
             step["warmup"] = record->warmup;
+            if (record->load) {
+                step["load_others"] = record->load->shares.others;
+                step["load_stolen"] = record->load->shares.stolen;
+                step["load_over_ns"] = record->load->over.count();
+            }
         }
         steps.push_back(std::move(step));
     }

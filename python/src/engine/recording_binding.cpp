@@ -1,3 +1,5 @@
+#include "engine/cores/usable_cores.h"
+#include "profiler/recorder/load_meter.h"
 #include "profiler/recorder/recorder.h"
 #include "python/src/engine/python_model.h"
 #include "trace/store/pipeline_json.h"
@@ -50,12 +52,14 @@ public:
         record.training_loss = loss;
         record.warmup = warmup;
         record.samples = samples;
+        record.load = load_.end_step(record.wall_end);
         recorder_.add_step(record);
     }
     void stop() { recorder_.stop(); }
 
 private:
     Recorder recorder_;
+    StepLoadMeter load_{usable_core_numbers()};
 };
 }  // namespace
 

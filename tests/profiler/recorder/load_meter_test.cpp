@@ -102,6 +102,30 @@ TEST_F(FakeProc, SharesStayBetweenZeroAndOne) {
     EXPECT_EQ(load->stolen, 0);
 }
 
+// Steps of 0.3 s on two cores: one second of their time is 0.5 s.
+TEST_F(FakeProc, AShortStepIsMeasuredTogetherWithThoseBefore) {
+    writes_own(0, 0);
+    writes_cores({0, 0, 0, 0}, {0, 0, 0, 0});
+    StepLoadMeter meter({}, folder_);
+    writes_cores({0, 0, 30, 0}, {0, 0, 30, 0});
+    EXPECT_FALSE(meter.end_step(Nanoseconds{300'000'000})) << "60 ticks";
+    writes_cores({30, 0, 30, 0}, {0, 0, 60, 0});
+    std::optional<StepLoad> load = meter.end_step(Nanoseconds{600'000'000});
+    ASSERT_TRUE(load);
+    EXPECT_DOUBLE_EQ(load->shares.others, 30.0 / 120);
+    EXPECT_EQ(load->over, Nanoseconds{600'000'000});
+    writes_cores({30, 0, 60, 0}, {0, 0, 90, 0});
+    load = meter.end_step(Nanoseconds{900'000'000});
+    ASSERT_TRUE(load);
+    EXPECT_DOUBLE_EQ(load->shares.others, 30.0 / 120) << "of the last two steps";
+    EXPECT_EQ(load->over, Nanoseconds{600'000'000});
+    writes_cores({30, 0, 90, 0}, {0, 0, 120, 0});
+    EXPECT_FALSE(meter.end_step(Nanoseconds{950'000'000})) << "0.05 s after the last reading";
+    load = meter.end_step(Nanoseconds{1'200'000'000});
+    ASSERT_TRUE(load);
+    EXPECT_EQ(load->shares.others, 0);
+}
+
 TEST(LoadMeter, ReadsThisMachine) {
     const LoadMeter meter;
     if (const auto load = meter.load()) {

@@ -31,8 +31,9 @@ TEST(CsvExport, HasALineForEveryRowOfEachTable) {
     EXPECT_EQ(static_cast<std::size_t>(lines(tasks)), 1 + trace.measured.slices.size() + trace.simulated.slices.size());
     EXPECT_THAT(tasks, StartsWith("source,step,kind,partition,micro_batch,skip,lane,start_ns,end_ns,bytes,half\n"
                                   "measured,0,forward,0,0,-1,0,"));
-    EXPECT_THAT(csv_of(trace, CsvTable::steps),
-                HasSubstr("\n0,10,90,5,120,,1,\n1,210,290,205,320,0.1,0,16\n"));  // no loss where it was no number
+    EXPECT_THAT(
+        csv_of(trace, CsvTable::steps),
+        HasSubstr("\n0,10,90,5,120,,1,,,,,\n1,210,290,205,320,0.1,0,16,,,,\n"));  // no loss where it was no number
     EXPECT_THAT(csv_of(trace, CsvTable::memory), HasSubstr("\n0,40,10,20,0,,,,,,,,,,\n1,50,1000,2000,4096,"));
     EXPECT_THAT(csv_of(trace, CsvTable::ranges),
                 HasSubstr("\nprocess 7 (trainer),thread 9 (main),thread,inner,user,2,110,150,\n"));

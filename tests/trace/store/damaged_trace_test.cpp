@@ -194,6 +194,7 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
     const std::pair<const char*, const char*> kCases[] = {
         {"UPDATE PIPESCOPE_STEP SET wallEnd = 9223372036854775807", "PIPESCOPE_STEP.wallEnd is '9223372036854775807'"},
         {"INSERT INTO PIPESCOPE_STEP SELECT * FROM PIPESCOPE_STEP LIMIT 1", "twice; each step has one row"},
+        {"UPDATE PIPESCOPE_STEP SET loadOthers = 40, loadStolen = 0, loadTime = 1", "a share is from 0 to 1"},
         {"UPDATE PIPESCOPE_STEP SET trainingLoss = 'small'", "PIPESCOPE_STEP.trainingLoss is 'small'"},
         {"UPDATE PIPESCOPE_MEMORY SET time = 'noon'", "PIPESCOPE_MEMORY.time is 'noon'"},
         {"UPDATE PIPESCOPE_MEMORY SET peak = 9223372036854775807", "PIPESCOPE_MEMORY.peak is '9223372036854775807'"},

@@ -161,7 +161,9 @@ TEST_F(TraceSchema, HasTheEnumRowsOfAnNsysExport) {
 TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
     const std::map<std::string, std::string> expected = {
         {"PIPESCOPE_RUN", "key:TEXT! value:TEXT!"},
-        {"PIPESCOPE_STEP", "step start! end! wallStart! wallEnd! trainingLoss:REAL warmup! samples"},
+        {"PIPESCOPE_STEP",
+         "step start! end! wallStart! wallEnd! trainingLoss:REAL warmup! samples "
+         "loadOthers:REAL loadStolen:REAL loadPressure:REAL loadTime"},
         {"PIPESCOPE_TASK",
          "id! step kind:TEXT! partition microBatch skip lane device:TEXT start! end! source:TEXT! nvtxId bytes!"},
         {"PIPESCOPE_TASK_DEVICE", "taskId! kernels! copies! start! end! busy! gap! launchDelay!"},

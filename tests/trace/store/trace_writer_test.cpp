@@ -36,7 +36,8 @@ void write_trace(const std::filesystem::path& path, const std::string& model) {
 TEST(TraceWriter, GivesBackEveryRecordItWasGiven) {
     const TemporaryFolder folder;
     const auto path = folder / "t.sqlite";
-    const StepRecord step{3, nanoseconds{10}, nanoseconds{90}, nanoseconds{5}, nanoseconds{120}, 0.25, true};
+    StepRecord step{3, nanoseconds{10}, nanoseconds{90}, nanoseconds{5}, nanoseconds{120}, 0.25, true};
+    step.load = StepLoad{{0.25, 0.5, std::nullopt}, nanoseconds{115}};
     MemorySample with_task{LaneId{1}, nanoseconds{50},
                            1000,      2000,
                            4096,      static_cast<std::int64_t>(pack({kMostSteps - 1, TaskKind::backward, 1, 2, -1}))};
