@@ -130,20 +130,13 @@ std::optional<RootCause> BubbleRoots::root_of(const Bubble& bubble, const StepGr
     return std::ranges::max_element(parts, {}, &std::pair<RootCause, std::int64_t>::second)->first;
 }
 
-BubbleRoots bubble_roots(const Measured& measured, const RecordedRun& run) {
+BubbleRoots bubble_roots(const Measured& measured, const RecordedRun& run, const std::optional<RootCauses>& roots) {
     if (measured.update == Update::staggered || measured.timeline.source == Source::simulated ||
         measured.steps.empty()) {
         return {};
     }
-    std::shared_ptr<const TaskGraph> graph = run.graph;
-    if (graph == nullptr && run.profile && run.options) {
-        graph = pipeline_graph_of(*run.profile, options_as_recorded(run));
-    }
-    if (graph == nullptr) {
-        return {};
-    }
-    const std::optional<RootCauses> roots = root_causes(measured, *graph, run.launches);
-    return {measured, *graph, roots ? roots->slow_lane : std::nullopt};
+    const std::shared_ptr<const TaskGraph> graph = replayed_graph(run);
+    return graph == nullptr ? BubbleRoots() : BubbleRoots(measured, *graph, roots ? roots->slow_lane : std::nullopt);
 }
 
 StepTaskIndex still_works(const Bubble& bubble, const StepGraph& tasks) {

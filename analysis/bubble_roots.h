@@ -39,9 +39,9 @@ private:
     std::shared_ptr<const std::map<Place, Replays>> idle_;  // null: nothing is known
     std::optional<LaneId> slow_lane_;
 };
-/// Takes the graph that the run recorded, or else that of its options. Knows nothing with staggered updates, of a
-/// simulation, and without a graph.
-BubbleRoots bubble_roots(const Measured& measured, const RecordedRun& run);
+/// Takes the graph that the run recorded, or else that of its options. `roots`: root_causes() of the same run. Knows
+/// nothing with staggered updates, of a simulation, and without a graph.
+BubbleRoots bubble_roots(const Measured& measured, const RecordedRun& run, const std::optional<RootCauses>& roots);
 
 /// The compute task of another lane that ends last within the bubble of a lane that is done: who still works. kNoTask
 /// for bubbles of another cause.

@@ -316,11 +316,14 @@ std::optional<RootCauses> root_causes(const Measured& measured, const TaskGraph&
     return causes;
 }
 
+std::shared_ptr<const TaskGraph> replayed_graph(const RecordedRun& run) {
+    return run.graph == nullptr && run.profile && run.options
+               ? pipeline_graph_of(*run.profile, options_as_recorded(run))
+               : run.graph;
+}
+
 std::optional<RootCauses> root_causes(const Measured& measured, const RecordedRun& run) {
-    std::shared_ptr<const TaskGraph> graph = run.graph;
-    if (graph == nullptr && run.profile && run.options) {
-        graph = pipeline_graph_of(*run.profile, options_as_recorded(run));
-    }
+    const std::shared_ptr<const TaskGraph> graph = replayed_graph(run);
     return graph == nullptr || measured.timeline.source == Source::simulated
                ? std::nullopt
                : root_causes(measured, *graph, run.launches);

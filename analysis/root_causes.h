@@ -5,6 +5,7 @@
 #include "analysis/recorded_run.h"
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -50,7 +51,9 @@ struct RootCauses {
 /// O(tasks) for each step.
 std::optional<RootCauses> root_causes(const Measured& measured, const TaskGraph& graph,
                                       const TaskLaunches& launches = {});
-/// Takes the graph that the run recorded, or else the pipeline that its tasks show. Also empty for a simulation, and if
+/// The graph whose tasks are replayed: the one that the run recorded, or else that of its options. Null without both.
+std::shared_ptr<const TaskGraph> replayed_graph(const RecordedRun& run);
+/// Takes replayed_graph(). Also empty for a simulation, and if
 /// the pipeline is not known.
 std::optional<RootCauses> root_causes(const Measured& measured, const RecordedRun& run);
 }  // namespace pipescope

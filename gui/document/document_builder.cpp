@@ -34,6 +34,14 @@ Timeline slicesOf(const TimelineStore& store, const Wanted& wanted) {
     return timeline;
 }
 
+void compareTasks(TraceDocument& document, const ComparedTasks& tasks, const std::optional<Simulation>& simulation) {
+    RunComparison compared = compare_run(runTasks(document, tasks), simulation ? &*simulation : nullptr);
+    document.comparison = std::move(compared.comparison);
+    document.comparableSteps = compared.comparable;
+    document.warnings = std::move(compared.warnings);
+    document.whyNotCompared = std::move(compared.why_none);
+}
+
 /// False if `stop` was requested, and then no change.
 bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_token& stop) {
     const StopCheck check([&stop] { return !stop.stop_requested(); });
@@ -46,7 +54,7 @@ bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_t
     if (document.measured) {
         simulation.noise = document.simulation->noise;
         std::vector<TraceWarning> warnings = std::move(document.warnings);
-        compareWith(document, simulation);
+        compareTasks(document, comparedTasks(document), simulation);
         document.warnings = std::move(warnings);  // with those of the ranges
     }
     return true;
@@ -405,12 +413,9 @@ void compareWith(TraceDocument& document, const std::optional<Simulation>& simul
         return;
     }
     const ComparedTasks tasks = comparedTasks(document);
-    const RunTasks run = runTasks(document, tasks);
-    RunComparison compared = compare_run(run, simulation ? &*simulation : nullptr);
-    document.roots = bubble_roots(run.measured(), document.run);
-    document.comparison = std::move(compared.comparison);
-    document.comparableSteps = compared.comparable;
-    document.warnings = std::move(compared.warnings);
-    document.whyNotCompared = std::move(compared.why_none);
+    compareTasks(document, tasks, simulation);
+    const Measured measured = runTasks(document, tasks).measured();
+    document.rootCauses = root_causes(measured, document.run);
+    document.roots = bubble_roots(measured, document.run, document.rootCauses);
 }
 }  // namespace pipescope

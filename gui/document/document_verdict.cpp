@@ -20,9 +20,8 @@ RunVerdict ofMeasured(const TraceDocument& document, const std::function<bool()>
     const RunTasks run = runTasks(document, tasks);
     const Measured measured = run.measured();
     BubbleReport report = bubble_report(measured, document.run.graph, Sends::overlapped, document.run.launches);
-    report.roots = root_causes(measured, document.run);
-    const std::optional<ModelError> error = document.comparison ? model_error(*document.comparison) : std::nullopt;
-    return verdict_of(document.run, report, run_figures(measured).lanes, error, cancelled);
+    report.roots = document.rootCauses;
+    return verdict_of(document.run, report, run_figures(measured).lanes, modelErrorOf(document), cancelled);
 }
 
 RunVerdict ofSimulated(const TraceDocument& document, const std::function<bool()>& cancelled) {
@@ -57,9 +56,13 @@ RunVerdict verdictOf(const TraceDocument& document, const std::function<bool()>&
     }
 }
 
-std::optional<SlowStep> whySlow(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step) {
+std::optional<ModelError> modelErrorOf(const TraceDocument& document) {
+    return document.comparison && document.whyNoBubble().isEmpty() ? model_error(*document.comparison) : std::nullopt;
+}
+
+std::optional<SlowStep> whySlow(const TraceDocument& document, const StepAnalysis& analysis, const StepHistory& history,
+                                std::int32_t step) {
     const StepGraph* own = analysis.tasks(Source::measured);
-    const StepHistory history = stepHistory(document);
     if (own == nullptr || !document.measured || !history.median || history.steps.size() < 2 ||
         !document.whyNoTimesAcrossLanes().isEmpty()) {
         return std::nullopt;

@@ -3,6 +3,7 @@
 #include "analysis/run_verdict.h"
 #include "analysis/slow_step.h"
 #include "gui/document/step_analysis.h"
+#include "gui/document/step_history.h"
 #include "gui/document/trace_document.h"
 
 #include <cstdint>
@@ -15,7 +16,13 @@ namespace pipescope {
 /// comparison, and of about 60 simulations. Threading: any thread.
 RunVerdict verdictOf(const TraceDocument& document, const std::function<bool()>& cancelled);
 
+/// The error of the simulation on a document's run. Empty if nothing was compared, or if the run's figures may be
+/// wrong.
+std::optional<ModelError> modelErrorOf(const TraceDocument& document);
+
 /// Why measured step `step`, that of the analysis, is slower or faster than the median step. Empty if the run has no
 /// other step, or if times of different lanes cannot be compared. Cost: O(tasks log tasks) of both steps.
-std::optional<SlowStep> whySlow(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step);
+/// `history`: stepHistory() of the document.
+std::optional<SlowStep> whySlow(const TraceDocument& document, const StepAnalysis& analysis, const StepHistory& history,
+                                std::int32_t step);
 }  // namespace pipescope

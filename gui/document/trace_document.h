@@ -47,7 +47,8 @@ struct TraceDocument {
     std::optional<MeanDifference> stepChange;
     std::optional<MeanDifference> bubbleChange;  ///< likewise of mean bubble fractions
     std::optional<Comparison> comparison;
-    BubbleRoots roots;  ///< of measured bubbles, from the steps that can be compared
+    std::optional<RootCauses> rootCauses;  ///< of the run, from the steps that can be compared
+    BubbleRoots roots;                     ///< of its single bubbles
     /// Number of steps that can be compared; `comparison` lists those that were.
     std::size_t comparableSteps = 0;
     std::vector<TraceWarning> warnings;  ///< those of `pipescope compare`, then the viewer's own

@@ -1,5 +1,6 @@
 #include "gui/window/scenario_tools.h"
 
+#include "gui/document/document_verdict.h"
 #include "gui/document/schedule_edit.h"
 #include "gui/document/throughput.h"
 #include "gui/plan/plan_view.h"
@@ -67,9 +68,7 @@ void ScenarioTools::refresh() {
     const bool isKnown = document && (recorded || !document->measured);
     const std::optional<CheckedProfile> profile = isKnown ? document->run.profile : std::nullopt;
     const std::optional<StepOnCluster> onCluster = recorded ? document->run.on_cluster : std::nullopt;
-    const std::optional<ModelError> error = recorded && document->comparison && document->whyNoBubble().isEmpty()
-                                                ? model_error(*document->comparison)
-                                                : std::nullopt;
+    const std::optional<ModelError> error = recorded ? modelErrorOf(*document) : std::nullopt;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded()) &&
                       onCluster == (model_->layout() ? std::optional(model_->layout()->step) : std::nullopt);

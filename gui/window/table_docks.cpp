@@ -160,7 +160,7 @@ void TableDocks::refreshStepReason() {
     }
     explained_ = shown;
     explainedStep_ = step;
-    slow_ = whySlow(*shown, *analysis, step);
+    slow_ = whySlow(*shown, *analysis, files_.page()->stepStrip().history(), step);
     stepReason_->setFacts(slow_ ? slowStepFacts(*shown, *slow_) : SelectionFacts{});
 }
 
