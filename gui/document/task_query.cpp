@@ -181,13 +181,20 @@ private:
 };
 }  // namespace
 
-bool TaskQuery::matches(const TaskKey& key, LaneId on) const {
-    return has(key.kind) && (!step || key.step == *step) && (!microBatch || key.micro_batch == *microBatch) &&
-           (!lane || on.value() == *lane) &&
+bool TaskQuery::matches(const Slice& task) const {
+    const TaskKey& key = task.key;
+    return lengths.accept(task.duration().count()) && has(key.kind) && (!step || key.step == *step) &&
+           (!microBatch || key.micro_batch == *microBatch) && (!lane || task.lane.value() == *lane) &&
            (partitions.empty() || std::find(partitions.begin(), partitions.end(), key.partition) != partitions.end());
 }
 
 std::optional<TaskQuery> parseTaskQuery(const QString& text, const TraceDocument& document) {
-    return Reader(text, document).read();
+    QString words = text;
+    const LengthLimits lengths = takeLengths(words);
+    std::optional<TaskQuery> query = Reader(words, document).read();
+    if (query) {
+        query->lengths = lengths;
+    }
+    return query;
 }
 }  // namespace pipescope

@@ -76,7 +76,7 @@ bool TaskRows::fill(const TaskQuery& query, TaskOrder order, const std::function
                 return false;
             }
             const Slice slice = store().slice({row, i});
-            if (query.matches(slice.key, slice.lane)) {
+            if (query.matches(slice)) {
                 kept.push_back({sortKey(slice, order.column), firstOfRow_[row] + i});
             }
         }

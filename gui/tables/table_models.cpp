@@ -78,43 +78,68 @@ UnmatchedTableModel::UnmatchedTableModel(QObject* parent)
 
 StatisticsModel::StatisticsModel(QObject* parent)
     : RowModel(
-          {{translated("Kind"), "kind", Qt::AlignLeft, [](const KindStatistics& s) { return styleOf(s.kind).name; },
-            [](const KindStatistics& s) { return QString::fromUtf8(to_string(keyKindOf(s.kind)).data()); }},
-           {translated("Lane"), "lane", Qt::AlignLeft, [this](const KindStatistics& s) { return laneName(s); },
-            [](const KindStatistics& s) {
-                return plainOrNull(s.lane ? std::optional(s.lane->value()) : std::nullopt);
+          {{translated("Kind"), "kind", Qt::AlignLeft, [](const StatisticsRow& s) { return s.name; },
+            [](const StatisticsRow& s) {
+                return s.kind ? QString::fromUtf8(to_string(keyKindOf(*s.kind)).data()) : s.name;
             }},
-           numberColumn<KindStatistics>(
-               translated("Tasks"), "count", &KindStatistics::count,
+           {translated("Lane"), "lane", Qt::AlignLeft,
+            [this](const StatisticsRow& s) { return s.place ? s.placeName : allPlaces(); },
+            [](const StatisticsRow& s) {
+                return !s.place ? QVariant::fromValue(nullptr)
+                       : s.kind ? QVariant::fromValue<qlonglong>(*s.place)
+                                : QVariant(s.placeName);
+            }},
+           numberColumn<StatisticsRow>(
+               translated("Tasks"), "count", [](const StatisticsRow& s) { return s.lengths.count; },
                [](std::int64_t number) { return QLocale().toString(static_cast<qlonglong>(number)); }),
-           numberColumn<KindStatistics>(translated("Total"), "total_ns", &KindStatistics::inside, formatDuration),
-           numberColumn<KindStatistics>(translated("Mean"), "mean_ns", &KindStatistics::mean,
-                                        [](double ns) { return formatDuration(std::llround(ns)); }),
-           numberColumn<KindStatistics>(translated("Median"), "median_ns", &KindStatistics::median, formatDuration),
-           numberColumn<KindStatistics>(translated("95th percentile"), "p95_ns", &KindStatistics::p95, formatDuration),
-           numberColumn<KindStatistics>(translated("Busy share"), "busy_share", &KindStatistics::busyShare,
-                                        formatShare)},
+           numberColumn<StatisticsRow>(translated("Total"), "total_ns", &StatisticsRow::inside, formatDuration),
+           numberColumn<StatisticsRow>(translated("Self"), "self_ns", &StatisticsRow::self, formatDuration),
+           numberColumn<StatisticsRow>(
+               translated("Mean"), "mean_ns", [](const StatisticsRow& s) { return s.lengths.mean(); },
+               [](double ns) { return formatDuration(std::llround(ns)); }),
+           numberColumn<StatisticsRow>(
+               translated("Median"), "median_ns", [](const StatisticsRow& s) { return s.lengths.median; },
+               formatDuration),
+           numberColumn<StatisticsRow>(
+               translated("95th percentile"), "p95_ns", [](const StatisticsRow& s) { return s.lengths.p95; },
+               formatDuration),
+           numberColumn<StatisticsRow>(translated("Busy share"), "busy_share", &StatisticsRow::share, formatShare)},
           parent) {}
 
-void StatisticsModel::setStatistics(std::vector<KindStatistics> statistics, std::vector<LaneInfo> lanes) {
-    lanes_ = std::move(lanes);
+void StatisticsModel::setStatistics(std::vector<StatisticsRow> statistics, Counted counted) {
+    counted_ = counted;
     setRows(std::move(statistics));
+    Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
 }
 
-QString StatisticsModel::laneName(const KindStatistics& row) const {
-    if (!row.lane) {
-        return translated("all lanes");
+QString StatisticsModel::allPlaces() const {
+    return counted_ == Counted::threads   ? translated("all threads")
+           : counted_ == Counted::streams ? translated("all streams")
+                                          : translated("all lanes");
+}
+
+QVariant StatisticsModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    const bool ofTasks = counted_ == Counted::measured_tasks || counted_ == Counted::simulated_tasks;
+    if (orientation == Qt::Horizontal && role == Qt::DisplayRole && !ofTasks) {
+        switch (section) {
+            case name: return translated("Name");
+            case place:
+                return counted_ == Counted::threads   ? translated("Thread")
+                       : counted_ == Counted::streams ? translated("Stream")
+                                                      : translated("Lane");
+            case count: return translated("Count");
+            default: break;
+        }
     }
-    return row.lane->index() < lanes_.size() ? QString::fromStdString(lanes_[row.lane->index()].name)
-                                             : QString::number(row.lane->value());
+    return RowModel::headerData(section, orientation, role);
 }
 
 QVariant StatisticsModel::data(const QModelIndex& index, int role) const {
-    const std::optional<KindStatistics> row = rowAt(index.row());
-    if (row && role == Qt::DecorationRole && index.column() == kind) {
-        return styleOf(row->kind).color;
+    const std::optional<StatisticsRow> row = rowAt(index.row());
+    if (row && role == Qt::DecorationRole && index.column() == name) {
+        return row->kind ? QVariant(styleOf(*row->kind).color) : QVariant();
     }
-    if (row && role == Qt::FontRole && !row->lane) {
+    if (row && role == Qt::FontRole && !row->place) {
         QFont bold;
         bold.setBold(true);
         return bold;

@@ -2,8 +2,8 @@
 
 #include "analysis/comparison.h"
 #include "analysis/task_join.h"
+#include "gui/document/area_statistics.h"
 #include "gui/document/task_rows.h"
-#include "gui/document/task_statistics.h"
 #include "gui/document/trace_document.h"
 #include "gui/tables/column_model.h"
 
@@ -52,18 +52,20 @@ private:
     std::shared_ptr<const TraceDocument> document_;
 };
 
-/// Task statistics per kind, and per kind and lane.
-class StatisticsModel : public RowModel<KindStatistics> {
+/// Statistics per kind of task, or name of a range or kernel, and per kind or name and lane, thread or stream.
+class StatisticsModel : public RowModel<StatisticsRow> {
 public:
-    enum Column { kind, lane, count, total, mean, median, p95, busy };
+    enum Column { name, place, count, total, self, mean, median, p95, busy };
     explicit StatisticsModel(QObject* parent = nullptr);
-    void setStatistics(std::vector<KindStatistics> statistics, std::vector<LaneInfo> lanes);
+    /// `counted` decides the headers.
+    void setStatistics(std::vector<StatisticsRow> statistics, Counted counted);
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
 
 private:
-    QString laneName(const KindStatistics& row) const;
+    QString allPlaces() const;
 
-    std::vector<LaneInfo> lanes_;
+    Counted counted_ = Counted::measured_tasks;
 };
 
 /// The tasks of a timeline with their twins; its columns are those of TaskColumn. Stores no rows; visible rows are

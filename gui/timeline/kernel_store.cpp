@@ -22,6 +22,10 @@ Kernel KernelStore::kernel(SliceRef ref) const {
             slice.start.count(),   slice.end.count(), static_cast<std::int64_t>(facts.launchDelay)};
 }
 
+const std::string& KernelStore::nameOf(SliceRef ref) const {
+    return names_.at(facts_.at(static_cast<std::size_t>(slices_.slice(ref).bytes - 1)).name);
+}
+
 std::optional<TaskDeviceWork> KernelStore::workOf(const TaskKey& task) const {
     const auto found = work_.find(pack(task));
     return found == work_.end() ? std::nullopt : std::optional(found->second);

@@ -41,6 +41,8 @@ public:
     /// The key of a slice is that of its task.
     const TimelineStore& slices() const { return slices_; }
     Kernel kernel(SliceRef ref) const;
+    /// The store's own copy, of which there is one for each name.
+    const std::string& nameOf(SliceRef ref) const;
     /// Empty if the task launched no device work.
     std::optional<TaskDeviceWork> workOf(const TaskKey& task) const;
 

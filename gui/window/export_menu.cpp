@@ -12,6 +12,7 @@
 #include "gui/style/number_format.h"
 #include "gui/tables/bubble_panel.h"
 #include "gui/tables/filtered_table.h"
+#include "gui/tables/length_chart.h"
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_models.h"
@@ -137,6 +138,13 @@ void ExportMenu::addTables(TableDocks& tables) {
     };
     table(tr("&Tasks…"), "tasks", tables.tasks().table(), tables.tasks().model());
     table(tr("&Statistics…"), "statistics", tables.statistics().table(), tables.statistics().model());
+    StatisticsPanel& statistics = tables.statistics();
+    all_.push_back({tr("Histogram of d&urations…"),
+                    QStringLiteral("durations"),
+                    tr("choose a row in Statistics first"),
+                    [&statistics] { return &statistics.chart(); },
+                    {},
+                    [&statistics] { return !statistics.chart().bins().empty(); }});
     filtered(tr("&Lanes…"), "lanes", tables.lanes());
     filtered(tr("&Bubbles…"), "bubbles", tables.bubbles().list());
     table(tr("Bubbles by c&ause…"), "bubble-causes", tables.bubbles().sums(), tables.bubbles().sumModel());

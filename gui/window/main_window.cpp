@@ -96,6 +96,7 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     });
     connect(&tables_->selection(), &SelectionPanel::adviceAsked, scenarios_, &ScenarioDocks::showAdvice);
     connect(search_, &SearchBar::listAsked, tables_, &TableDocks::listTasks);
+    connect(tables_, &TableDocks::searchAsked, search_, &SearchBar::showHits);
     connect(scenarios_, &ScenarioDocks::bubblesAsked, tables_, &TableDocks::showBubbles);
     exports_ = new ExportMenu(*this, *files_, *tables_, *scenarios_);
     connect(exports_, &ExportMenu::failed, this, &MainWindow::showError);

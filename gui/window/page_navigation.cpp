@@ -10,8 +10,9 @@
 
 namespace pipescope {
 namespace {
-constexpr double kNarrowestSeen = 4;  // pixels of a task that counts as visible
-constexpr double kWidestSeen = 0.9;   // of the view
+constexpr double kLeastOfKernel = 100;  // a kernel is seen if it takes a hundredth of the window
+constexpr double kNarrowestSeen = 4;    // pixels of a task that counts as visible
+constexpr double kWidestSeen = 0.9;     // of the view
 constexpr std::int64_t kLaneMargin = 50;
 
 struct LaneExtent {
@@ -224,6 +225,25 @@ void PageNavigation::show(Source source, SliceRef slice) {
 void PageNavigation::show(const SliceRef& range) {
     model_.selectRange(range);
     showSelection();
+}
+
+void PageNavigation::showKernel(const SliceRef& kernel) {
+    if (!model_.document() || !model_.document()->kernels) {
+        return;
+    }
+    const Kernel found = model_.document()->kernels->kernel(kernel);
+    const std::optional<SliceRef> task =
+        model_.document()->measured ? model_.document()->measured->find(found.task) : std::nullopt;
+    if (task) {
+        model_.select(Source::measured, task);
+    }
+    const std::int64_t length = std::max<std::int64_t>(1, found.end - found.start);
+    const TimeWindow& window = axis_.window();
+    const bool isTiny = static_cast<double>(length) * kLeastOfKernel < window.length;
+    if (isTiny || found.start < window.start || static_cast<double>(found.end - window.start) > window.length) {
+        axis_.show({found.start - length, found.end + length});
+    }
+    axis_.setCursor(found.start);
 }
 
 std::optional<SliceRef> PageNavigation::range() const {

@@ -32,6 +32,8 @@ public:
     void show(Source source, SliceRef slice);
     /// Selects a range of a thread or stream and moves the view just enough to show it.
     void show(const SliceRef& range);
+    /// Selects the task that launched a kernel of the document, makes the kernel visible, and moves the cursor there.
+    void showKernel(const SliceRef& kernel);
     /// Selects the next (1) or previous (-1) task in the row of the selected one, or bubble of its lane, or the first
     /// visible task without a selection.
     void moveSelection(int by);

@@ -17,64 +17,102 @@
 #include <QToolButton>
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr int kTypingRest = 120;
 constexpr std::size_t kMostHits = 1'000'000;
 
-QString escaped(const QString& text) {
-    QString quoted = text;
-    return quoted.replace(QLatin1String("'"), QLatin1String("''"));
-}
+/// What a name must be: a text in quotes is the whole name, another text a part of it in any case.
+class NameQuery {
+public:
+    explicit NameQuery(QString text) : lengths(takeLengths(text)), text_(std::move(text)) {
+        isWhole_ = text_.size() > 2 && text_.startsWith(QLatin1Char('"')) && text_.endsWith(QLatin1Char('"'));
+        text_ = isWhole_ ? text_.mid(1, text_.size() - 2) : text_;
+    }
 
-std::vector<FoundRange> findRanges(const QString& path, const QString& text, const std::function<bool()>& cancelled) {
+    bool accepts(const QString& name) const {
+        return isWhole_ ? name == text_ : name.contains(text_, Qt::CaseInsensitive);
+    }
+    /// A condition of SQL on the expression `what`.
+    QString sql(const QString& what) const {
+        QString quoted = text_;
+        quoted.replace(QLatin1String("'"), QLatin1String("''"));
+        return isWhole_ ? QStringLiteral("%1 = '%2'").arg(what, quoted)
+                        : QStringLiteral("instr(lower(%1), lower('%2')) > 0").arg(what, quoted);
+    }
+
+    LengthLimits lengths;
+
+private:
+    QString text_;
+    bool isWhole_ = false;
+};
+
+std::vector<FoundRange> findRanges(const QString& path, const NameQuery& query,
+                                   const std::function<bool()>& cancelled) {
     SqlOptions options;
     options.cancelled = cancelled;
     const QString sql = QStringLiteral(
                             "SELECT coalesce(r.text, s.value) AS what, r.start, coalesce(r.end, r.start) "
                             "FROM NVTX_EVENTS AS r LEFT JOIN StringIds AS s ON s.id = r.textId "
-                            "WHERE r.eventType IN (34, 59, 60) AND instr(lower(what), lower('%1')) > 0 "
-                            "ORDER BY r.start")
-                            .arg(escaped(text));
+                            "WHERE r.eventType IN (34, 59, 60) AND ") +
+                        query.sql(QStringLiteral("what")) + QStringLiteral(" ORDER BY r.start");
     std::vector<FoundRange> found;
     for (const std::vector<SqlValue>& row : query_sql(path.toStdString(), sql.toStdString(), options).rows) {
         const auto* name = std::get_if<std::string>(&row[0]);
         const auto* start = std::get_if<std::int64_t>(&row[1]);
         const auto* end = std::get_if<std::int64_t>(&row[2]);
-        if (name != nullptr && start != nullptr && end != nullptr) {
+        if (name != nullptr && start != nullptr && end != nullptr &&
+            query.lengths.accept(std::max<std::int64_t>(0, *end - *start))) {
             found.push_back({QString::fromStdString(*name), {*start, std::max(*start, *end)}});
         }
     }
     return found;
 }
 
-/// Ranges and counters of the threads and streams whose names hold the text.
-std::vector<FoundRange> findInTracks(const TrackStore& store, const QString& text,
-                                     const std::function<bool()>& cancelled) {
-    std::vector<FoundRange> found;
+/// Ranges and counters of the threads and streams.
+void findInTracks(const TrackStore& store, const NameQuery& query, const std::function<bool()>& cancelled,
+                  std::vector<FoundRange>& found) {
     std::vector<QString> names(store.texts.size());  // of matching texts; null for the others
     for (std::size_t k = 0; k < names.size() && !cancelled(); ++k) {
         const QString name = QString::fromStdString(store.texts[k]);
-        names[k] = name.contains(text, Qt::CaseInsensitive) ? name : QString();
+        names[k] = query.accepts(name) ? name : QString();
     }
     for (std::uint32_t row = 0; row < store.rows.size() && !cancelled(); ++row) {
         const TrackRow& each = store.rows[row];
         for (std::uint32_t i = 0; i < each.text.size() && found.size() < kMostHits; ++i) {
-            if (!names[each.text[i]].isNull()) {
+            if (!names[each.text[i]].isNull() && query.lengths.accept(each.end[i] - each.start[i])) {
                 found.push_back({names[each.text[i]], {each.start[i], each.end[i]}, SliceRef{row, i}});
             }
         }
     }
-    for (std::size_t k = 0; k < store.counters.size(); ++k) {
+    for (std::size_t k = 0; k < store.counters.size() && query.lengths.acceptAll(); ++k) {
         const QString name = QString::fromStdString(store.counters[k].name());
-        if (name.contains(text, Qt::CaseInsensitive)) {
+        if (query.accepts(name)) {
             found.push_back({name, store.counters[k].range(), std::nullopt, k});
         }
     }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const FoundRange& a, const FoundRange& b) { return a.range.start < b.range.start; });
-    return found;
+}
+
+void findKernels(const KernelStore& store, const NameQuery& query, const std::function<bool()>& cancelled,
+                 std::vector<FoundRange>& found) {
+    std::unordered_map<const std::string*, QString> names;  // of which the store has one each; null if not wanted
+    for (std::uint32_t row = 0; row < store.slices().rows().size() && !cancelled(); ++row) {
+        const StoredRow& each = store.slices().rows()[row];
+        for (std::uint32_t i = 0; i < each.size() && found.size() < kMostHits; ++i) {
+            const auto [name, isNew] = names.try_emplace(&store.nameOf({row, i}));
+            if (isNew) {
+                const QString text = QString::fromStdString(*name->first);
+                name->second = query.accepts(text) ? text : QString();
+            }
+            if (!name->second.isNull() && query.lengths.accept(each.end[i] - each.start[i])) {
+                found.push_back({name->second, each.range(i), std::nullopt, std::nullopt, SliceRef{row, i}});
+            }
+        }
+    }
 }
 
 SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int32_t step, const QString& text,
@@ -91,14 +129,19 @@ SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int
         }
         hits.tasks.reset();
     }
+    const NameQuery query(text);
     if (document->tracks) {
-        hits.ranges = findInTracks(*document->tracks, text, cancelled);
+        findInTracks(*document->tracks, query, cancelled, hits.ranges);
     }
+    if (document->kernels) {
+        findKernels(*document->kernels, query, cancelled, hits.ranges);
+    }
+    std::ranges::stable_sort(hits.ranges, {}, [](const FoundRange& each) { return each.range.start; });
     if (!hits.ranges.empty()) {
         return hits;
     }
     try {  // ranges that are tasks, or of a recording that grows
-        hits.ranges = findRanges(document->path, text, cancelled);
+        hits.ranges = findRanges(document->path, query, cancelled);
     } catch (const std::exception&) {
         if (!document->tracks) {
             hits.error = SearchBar::tr("No task has this name, and this file has no ranges to search.");
@@ -167,6 +210,11 @@ void SearchBar::start() {
 
 void SearchBar::find(const QString& text) {
     start();
+    field_->setText(text);
+}
+
+void SearchBar::showHits(const QString& text) {
+    show();
     field_->setText(text);
 }
 
@@ -291,6 +339,8 @@ void SearchBar::goTo(std::size_t hit) {
         if (found.ref) {
             page_->navigation().show(*found.ref);
             page_->axis().setCursor(found.range.start);
+        } else if (found.kernel) {
+            page_->navigation().showKernel(*found.kernel);
         } else if (found.counter) {
             page_->views().tracks().revealCounter(*found.counter);
         } else {

@@ -23,6 +23,7 @@ struct FoundRange {
     TimeRange range;
     std::optional<SliceRef> ref = {};         ///< if it is shown among the threads and streams
     std::optional<std::size_t> counter = {};  ///< index of a counter instead
+    std::optional<SliceRef> kernel = {};      ///< a kernel that a task launched instead
 };
 
 /// Search hits by time: tasks, or ranges and counters with the text if it does not name a task.
@@ -48,6 +49,8 @@ public:
     void start();
     /// Shows the bar and searches for the text.
     void find(const QString& text);
+    /// Likewise, but leaves the focus where it is.
+    void showHits(const QString& text);
     void next() { move(1); }
     void previous() { move(-1); }
     QLineEdit& field() const { return *field_; }

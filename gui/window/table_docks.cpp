@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "gui/console/sql_console.h"
+#include "gui/document/area_statistics.h"
 #include "gui/document/bubble_table.h"
 #include "gui/document/document_verdict.h"
 #include "gui/style/message_bar.h"
@@ -173,9 +174,10 @@ void TableDocks::refreshPresence() {
     };
     const bool hasTasks = shown == nullptr || !hasOnlyTracks(*shown);
     const bool hasTwo = shown == nullptr || (shown->measured && shown->simulated);
-    for (const char* name : {"bubbles", "tasks", "statistics"}) {
+    for (const char* name : {"bubbles", "tasks"}) {
         present(name, hasTasks);
     }
+    present("statistics", shown == nullptr || !countable(*shown).empty());
     present("stepReason", shown == nullptr || (shown->measured && shown->measured->steps().size() > 1));
     present("differences", hasTwo);
     present("unmatched", hasTwo);
@@ -240,7 +242,8 @@ void TableDocks::refreshSelection() {
         return;
     }
     const TimeAxisModel& axis = files_.page()->axis();
-    SelectionFacts facts = factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part());
+    SelectionFacts facts =
+        factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part());
     if (facts.ofWholeStep && slow_) {
         const QString reason = QString::fromStdString(slow_step_text(*slow_));
         facts.text = facts.text.isEmpty() ? reason : reason + QLatin1Char(' ') + facts.text;
@@ -314,7 +317,8 @@ void TableDocks::addTasks(DockSet& docks) {
         }
     });
     connect(tasks_, &TaskTable::picked, this, show);
-    connect(statistics_, &StatisticsPanel::picked, this, show);
+    connect(statistics_, &StatisticsPanel::picked, this, &TableDocks::showCounted);
+    connect(statistics_, &StatisticsPanel::searchAsked, this, &TableDocks::searchAsked);
     connect(tasks_, &TaskTable::failed, this, showError);
     connect(statistics_, &StatisticsPanel::failed, this, showError);
     connect(marks_, &MarksPanel::picked, this,
@@ -331,6 +335,20 @@ void TableDocks::addTasks(DockSet& docks) {
         tasks_->select(selection ? selection->source : Source::measured,
                        selection ? std::optional(selection->slice) : std::nullopt);
     });
+}
+
+void TableDocks::showCounted(const CountedItem& item) {
+    if (files_.page() == nullptr) {
+        return;
+    }
+    PageNavigation& navigation = files_.page()->navigation();
+    switch (item.of) {
+        case Counted::measured_tasks: navigation.show(Source::measured, item.ref); break;
+        case Counted::simulated_tasks: navigation.show(Source::simulated, item.ref); break;
+        case Counted::kernels: navigation.showKernel(item.ref); break;
+        case Counted::threads:
+        case Counted::streams: navigation.show(item.ref); break;
+    }
 }
 
 void TableDocks::refreshAtRest(void (TableDocks::*refresh)()) {

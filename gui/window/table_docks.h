@@ -27,6 +27,7 @@ class SessionState;
 class SqlConsole;
 class StatisticsPanel;
 class TaskTable;
+struct CountedItem;
 struct TraceDocument;
 class UnmatchedTableModel;
 
@@ -62,6 +63,10 @@ public:
     MarksPanel& marks() const { return *marks_; }
     SqlConsole& console() const { return *console_; }
 
+Q_SIGNALS:
+    /// The user wants what this text finds.
+    void searchAsked(const QString& text);
+
 private:
     void addLanesAndDifferences(DockSet& docks);
     void addBubbles(DockSet& docks);
@@ -77,6 +82,7 @@ private:
     void refreshPresence();
     /// Reads the arguments of the selected range from its file, in a worker, and adds them to the facts.
     void addArguments(const SliceRef& range);
+    void showCounted(const CountedItem& item);
     void refreshBubbles();
     /// Rebuilds a long list when a slider rests, not at every move.
     void refreshAtRest(void (TableDocks::*refresh)());

@@ -2,7 +2,6 @@
 
 #include "gui/document/document_loader.h"
 #include "gui/document/task_rows.h"
-#include "gui/document/task_statistics.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -105,34 +104,34 @@ TEST_F(TaskQueryTest, StopsListingWhenCancelled) {
     EXPECT_EQ(TaskRows::make(document(), Source::measured, 1, {}, {}, [] { return true; }), nullptr);
 }
 
-TEST(TaskStatistics, CountsByHand) {
-    // Lane 0: forwards of 10, 20 and 40 ns, the last one half outside the range. Lane 1: one backward of 30 ns.
-    Timeline timeline{Source::measured, {{"lane 0", ""}, {"lane 1", ""}}, {}};
-    const auto add = [&](TaskKind kind, int lane, int micro_batch, int start, int end) {
-        timeline.slices.push_back(
-            {{0, kind, lane, micro_batch, -1}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0});
-    };
-    add(TaskKind::forward, 0, 0, 0, 10);
-    add(TaskKind::forward, 0, 1, 10, 30);
-    add(TaskKind::backward, 1, 0, 20, 50);
-    add(TaskKind::forward, 0, 2, 60, 100);
-    const auto statistics = taskStatistics(TimelineStore(timeline), {0, 80});
-    ASSERT_EQ(statistics.size(), 4u);
-    EXPECT_EQ(statistics[0].kind, TaskKind::forward);
-    EXPECT_FALSE(statistics[0].lane);
-    EXPECT_EQ(statistics[0].count, 3);
-    EXPECT_EQ(statistics[0].total, 70);
-    EXPECT_EQ(statistics[0].median, 20);
-    EXPECT_EQ(statistics[0].p95, 38) << "between 20 and 40";
-    EXPECT_DOUBLE_EQ(statistics[0].busyShare, 50.0 / 160);  // two lanes of 80 ns
-    EXPECT_EQ(statistics[1].lane, LaneId{0});
-    EXPECT_DOUBLE_EQ(statistics[1].busyShare, 50.0 / 80);
-    EXPECT_EQ(statistics[0].inside, 50);
-    EXPECT_EQ(statistics[1].inside, 50);
-    EXPECT_EQ(statistics[3].kind, TaskKind::backward);
-    EXPECT_EQ(statistics[3].lane, LaneId{1});
-    EXPECT_DOUBLE_EQ(statistics[3].mean(), 30);
-    EXPECT_TRUE(taskStatistics(TimelineStore(timeline), {200, 300}).empty());
+TEST_F(TaskQueryTest, KeepsTasksOfTheseLengths) {
+    const std::int64_t some = *list(QStringLiteral("forward"))->at(0).measured;
+    const LengthLimits limits =
+        parseTaskQuery(QStringLiteral("forward ") + lengthQuery(some, some + 1), *document())->lengths;
+    EXPECT_EQ(limits, (LengthLimits{some, some}));
+    const auto all = list(QStringLiteral("forward"));
+    const auto kept = list(QStringLiteral("forward ") + lengthQuery(some, some + 1));
+    const auto rest = list(QStringLiteral("forward >%1ns").arg(some));
+    const auto below = list(QStringLiteral("forward <%1ns").arg(some));
+    EXPECT_GT(kept->size(), 0U);
+    EXPECT_EQ(kept->size() + rest->size() + below->size(), all->size());
+    EXPECT_EQ(list(QStringLiteral(">=0ns"))->size(), document()->measured->numSlices()) << "of any kind";
+}
+
+TEST(LengthQuery, IsReadAsItIsWritten) {
+    for (const std::int64_t from : {0LL, 1LL, 999LL, 1'000LL, 1'500LL, 20'000'000LL, 12'345'678LL, 2'500'000'000LL}) {
+        QString text = QStringLiteral("a  ") + lengthQuery(from, from * 2 + 7);
+        EXPECT_EQ(takeLengths(text), (LengthLimits{from, from * 2 + 6})) << from;
+        EXPECT_EQ(text, QStringLiteral("a"));
+    }
+    EXPECT_EQ(lengthQuery(20'000'000, 25'000'000), QStringLiteral(">=20ms <25ms"));
+    EXPECT_EQ(lengthQuery(1'200, 2'500'000'000), QStringLiteral(">=1.2us <2.5s"));
+    QString text = QStringLiteral("> 1,5 µs");
+    EXPECT_EQ(takeLengths(text).least, 1'501);
+    EXPECT_TRUE(text.isEmpty());
+    text = QStringLiteral("vector<int> a<2ms x > y");
+    EXPECT_TRUE(takeLengths(text).acceptAll()) << "a name with signs of its own";
+    EXPECT_EQ(text, QStringLiteral("vector<int> a<2ms x > y"));
 }
 }  // namespace
 }  // namespace pipescope
