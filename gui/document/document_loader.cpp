@@ -57,6 +57,7 @@ void loadOpened(const QString& path, OpenedTrace opened, const PublishDocument& 
     document.path = path;
     document.run = std::move(loaded.run);
     document.check = std::move(loaded.check);
+    document.utcEpoch = trace.utc_epoch_ns;
     document.warnings = document.run.warnings;
     std::optional<Simulation> simulation;
     if (trace.origin == TraceOrigin::profile) {

@@ -100,6 +100,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
 
 void OwnTrace::readHead() {
     document_.run = recorded_run(reader_.head());
+    document_.utcEpoch = reader_.utc_epoch_ns();
     document_.warnings = document_.run.warnings;
     simulation_ = simulateRun(document_);
 }

@@ -33,6 +33,7 @@ struct MessagesLeftOut {
 struct TraceDocument {
     QString path;
     RecordedRun run;                                 ///< the file's own description
+    std::optional<std::int64_t> utcEpoch;            ///< clock at time 0, ns since 1970 in UTC; empty: unknown
     std::shared_ptr<const TimelineStore> measured;   ///< null if nothing was recorded
     std::shared_ptr<const TimelineStore> simulated;  ///< null if nothing could be simulated; one step, from time 0
     std::optional<Simulation> simulation;            ///< without timeline and memory, which other members hold

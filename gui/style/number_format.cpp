@@ -1,5 +1,6 @@
 #include "gui/style/number_format.h"
 
+#include <QDateTime>
 #include <QLocale>
 
 #include <algorithm>
@@ -90,6 +91,19 @@ QString formatInstant(std::int64_t ns, std::int64_t length) {
         return digit;
     };
     return formatTime(ns, std::min(digitOf(ns), length > 0 ? digitOf(length) : 1), ns);
+}
+
+QString formatClock(std::int64_t ns, std::int64_t length) {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    const std::int64_t rest = (ns % kSecond + kSecond) % kSecond;
+    const QDateTime second = QDateTime::fromSecsSinceEpoch((ns - rest) / kSecond);
+    QString text = second.toString(QStringLiteral("HH:mm:ss"));
+    // Three digits of the length, in groups of three.
+    const int decimals = length >= 100 * kSecond ? 0 : length >= kSecond / 10 ? 3 : length >= kSecond / 10'000 ? 6 : 9;
+    if (decimals > 0) {
+        text += QLocale().decimalPoint() + QStringLiteral("%1").arg(rest, 9, 10, QLatin1Char('0')).left(decimals);
+    }
+    return text;
 }
 
 QString formatDurationChange(std::int64_t ns) {

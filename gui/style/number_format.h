@@ -34,6 +34,8 @@ inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 QString formatDuration(std::int64_t ns);
 /// When something of that length starts or ends, with the digits of its length: "1.327692000 s" for a length of 9 µs.
 QString formatInstant(std::int64_t ns, std::int64_t length);
+/// Local time of day, ns since 1970 in UTC, with decimals for something of that length: "14:03:05.012345".
+QString formatClock(std::int64_t ns, std::int64_t length);
 /// "+1.2 ms", "−1.2 ms"
 QString formatDurationChange(std::int64_t ns);
 /// Ruler label such as "12.5 ms", for ticks every `step` ns up to `largest`. All ticks share one unit.

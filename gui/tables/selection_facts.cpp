@@ -60,8 +60,9 @@ std::optional<double> rateOf(Bytes bytes, std::int64_t ns) {
 /// Builds the sections of one selection.
 class FactsBuilder {
 public:
-    FactsBuilder(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step)
-        : document_(document), analysis_(analysis), step_(step), noBubble_(document.whyNoBubble(step)) {
+    FactsBuilder(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
+                 const TimeAxisModel* axis)
+        : document_(document), analysis_(analysis), step_(step), axis_(axis), noBubble_(document.whyNoBubble(step)) {
         facts_.measuredName = nameOf(document, Source::measured);
         facts_.simulatedName = nameOf(document, Source::simulated);
         facts_.ofTwoRuns = document.baseline != nullptr;
@@ -113,6 +114,7 @@ private:
     const TraceDocument& document_;
     const StepAnalysis& analysis_;
     std::int32_t step_;
+    const TimeAxisModel* axis_;  // null: times count from the start of the step
     QString noBubble_;
     SelectionFacts facts_;
 };
@@ -378,7 +380,7 @@ void FactsBuilder::addMemory(LaneId lane) {
 }
 
 SelectionFacts FactsBuilder::ofTask(const TaskSelection& selection) {
-    const TaskFacts task = taskFacts(document_, selection, step_);
+    const TaskFacts task = taskFacts(document_, selection, step_, axis_);
     const Slice slice = document_.store(selection.source)->slice(selection.slice);
     facts_.title = task.title;
     facts_.where = task.where;
@@ -650,14 +652,15 @@ SelectionFacts recordingFacts(const TraceDocument& document) {
 }  // namespace
 
 SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
-                       const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part) {
-    FactsBuilder builder(document, analysis, step);
+                       const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part,
+                       const TimeAxisModel* axis) {
+    FactsBuilder builder(document, analysis, step, axis);
     if (task) {
         return builder.ofTask(*task);
     }
     if (part && part->kind == PartSelection::Kind::range) {
         const StepSpan* span = measuredStep(document, step);
-        return rangeFacts(document, part->range, span != nullptr ? span->range().start : 0);
+        return rangeFacts(document, part->range, span != nullptr ? span->range().start : 0, axis);
     }
     if (!part) {
         return hasOnlyTracks(document) ? recordingFacts(document) : builder.ofStep();
@@ -674,7 +677,8 @@ SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analys
     return {};
 }
 
-SelectionFacts rangeFacts(const TraceDocument& document, const SliceRef& range, std::int64_t origin) {
+SelectionFacts rangeFacts(const TraceDocument& document, const SliceRef& range, std::int64_t origin,
+                          const TimeAxisModel* axis) {
     SelectionFacts facts;
     if (!document.tracks || !document.tracks->has(range)) {
         return facts;
@@ -687,9 +691,13 @@ SelectionFacts rangeFacts(const TraceDocument& document, const SliceRef& range, 
                                     : QStringLiteral("%1 · %2").arg(QString::fromStdString(row.group),
                                                                     QString::fromStdString(row.name));
     facts.measuredName = translated("value");
+    const auto instant = [&](std::int64_t at) {
+        return axis != nullptr && axis->timeStyle() != TimeStyle::step ? axis->instantText(at, time.length())
+                                                                       : formatInstant(at - origin, time.length());
+    };
     facts.sections.push_back({translated("Range"),
-                              {{translated("Start"), formatInstant(time.start - origin, time.length()), {}},
-                               {translated("End"), formatInstant(time.end - origin, time.length()), {}},
+                              {{translated("Start"), instant(time.start), {}},
+                               {translated("End"), instant(time.end), {}},
                                {translated("Length"), formatDuration(time.length()), {}},
                                {translated("Depth"), QLocale().toString(row.depth), {}}}});
     constexpr std::size_t kMost = 24;

@@ -45,11 +45,13 @@ struct SelectionFacts {
 };
 
 /// The measured step `step` is compared; `analysis` is its analysis. Without a selection, facts about the step; empty
-/// if the document has no tasks.
+/// if the document has no tasks. `axis`: says what times count from; null: the start of the step.
 SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
-                       const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part);
+                       const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part,
+                       const TimeAxisModel* axis = nullptr);
 /// Facts about a range of a thread or stream, without its arguments. Empty if the document has no such range.
-SelectionFacts rangeFacts(const TraceDocument& document, const SliceRef& range, std::int64_t origin);
+SelectionFacts rangeFacts(const TraceDocument& document, const SliceRef& range, std::int64_t origin,
+                          const TimeAxisModel* axis = nullptr);
 /// The arguments of a range: `event` is that of its Chrome trace (event_of_chrome()).
 std::vector<FactSection> argumentFacts(const nlohmann::json& event);
 /// One sentence about a bubble, lane or link, for screen readers.

@@ -6,8 +6,13 @@
 
 namespace pipescope {
 namespace {
-TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin) {
+/// `shift`: from times of the slice's store to those of the axis, whose times these then are; null: since `origin`.
+TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin, const TimeAxisModel* axis, std::int64_t shift) {
     const std::int64_t length = slice.duration().count();
+    if (axis != nullptr) {
+        return {axis->instantText(slice.start.count() + shift, length),
+                axis->instantText(slice.end.count() + shift, length), formatDuration(length)};
+    }
     return {formatInstant(slice.start.count() - origin, length), formatInstant(slice.end.count() - origin, length),
             formatDuration(length)};
 }
@@ -20,7 +25,12 @@ QString change(std::int64_t ns, std::int64_t of) {
 }
 }  // namespace
 
-TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step) {
+TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step,
+                    const TimeAxisModel* axis) {
+    const TimeAxisModel* of = axis != nullptr && axis->timeStyle() != TimeStyle::step ? axis : nullptr;
+    const auto shiftOf = [&](Source source) {
+        return source == Source::simulated ? simulatedShift(document, step) : 0;
+    };
     const TimelineStore& store = *document.store(selection.source);
     const Slice slice = store.slice(selection.slice);
     const auto originOf = [&](Source source, std::int32_t number) {
@@ -45,7 +55,8 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     if (const auto work = measured_task ? document.kernels->workOf(slice.key) : std::nullopt) {
         facts.device = describe(*work);
     }
-    facts.picked = timesOf(slice, origin);
+    facts.sinceStep = of == nullptr;
+    facts.picked = timesOf(slice, origin, of, shiftOf(selection.source));
     facts.name = nameOf(document, selection.source);
     facts.otherName = nameOf(document, otherThan(selection.source));
     facts.changeOf = document.baseline ? translated("after against before") : translated("simulated against measured");
@@ -56,7 +67,7 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     const Source other = otherThan(selection.source);
     const Slice twin = document.store(other)->slice(*selection.twin);
     const std::int64_t twin_origin = originOf(other, twin.key.step);
-    facts.twin = timesOf(twin, twin_origin);
+    facts.twin = timesOf(twin, twin_origin, of, shiftOf(other));
     const bool picked_is_measured = selection.source == Source::measured;
     const Slice& measured = picked_is_measured ? slice : twin;
     const Slice& simulated = picked_is_measured ? twin : slice;
@@ -77,7 +88,8 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
 
 QString toolTipOf(const TaskFacts& facts) {
     QString html = QStringLiteral("<b>%1</b><br>%2").arg(facts.title.toHtmlEscaped(), facts.where.toHtmlEscaped());
-    html += translated("<br>%1: %2, from %3 of the step").arg(facts.name, facts.picked.duration, facts.picked.start);
+    html += (facts.sinceStep ? translated("<br>%1: %2, from %3 of the step") : translated("<br>%1: %2, from %3"))
+                .arg(facts.name, facts.picked.duration, facts.picked.start);
     if (!facts.bytes.isEmpty()) {
         html += translated("<br>moves %1").arg(facts.bytes);
     }

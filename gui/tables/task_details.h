@@ -15,7 +15,7 @@ struct TaskFacts {
     QString bytes;   ///< of a copy; otherwise empty
     QString device;  ///< its work on a device; empty if none
     struct Times {
-        QString start;  ///< since the start of the step
+        QString start;  ///< since the start of the step, or as the axis shows times
         QString end;
         QString duration;
     };
@@ -26,9 +26,11 @@ struct TaskFacts {
     QString name;       ///< of its timeline: "measured"
     QString otherName;  ///< of the other one
     QString whyNoTwin;  ///< empty if there is a twin
+    bool sinceStep = true;
 };
-/// `step` is the compared measured step.
-TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step);
+/// `step` is the compared measured step. `axis`: says what times count from; null: the start of the step.
+TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step,
+                    const TimeAxisModel* axis = nullptr);
 /// The facts as a few lines of HTML.
 QString toolTipOf(const TaskFacts& facts);
 /// The facts as one sentence for screen readers.

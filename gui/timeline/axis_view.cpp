@@ -286,7 +286,7 @@ QRectF AxisView::rangePlate() const {
 
 QString AxisView::cursorText() const {
     const std::optional<std::int64_t> cursor = axis_.cursor();
-    return cursor ? cursorTime(axis_.window(), lanesRect().width(), axis_.origin(), *cursor) : QString();
+    return cursor ? cursorTime(axis_.window(), lanesRect().width(), axis_.zero(), *cursor, rulerTimes()) : QString();
 }
 
 QRectF AxisView::cursorPlate() const {
@@ -320,8 +320,13 @@ void AxisView::paintCursorTime(QPainter& painter) const {
     }
 }
 
+RulerTimes AxisView::rulerTimes() const {
+    return axis_.timeStyle() == TimeStyle::clock ? RulerTimes::clock : RulerTimes::durations;
+}
+
 Ruler AxisView::ruler() const {
-    return makeRuler(axis_.window(), lanesRect().width(), axis_.origin(), labelSpacing(QFontMetricsF(font())));
+    return makeRuler(axis_.window(), lanesRect().width(), axis_.zero(), labelSpacing(QFontMetricsF(font())),
+                     rulerTimes());
 }
 
 std::vector<AxisView::RulerLabel> AxisView::rulerLabels() const {

@@ -141,6 +141,7 @@ private:
         QPoint from;
         std::optional<QPoint> at = {};  // once moved
     };
+    RulerTimes rulerTimes() const;
     Ruler ruler() const;
     /// Multiplies the window's length by the factor. The time at the viewport pixel keeps its place.
     void zoomAbout(double x, double factor);

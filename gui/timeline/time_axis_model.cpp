@@ -1,5 +1,7 @@
 #include "gui/timeline/time_axis_model.h"
 
+#include "gui/style/number_format.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -28,6 +30,33 @@ void TimeAxisModel::setOrigin(std::int64_t origin) {
         origin_ = origin;
         Q_EMIT originChanged();
     }
+}
+
+void TimeAxisModel::setTimeStyle(TimeStyle style) {
+    if (style != style_) {
+        style_ = style;
+        Q_EMIT originChanged();
+    }
+}
+
+void TimeAxisModel::setEpoch(std::optional<std::int64_t> epoch) {
+    if (epoch != epoch_) {
+        epoch_ = epoch;
+        Q_EMIT originChanged();
+    }
+}
+
+std::int64_t TimeAxisModel::zero() const {
+    switch (timeStyle()) {
+        case TimeStyle::step: return origin_;
+        case TimeStyle::file: return 0;
+        case TimeStyle::clock: return -*epoch_;
+    }
+    return 0;
+}
+
+QString TimeAxisModel::instantText(std::int64_t time, std::int64_t length) const {
+    return timeStyle() == TimeStyle::clock ? formatClock(time - zero(), length) : formatInstant(time - zero(), length);
 }
 
 void TimeAxisModel::setCursor(std::optional<std::int64_t> time) {

@@ -57,6 +57,13 @@ struct TimeMark {
     friend bool operator==(const TimeMark&, const TimeMark&) = default;
 };
 
+/// What the times on an axis count from.
+enum class TimeStyle {
+    step,   ///< the start of the chosen step
+    file,   ///< the start of the recording
+    clock,  ///< time of day where the viewer runs; as `file` if the recording does not say when it started
+};
+
 // A notch of a wheel, and the factor by which it zooms.
 inline constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees per notch
 inline constexpr double kZoomPerNotch = 0.8;
@@ -73,6 +80,11 @@ public:
     const TimeWindow& window() const { return window_; }
     /// Time zero of the ruler, in ns of the recording. The simulated step is drawn from here.
     std::int64_t origin() const { return origin_; }
+    TimeStyle timeStyle() const { return style_ == TimeStyle::clock && !epoch_ ? TimeStyle::file : style_; }
+    /// ns of the recording at which shown times are 0; with the clock, 1970 in UTC.
+    std::int64_t zero() const;
+    /// A time of the recording as text, with the digits of `length`: "12.345 ms", or "14:03:05.012345".
+    QString instantText(std::int64_t time, std::int64_t length) const;
     std::optional<std::int64_t> cursor() const { return cursor_; }
     const std::optional<TaskSelection>& selection() const { return selection_; }
     /// Empty while a task is selected.
@@ -88,6 +100,9 @@ public:
     /// The content changed: shows the nearest part to `window`. That is no entry in the history, which stays.
     void changeTotal(const TimeRange& total, const TimeWindow& window);
     void setOrigin(std::int64_t origin);
+    void setTimeStyle(TimeStyle style);
+    /// UTC at time 0 of the recording, in ns since 1970; empty: unknown.
+    void setEpoch(std::optional<std::int64_t> epoch);
     void setCursor(std::optional<std::int64_t> time);
     /// Moves the cursor right by `ratio` of the visible window, within it. Starts in the middle if no cursor is
     /// visible.
@@ -118,6 +133,7 @@ public:
 
 Q_SIGNALS:
     void windowChanged();
+    /// The origin, or what times count from.
     void originChanged();
     void cursorChanged();
     void selectionChanged();
@@ -135,6 +151,8 @@ private:
     TimeRange total_{0, 1};
     TimeWindow window_;
     std::int64_t origin_ = 0;
+    TimeStyle style_ = TimeStyle::step;
+    std::optional<std::int64_t> epoch_;
     std::optional<std::int64_t> cursor_;
     std::optional<TaskSelection> selection_;
     std::optional<PartSelection> part_;

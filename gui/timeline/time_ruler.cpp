@@ -11,6 +11,9 @@ namespace pipescope {
 namespace {
 // Labels after more steps than this become "base + rest".
 constexpr std::int64_t kMostStepsInALabel = 100'000;
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kWholeSeconds = 1000 * kSecond;  // something so long is told from others by its second
+constexpr std::int64_t kStepsInALength = 100;           // a pixel in one that has three digits
 
 struct Division {
     std::int64_t labelled = 1;
@@ -37,14 +40,17 @@ std::int64_t floorTo(std::int64_t value, std::int64_t step) {
 }
 }  // namespace
 
-QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, std::int64_t cursor) {
+QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, std::int64_t cursor, RulerTimes times) {
     const std::int64_t exact = divide(window.length / std::max(1.0, width)).labelled;
+    if (times == RulerTimes::clock) {
+        return formatClock(cursor - origin, exact * kStepsInALength);
+    }
     const std::int64_t left = window.start - origin;
     const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(window.length)) + 1;
     return formatTime(cursor - origin, exact, std::max(std::abs(left), std::abs(right)));
 }
 
-Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing) {
+Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing, RulerTimes times) {
     Ruler ruler;
     if (width <= 0) {
         return ruler;
@@ -54,7 +60,10 @@ Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, dou
     const std::int64_t left = window.start - origin;
     const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(window.length)) + 1;
     std::int64_t base = 0;
-    if (std::abs(left) / division.labelled > kMostStepsInALabel) {
+    if (times == RulerTimes::clock) {
+        base = floorTo(left, std::max(kSecond, division.labelled));
+        ruler.base = formatClock(base, kWholeSeconds);
+    } else if (std::abs(left) / division.labelled > kMostStepsInALabel) {
         base = floorTo(left, division.labelled * 1000);
         ruler.base = formatTime(base, division.labelled * 1000, base);
     }

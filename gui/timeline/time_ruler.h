@@ -24,11 +24,19 @@ struct Ruler {
     std::vector<RulerTick> ticks;
 };
 
+/// How a ruler writes times since its origin.
+enum class RulerTimes {
+    durations,
+    clock,  ///< the origin is 1970 in UTC: the base is a second of the day
+};
+
 /// The cursor's time on a ruler with this origin, in the unit of its labels, to the precision of a pixel.
-QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, std::int64_t cursor);
+QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, std::int64_t cursor,
+                   RulerTimes times = RulerTimes::durations);
 
 /// `origin` is time zero. Labels are at least `label_spacing` pixels apart.
-Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing);
+Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing,
+                RulerTimes times = RulerTimes::durations);
 
 /// Pixels between labels of any time.
 double labelSpacing(const QFontMetricsF& metrics);

@@ -532,10 +532,13 @@ void TimelineView::click(const QPoint& position) {
 
 QString TimelineView::kernelToolTip(SliceRef kernel) const {
     const Kernel found = kernels_->kernel(kernel);
-    QString text = tr("<b>%1</b><br>%2, from %3 of the step<br>started %4 after its launch<br>launched by %5")
-                       .arg(QString::fromStdString(found.name).toHtmlEscaped(), formatDuration(found.end - found.start),
-                            formatInstant(found.start - axis().origin(), found.end - found.start),
-                            formatDuration(found.launchDelay), taskName(found.task).toHtmlEscaped());
+    const QString tip =
+        axis().timeStyle() == TimeStyle::step
+            ? tr("<b>%1</b><br>%2, from %3 of the step<br>started %4 after its launch<br>launched by %5")
+            : tr("<b>%1</b><br>%2, from %3<br>started %4 after its launch<br>launched by %5");
+    QString text = tip.arg(QString::fromStdString(found.name).toHtmlEscaped(), formatDuration(found.end - found.start),
+                           axis().instantText(found.start, found.end - found.start), formatDuration(found.launchDelay),
+                           taskName(found.task).toHtmlEscaped());
     if (const std::optional<TaskDeviceWork> work = kernels_->workOf(found.task)) {
         text += QStringLiteral("<br>") + describe(*work).toHtmlEscaped();
     }

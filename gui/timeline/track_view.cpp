@@ -19,8 +19,9 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastBorder = 4;
-constexpr double kFaintestRun = 0.3;  // of ranges that fill little of their pixels
-constexpr double kFar = 1e5;          // pixels; painters draw no farther
+constexpr std::int64_t kReadLength = 1'000'000;  // a point is read to the microsecond
+constexpr double kFaintestRun = 0.3;             // of ranges that fill little of their pixels
+constexpr double kFar = 1e5;                     // pixels; painters draw no farther
 
 QColor blended(const QColor& ground, const QColor& color, double share) {
     const auto part = [share](int from, int to) { return static_cast<int>(std::lround(from + (to - from) * share)); };
@@ -357,7 +358,7 @@ QString TrackView::toolTipAt(const QPoint& position) const {
             .arg(QString::fromStdString(store_->textOf(*found)).toHtmlEscaped(),
                  QString::fromStdString(track.name).toHtmlEscaped(),
                  QString::fromStdString(track.group).toHtmlEscaped(), formatDuration(range.length()),
-                 formatInstant(range.start - axis().origin(), range.length()));
+                 axis().instantText(range.start, range.length()));
     }
     const std::optional<std::size_t> index = counterAtPixel(position);
     if (!index) {
@@ -371,7 +372,10 @@ QString TrackView::toolTipAt(const QPoint& position) const {
     const std::int64_t time = timeAtPixel(position.x() + 0.5);
     const std::optional<double> value = lanesRect().contains(position) ? counter.valueAt(time) : std::nullopt;
     if (value) {
-        lines << tr("%1 at %2").arg(valueText(*index, *value), formatDuration(time - axis().origin()));
+        lines << tr("%1 at %2")
+                     .arg(valueText(*index, *value), axis().timeStyle() == TimeStyle::clock
+                                                         ? axis().instantText(time, kReadLength)
+                                                         : formatDuration(time - axis().zero()));
     }
     lines << extentText(*index);
     return lines.join(QStringLiteral("<br>"));

@@ -265,7 +265,7 @@ void DocumentPage::connectViews() {
             const TraceDocument& shown = *document();
             const std::int32_t step =
                 source == Source::measured ? shown.measured->slice(slice).key.step : model_->step();
-            return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step));
+            return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step, &axis()));
         });
         each.setBubbleDescription([this, source](const Bubble& piece) {
             const StepAnalysis* analysis = model_->analysis();

@@ -324,7 +324,40 @@ void MainWindow::createViewMenu() {
         panels.addAction(dock->toggleViewAction());
     }
     menu.addSeparator();
+    createTimesMenu(*menu.addMenu(tr("T&imes")));
     createThemeMenu(*menu.addMenu(tr("&Theme")));
+}
+
+void MainWindow::createTimesMenu(QMenu& menu) {
+    auto* group = new QActionGroup(this);
+    const auto chosen = [this] { return session_.value(kTimesKey).toString(); };
+    const auto styleOf = [](const QString& name) {
+        return name == QLatin1String("file")    ? TimeStyle::file
+               : name == QLatin1String("clock") ? TimeStyle::clock
+                                                : TimeStyle::step;
+    };
+    const auto add = [&](const QString& text, const QString& tip, const QString& name) {
+        QAction* action = menu.addAction(text, this, [this, name, styleOf] {
+            session_.setValue(kTimesKey, name);
+            times_ = styleOf(name);
+            for (DocumentPage* each : files_->pages()) {
+                each->axis().setTimeStyle(times_);
+            }
+            if (page() != nullptr) {
+                Q_EMIT files_->selectionChanged();  // whose description has times
+            }
+        });
+        action->setToolTip(tip);
+        action->setCheckable(true);
+        action->setChecked(name == (chosen().isEmpty() ? QStringLiteral("step") : chosen()));
+        group->addAction(action);
+    };
+    add(tr("Since the start of the &step"), tr("Times count from the start of the chosen step"),
+        QStringLiteral("step"));
+    add(tr("Since the start of the &file"), tr("Times count from the start of the recording"), QStringLiteral("file"));
+    add(tr("&Clock time"), tr("The time of day here, if the recording says when it started"), QStringLiteral("clock"));
+    times_ = styleOf(chosen());
+    connect(files_, &FileTabs::pageAdded, this, [this](DocumentPage& page) { page.axis().setTimeStyle(times_); });
 }
 
 void MainWindow::createThemeMenu(QMenu& menu) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/scratch_folder.h"
+#include "gui/timeline/time_axis_model.h"
 #include "gui/window/dock_set.h"
 #include "gui/window/session_state.h"
 
@@ -62,6 +63,8 @@ private:
     void connectFiles();
     void createFileMenu();
     void createViewMenu();
+    /// What times count from, on all pages.
+    void createTimesMenu(QMenu& menu);
     void createThemeMenu(QMenu& menu);
     void createGoMenu();
     void createHelpMenu();
@@ -84,6 +87,7 @@ private:
     QStackedWidget* stack_;
     StartPage* start_;
     FileTabs* files_;
+    TimeStyle times_ = TimeStyle::step;
     SearchBar* search_;
     TableDocks* tables_;
     ScenarioDocks* scenarios_;

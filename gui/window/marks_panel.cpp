@@ -10,18 +10,25 @@
 #include <QTableView>
 
 namespace pipescope {
+namespace {
+constexpr std::int64_t kMarkLength = 1'000'000;  // a mark is read to the microsecond
+}  // namespace
+
 MarksModel::MarksModel(QObject* parent)
-    : ColumnModel(
-          {{translated("Mark"), "time_ns", Qt::AlignLeft,
-            [this](const TimeMark& mark) {
-                return translated("%1 after the start of the step").arg(formatDuration(mark.time - axis_->origin()));
-            },
-            [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.time); }},
-           {translated("Length"), "length_ns", Qt::AlignLeft,
-            [](const TimeMark& mark) { return mark.length > 0 ? formatDuration(mark.length) : QString(); },
-            [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.length); }},
-           {translated("Note"), "note", Qt::AlignLeft, [](const TimeMark& mark) { return mark.note; }}},
-          parent) {}
+    : ColumnModel({{translated("Mark"), "time_ns", Qt::AlignLeft,
+                    [this](const TimeMark& mark) {
+                        return axis_->timeStyle() == TimeStyle::clock ? axis_->instantText(mark.time, kMarkLength)
+                               : axis_->timeStyle() == TimeStyle::file
+                                   ? translated("%1 after the start of the file").arg(formatDuration(mark.time))
+                                   : translated("%1 after the start of the step")
+                                         .arg(formatDuration(mark.time - axis_->origin()));
+                    },
+                    [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.time); }},
+                   {translated("Length"), "length_ns", Qt::AlignLeft,
+                    [](const TimeMark& mark) { return mark.length > 0 ? formatDuration(mark.length) : QString(); },
+                    [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.length); }},
+                   {translated("Note"), "note", Qt::AlignLeft, [](const TimeMark& mark) { return mark.note; }}},
+                  parent) {}
 
 void MarksModel::setAxis(TimeAxisModel* axis) {
     beginResetModel();

@@ -35,6 +35,7 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     // The typical step of a part of the file is not that of the file.
     const bool provisional = keeps && !before->complete && !chosenStep_ && !selection.task && !selection.part &&
                              window == windowOf(stepRange(*before, step_));
+    axis_->setEpoch(document_->measured || document_->tracks ? document_->utcEpoch : std::nullopt);
     dropAnalysis();
 
     const auto hasStep = [this](std::int32_t step) {

@@ -20,6 +20,8 @@ inline constexpr QLatin1String kWindowStateKey("window/state");
 inline constexpr QLatin1String kNarrowWindowStateKey("window/narrowState");
 /// system, light or dark.
 inline constexpr QLatin1String kThemeKey("window/theme");
+/// step, file or clock: what times count from.
+inline constexpr QLatin1String kTimesKey("window/times");
 /// Queries of the SQL console, most recent first.
 inline constexpr QLatin1String kQueriesKey("console/queries");
 /// Absolute paths, most recent first. Files that were open as one timeline are one entry, a path on each line.

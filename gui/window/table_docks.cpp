@@ -243,7 +243,7 @@ void TableDocks::refreshSelection() {
     }
     const TimeAxisModel& axis = files_.page()->axis();
     SelectionFacts facts =
-        factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part());
+        factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part(), &axis);
     if (facts.ofWholeStep && slow_) {
         const QString reason = QString::fromStdString(slow_step_text(*slow_));
         facts.text = facts.text.isEmpty() ? reason : reason + QLatin1Char(' ') + facts.text;
