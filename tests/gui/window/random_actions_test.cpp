@@ -1,13 +1,20 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/theme.h"
+#include "gui/tables/length_chart.h"
 #include "gui/timeline/axis_view.h"
 #include "gui/window/step_strip.h"
 #include "profiler/profile/profile_file.h"
 #include "tests/gui/window/main_window_fixture.h"
 
+#include <fmt/format.h>
+
 #include <QAbstractButton>
 #include <QAbstractItemView>
 #include <QAbstractSlider>
+#include <QAction>
+#include <QActionGroup>
+#include <QComboBox>
+#include <QDockWidget>
 #include <QElapsedTimer>
 #include <QLabel>
 #include <QLineEdit>
@@ -55,7 +62,7 @@ public:
             case 5: clickTable(); break;
             case 6: clickButton(); break;
             case 7: type(); break;
-            case 8: moveSlider(); break;
+            case 8: below(2) == 0 ? moveSlider() : choose(); break;
             default: changeWindow(); break;
         }
         QApplication::processEvents();
@@ -132,8 +139,37 @@ private:
         QTest::mouseRelease(&on, Qt::LeftButton, modifier, placeIn(on));
     }
     void clickTable() {
-        if (auto* view = any<QAbstractItemView>()) {
+        if (below(4) == 0) {
+            if (auto* chart = any<LengthChart>()) {
+                QTest::mouseClick(chart, Qt::LeftButton, {}, placeIn(*chart));
+            }
+        } else if (auto* view = any<QAbstractItemView>()) {
             QTest::mouseClick(view->viewport(), Qt::LeftButton, {}, placeIn(*view->viewport()));
+        }
+    }
+    void choose() {
+        if (below(3) == 0) {
+            raisePanel();
+        } else if (below(3) == 0) {
+            pickInMenu();
+        } else if (auto* box = any<QComboBox>(); box != nullptr && box->count() > 0) {
+            box->setCurrentIndex(static_cast<int>(below(static_cast<std::size_t>(box->count()))));
+        }
+    }
+    void raisePanel() {
+        const QList<QDockWidget*> docks = window_.findChildren<QDockWidget*>();
+        QDockWidget* dock = docks[static_cast<qsizetype>(below(static_cast<std::size_t>(docks.size())))];
+        if (!dock->isHidden()) {
+            dock->raise();
+        }
+    }
+    /// What times count from, which has no key.
+    void pickInMenu() {
+        for (QAction* action : window_.findChildren<QAction*>()) {
+            if (action->isCheckable() && action->actionGroup() != nullptr && below(6) == 0) {
+                action->trigger();
+                return;
+            }
         }
     }
     void clickButton() {
@@ -151,10 +187,17 @@ private:
         }
     }
     void type() {
-        static const QStringList kTexts{
-            QStringLiteral("gpu"),   QStringLiteral("cpu,gpu"), QStringLiteral("B3"),  QStringLiteral("-1"),
-            QStringLiteral("1e99"),  QStringLiteral("0,1,1,0"), QStringLiteral("a b"), QString(),
-            QStringLiteral("30 MiB")};
+        static const QStringList kTexts{QStringLiteral("gpu"),
+                                        QStringLiteral("cpu,gpu"),
+                                        QStringLiteral("B3"),
+                                        QStringLiteral("-1"),
+                                        QStringLiteral("1e99"),
+                                        QStringLiteral("0,1,1,0"),
+                                        QStringLiteral("a b"),
+                                        QString(),
+                                        QStringLiteral("30 MiB"),
+                                        QStringLiteral("forward >1ms"),
+                                        QStringLiteral("\"gemm\" <=20us")};
         if (auto* line = any<QLineEdit>(); line != nullptr && !line->isReadOnly()) {
             line->setFocus();
             line->selectAll();
@@ -199,7 +242,32 @@ QStringList wrongTexts(const MainWindow& window) {
     for (const auto* label : window.findChildren<ElidedLabel*>()) {
         look(label->isVisible() ? label->text() : QString());
     }
+    for (const auto* view : window.findChildren<QAbstractItemView*>()) {
+        const QAbstractItemModel* model = view->isVisible() ? view->model() : nullptr;
+        for (int row = 0; model != nullptr && row < std::min(model->rowCount(), 40); ++row) {
+            for (int column = 0; column < model->columnCount(); ++column) {
+                look(model->index(row, column).data().toString());
+            }
+        }
+    }
     return wrong;
+}
+
+/// Calls within calls of two threads, a stream and a counter, in the form of PyTorch's profiler.
+std::string threadsJson() {
+    std::string events;
+    for (int call = 0; call < 40; ++call) {
+        const int start = 100 * call;
+        events += fmt::format(
+            R"({}{{"ph": "X", "cat": "cpu_op", "name": "aten::linear", "pid": 17, "tid": {}, "ts": {}, "dur": {}}},
+{{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 17, "tid": {}, "ts": {}, "dur": 20}},
+{{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": {}, "dur": {}}},
+{{"ph": "C", "name": "utilisation", "pid": 0, "ts": {}, "args": {{"value": {}}}}})",
+            call > 0 ? ",\n" : "", 18 + call % 2, start, 60 + call, 18 + call % 2, start + 10, start + 30, 5 + call % 7,
+            start, call);
+    }
+    return R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H200"}], "traceEvents": [)" + events +
+           "]}";
 }
 
 class RandomActions : public MainWindowTest {};
@@ -220,6 +288,9 @@ TEST_F(RandomActions, NeitherCrashNorShowWrongTexts) {
     writeSimulatedTrace(files.back());
     files.push_back(temporaryPath("random_profile.json").string());
     std::ofstream(files.back()) << to_json(sampleProfile({}));
+    files.push_back(temporaryPath("random_threads.json").string());
+    std::ofstream(files.back()) << threadsJson();
+    add("random_long.sqlite", {.chunks = 2, .steps = 40});
     const char* wanted = std::getenv("PIPESCOPE_RANDOM_SEED");
     const auto seed = wanted != nullptr ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 1U;
     QTimer closing;  // what waits for an answer blocks the action that opened it

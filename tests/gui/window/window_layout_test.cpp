@@ -267,6 +267,37 @@ TEST_F(WindowLayout, CutsNothingOffWhereTextIsUpToTwiceAsLarge) {
     QApplication::setFont(usual);
 }
 
+/// Lanes of both timelines that are whole on screen and as high as a line of text.
+int readableRows(const MainWindow& window) {
+    int rows = 0;
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const TimelineView& view = window.page()->views().view(source);
+        const QRect shown = view.lanesRect() & view.viewport()->rect();
+        for (std::size_t lane = 0; lane < window.files().document()->store(source)->lanes().size(); ++lane) {
+            const QRect rect = view.laneRect(LaneId{lane});
+            rows += rect.height() >= view.fontMetrics().height() && shown.top() <= rect.top() &&
+                            rect.bottom() <= shown.bottom()
+                        ? 1
+                        : 0;
+        }
+    }
+    return rows;
+}
+
+TEST_F(WindowLayout, GivesMemoryMoreRoomOnALargeScreen) {
+    openFour(window_, "memory_rows.sqlite");
+    const auto heightAt = [&](const QSize& size) {
+        window_.resize(size);
+        QApplication::processEvents();
+        QApplication::processEvents();
+        return window_.page()->views().memory().view().laneBox(0).height();
+    };
+    const int usual = heightAt({1280, 800});
+    const int large = heightAt({3840, 2160});
+    EXPECT_GE(large, 48) << "a curve is readable";
+    EXPECT_GE(large, 2 * usual);
+}
+
 TEST_F(WindowLayout, GivesTheRoomOfALowPageToTheLanes) {
     const QFont usual = QApplication::font();
     for (const auto& [percent, size] : {std::pair(100, QSize(640, 480)), {190, QSize(1600, 1000)}}) {
@@ -284,6 +315,7 @@ TEST_F(WindowLayout, GivesTheRoomOfALowPageToTheLanes) {
             const QRect lane = window.page()->views().view(source).laneRect(LaneId{0});
             EXPECT_GE(lane.height(), 10) << "at " << percent << " %, in a page of " << window.page()->height();
         }
+        EXPECT_GE(readableRows(window), 4) << "at " << percent << " %, in a page of " << window.page()->height();
     }
     QApplication::setFont(usual);
 }
