@@ -65,17 +65,27 @@ std::vector<std::int64_t> ramp_batches(const BatchRamp& ramp, std::int64_t batch
 std::vector<RunPart> run_parts(const BatchRamp& ramp, std::int64_t batch, double samples, double steps) {
     const auto increments = static_cast<double>(increments_of(ramp, batch));
     const double width = static_cast<double>(ramp.samples) / increments;  // samples before the batch grows
+    const auto level_after = [&](double consumed) {
+        return consumed > static_cast<double>(ramp.samples) ? increments
+                                                            : std::min(increments, std::floor(consumed / width));
+    };
     std::vector<RunPart> parts;
     double consumed = 0;
     while (consumed < samples && steps > 0) {
-        const double level = std::min(increments, std::floor(consumed / width));
-        const auto each =
-            static_cast<std::int64_t>(static_cast<double>(ramp.start) + level * static_cast<double>(ramp.increment));
-        const double end = level < increments ? std::min(samples, (level + 1) * width) : samples;
-        const double wanted = std::ceil((end - consumed) / static_cast<double>(each));
-        const double taken = std::min(std::max(1.0, wanted), steps);
-        parts.push_back({each, taken, 0});
-        consumed += taken * static_cast<double>(each);
+        const double level = level_after(consumed);
+        const double each = static_cast<double>(ramp.start) + level * static_cast<double>(ramp.increment);
+        double taken = std::ceil((samples - consumed) / each);
+        if (level < increments) {
+            // A product of a width that is no whole number is rounded, so one step too few or too many may seem to
+            // reach it.
+            double grown = std::max(1.0, std::ceil(((level + 1) * width - consumed) / each));
+            grown += level_after(consumed + grown * each) > level ? 0 : 1;
+            grown -= grown > 1 && level_after(consumed + (grown - 1) * each) > level ? 1 : 0;
+            taken = std::min(taken, grown);
+        }
+        taken = std::min(taken, steps);
+        parts.push_back({static_cast<std::int64_t>(each), taken, 0});
+        consumed += taken * each;
         steps -= taken;
     }
     return parts;

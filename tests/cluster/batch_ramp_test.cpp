@@ -44,7 +44,13 @@ TEST(BatchRamp, GrowsAsMegatronsDoes) {
 
 // Against Megatron's rule, step by step.
 TEST(BatchRamp, HasTheStepsOfARunStepByStep) {
-    for (const BatchRamp ramp : {BatchRamp{8, 8, 1000}, BatchRamp{16, 48, 37}, BatchRamp{32, 4, 5000}}) {
+    std::vector<BatchRamp> ramps{{8, 8, 1000}, {16, 48, 37}, {32, 4, 5000}};
+    for (std::int64_t samples = 1; samples < 600; ++samples) {  // most widths are no whole numbers
+        ramps.push_back({1, 1, samples});
+        ramps.push_back({8, 8, samples});
+        ramps.push_back({4, 12, samples});
+    }
+    for (const BatchRamp& ramp : ramps) {
         constexpr std::int64_t kBatch = 64;
         std::vector<std::pair<std::int64_t, double>> steps;
         const double width =
@@ -60,7 +66,7 @@ TEST(BatchRamp, HasTheStepsOfARunStepByStep) {
             ++steps.back().second;
             consumed += static_cast<double>(batch);
         }
-        EXPECT_EQ(steps_of(run_parts(ramp, kBatch, 7000, kAny)), steps);
+        EXPECT_EQ(steps_of(run_parts(ramp, kBatch, 7000, kAny)), steps) << ramp.start << " " << ramp.samples;
     }
 }
 
