@@ -301,9 +301,13 @@ void check_names(const TrainingProgram& program, const std::vector<DeviceType>& 
     for (const std::string& kernel : program.attention) {
         check(kernel, kernels, "the kernel of attention", "for which no type of device has rates");
     }
-    for (const auto& [type, share] : program.product_share_on) {
-        check(type, types, "a product_share_on for", "which no catalogue has");
-    }
+    const auto check_types = [&](const std::map<std::string, double>& by_type, const std::string& key) {
+        for (const auto& [type, value] : by_type) {
+            check(type, types, "a " + key + " for", "which no catalogue has");
+        }
+    };
+    check_types(program.product_share_on, "product_share_on");
+    check_types(program.work_factor_on, "work_factor_on");
 }
 
 ProgramPointer load_program(const std::filesystem::path& name) {
