@@ -138,33 +138,34 @@ struct Traits {
     bool has_mask = false;       ///< its last input, output_mask, selects the outputs
     bool looks_up = false;       ///< reads rows of its first input
     bool fuses = true;           ///< a compiler makes it one kernel with others
-    bool is_entropy = false;     ///< of a cross entropy
+    enum class Loss { none, log_softmax, log_softmax_backward, picks };  ///< `picks`: each sample's class
+    Loss loss = Loss::none;  ///< part of a cross entropy that the operator may be
 };
 
 constexpr std::array<std::string_view, 7> kOverwriting = {"copy_",    "fill_",      "zero_",  "normal_",
                                                           "uniform_", "bernoulli_", "random_"};
 constexpr std::array<std::string_view, 5> kLookUps = {"embedding", "index_select", "index", "gather", "take"};
-// Operators whose elements need more of an input than its rows, or that write to places that depend on values.
-constexpr std::array<std::string_view, 20> kUnfused = {"sort",
-                                                       "topk",
-                                                       "cumsum",
-                                                       "cumprod",
-                                                       "scatter",
-                                                       "index_add",
-                                                       "index_put",
-                                                       "_index_put_impl_",
-                                                       "embedding_dense_backward",
-                                                       "_embedding_bag",
-                                                       "masked_scatter",
-                                                       "nonzero",
-                                                       "unique",
-                                                       "multinomial",
-                                                       "native_batch_norm",
-                                                       "max_pool",
-                                                       "avg_pool",
-                                                       "upsample",
-                                                       "grid_sampler",
-                                                       "_fft"};
+// Words of operators whose elements need more of an input than its rows, or that write to places that depend on values.
+// Backends and variants put words before and after them, as in cudnn_batch_norm, _adaptive_avg_pool2d and _unique2.
+constexpr std::array<std::string_view, 18> kUnfused = {
+    "sort",          "topk",      "cumsum",    "cumprod",
+    "scatter",       "index_add", "index_put", "embedding_dense_backward",
+    "embedding_bag", "nonzero",   "unique",    "multinomial",
+    "batch_norm",    "max_pool",  "avg_pool",  "upsample",
+    "grid_sampler",  "fft"};
+// Operators with such words that write where no value decides, or only sum.
+constexpr std::array<std::string_view, 5> kFusedAllTheSame = {"select_scatter", "slice_scatter", "diagonal_scatter",
+                                                              "as_strided_scatter", "count_nonzero"};
+
+/// True if the words stand in the name, at the beginning of one of its own words.
+bool has_words(std::string_view name, std::string_view words) {
+    for (std::size_t at = name.find(words); at != std::string_view::npos; at = name.find(words, at + 1)) {
+        if (at == 0 || name[at - 1] == '_') {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool is_one_of(const auto& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
@@ -187,8 +188,12 @@ Traits traits_of(const c10::OperatorName& name) {
     traits.overwrites = is_one_of(kOverwriting, bare);
     traits.looks_up = is_one_of(kLookUps, bare);
     traits.fuses = traits.formula == nullptr &&
-                   std::ranges::none_of(kUnfused, [&](std::string_view each) { return bare.starts_with(each); });
-    traits.is_entropy = bare.starts_with("_log_softmax");
+                   (is_one_of(kFusedAllTheSame, bare) ||
+                    std::ranges::none_of(kUnfused, [&](std::string_view each) { return has_words(bare, each); }));
+    traits.loss = bare == "_log_softmax"                 ? Traits::Loss::log_softmax
+                  : bare == "_log_softmax_backward_data" ? Traits::Loss::log_softmax_backward
+                  : bare.starts_with("nll_loss")         ? Traits::Loss::picks
+                                                         : Traits::Loss::none;
     const std::vector<c10::Argument>& arguments = op->schema().arguments();
     traits.has_mask = !arguments.empty() && arguments.back().name() == "output_mask";
     for (const c10::Argument& result : op->schema().returns()) {
@@ -208,13 +213,19 @@ public:
         const std::size_t value = known(tensor.storage(), bytes_in(tensor.storage())).value;
         return OperatorRecord::Read{value, std::min(static_cast<double>(tensor.nbytes()), record_.values[value].bytes)};
     }
-    void add(OperatorRecord::Operator done, Values outputs, const c10::List<bool>& mask) {
+    /// `logits`: elements of the first input, if the operator is a logarithm of a softmax.
+    void add(OperatorRecord::Operator done, Traits::Loss loss, double logits, Values outputs,
+             const c10::List<bool>& mask) {
         done.part = parts_;
+        const Source source = source_of(done, loss, logits);
         for (std::size_t k = 0; k < outputs.size(); ++k) {
             if (k < mask.size() && !mask[k]) {
                 continue;
             }
             for_each_tensor(outputs[k], [&](const at::Tensor& tensor) { write(done, tensor); });
+        }
+        for (const OperatorRecord::Write& write : done.writes) {
+            sources_.emplace(write.value, source);
         }
         record_.operators.push_back(std::move(done));
     }
@@ -250,6 +261,38 @@ private:
         c10::weak_intrusive_ptr<c10::StorageImpl> weak;
         std::size_t value = 0;
     };
+    /// What a value is computed from, as far as a cross entropy may be recognised by it.
+    struct Source {
+        std::optional<std::size_t> log_softmax;  ///< operator
+        double logits = 0;                       ///< of that operator
+        bool is_picked = false;                  ///< the gradient of picked classes
+    };
+    /// The source of what the operator writes. A logarithm of a softmax is part of a cross entropy if classes are
+    /// picked from what it computes, and so is its backward if its gradient comes from there. Sets their `logits`.
+    Source source_of(OperatorRecord::Operator& done, Traits::Loss loss, double logits) {
+        Source source;
+        for (const OperatorRecord::Read& read : done.reads) {
+            const auto known = sources_.find(read.value);
+            if (known == sources_.end()) {
+                continue;
+            }
+            source.is_picked |= known->second.is_picked;
+            if (known->second.log_softmax) {
+                source.log_softmax = known->second.log_softmax;
+                source.logits = known->second.logits;
+            }
+        }
+        switch (loss) {
+            case Traits::Loss::none: return done.flops > 0 || !done.fuses ? Source() : source;
+            case Traits::Loss::log_softmax: return {record_.operators.size(), logits, false};
+            case Traits::Loss::log_softmax_backward: done.logits = source.is_picked ? logits : 0; return {};
+            case Traits::Loss::picks: break;
+        }
+        if (source.log_softmax) {
+            record_.operators[*source.log_softmax].logits = source.logits;
+        }
+        return {{}, 0, true};
+    }
     static double bytes_in(const c10::Storage& storage) { return static_cast<double>(storage.nbytes()); }
     std::size_t new_value(double bytes) {
         record_.values.push_back({bytes});
@@ -279,6 +322,7 @@ private:
     }
 
     OperatorRecord record_;
+    std::unordered_map<std::size_t, Source> sources_;  // by value
     std::size_t parts_ = 0;
     std::unordered_map<const c10::StorageImpl*, Known> known_;
 };
@@ -371,7 +415,7 @@ std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function)
                 }
             });
         }
-        if (frame.traits->is_entropy && inputs[0].isTensor()) {
+        if (frame.traits->loss != Traits::Loss::none && inputs[0].isTensor()) {
             frame.first_elements = elements(inputs[0].toTensor());
         }
         if (frame.traits->formula != nullptr) {
@@ -407,15 +451,12 @@ void ended(const at::RecordFunction& function, at::ObserverContext*) {
         const Counted counted =
             has_formula ? formula(Values(frame.inputs.data(), frame.inputs.size()), outputs) : Counted{};
         running_operators.done.push_back({counted.flops, bytes, 1, counted.shape});
-        OperatorRecord::Operator done{.fuses = frame.traits->fuses,
-                                      .flops = counted.flops,
-                                      .bytes = bytes,
-                                      .logits = frame.first_elements,
-                                      .reads = frame.reads};
+        OperatorRecord::Operator done{
+            .fuses = frame.traits->fuses, .flops = counted.flops, .bytes = bytes, .reads = frame.reads};
         if (frame.traits->looks_up && !done.reads.empty()) {
             done.reads.front().bytes = std::min(done.reads.front().bytes, written);
         }
-        running_operators.recording.add(std::move(done), outputs, frame.mask);
+        running_operators.recording.add(std::move(done), frame.traits->loss, frame.first_elements, outputs, frame.mask);
     }
     if ((counts || frame.has_inner) && !running_operators.frames.empty()) {
         running_operators.frames.back().has_inner = true;

@@ -148,6 +148,61 @@ TEST(OperatorCount, ALookUpReadsTheRowsItTakes) {
     EXPECT_EQ(bytes_of(work_of([&] { at::embedding(table, rows); })), 5 * 8 + 2 * 5 * 8 * 4);
 }
 
+/// The chains of a call.
+Operators chains_of(const std::function<void()>& call) {
+    OperatorCount count;
+    call();
+    count.take();
+    return count.chains().front();
+}
+double kernels_of(const Operators& work) {
+    double kernels = 0;
+    for (const DeviceWork& each : work) {
+        kernels += each.kernels;
+    }
+    return kernels;
+}
+double logits_of(const Operators& work) {
+    double logits = 0;
+    for (const DeviceWork& each : work) {
+        const auto* entropy = std::get_if<CrossEntropyShape>(&each.shape);
+        logits += entropy != nullptr ? entropy->logits * each.kernels : 0;
+    }
+    return logits;
+}
+
+TEST(OperatorCount, PoolingsSortsAndBatchNormsAreChainsOfTheirOwnByAnyName) {
+    const at::Tensor image = torch::randn({2, 4, 6, 6});
+    const at::Tensor ones = torch::ones({4});
+    const auto between = [&](const std::function<at::Tensor(const at::Tensor&)>& call) {
+        return kernels_of(chains_of([&] { torch::relu(call(torch::relu(image))); }));
+    };
+    EXPECT_EQ(between([](const at::Tensor& x) { return x.tanh(); }), 1);
+    EXPECT_EQ(between([](const at::Tensor& x) { return at::avg_pool2d(x, 2); }), 3);
+    EXPECT_EQ(between([](const at::Tensor& x) { return at::_adaptive_avg_pool2d(x, {2, 2}); }), 3);
+    EXPECT_EQ(between([](const at::Tensor& x) { return std::get<0>(at::_unique2(x)); }), 3);
+    EXPECT_EQ(between([&](const at::Tensor& x) {
+                  return std::get<0>(at::_native_batch_norm_legit(x, ones, ones, true, 0.1, 1e-5));
+              }),
+              3);
+    EXPECT_EQ(between([](const at::Tensor& x) { return at::slice_scatter(x, x.slice(0, 0, 1), 0, 1, 2); }), 1);
+}
+
+TEST(OperatorCount, OnlyALogarithmOfASoftmaxFromWhichClassesArePickedIsACrossEntropy) {
+    const at::Tensor scores = torch::randn({6, 5}).requires_grad_();
+    const at::Tensor classes = torch::zeros({6}, at::kLong);
+    EXPECT_EQ(logits_of(chains_of([&] { torch::log_softmax(scores, 1).exp().sum().backward(); })), 0);
+    EXPECT_EQ(logits_of(chains_of([&] { torch::cross_entropy_loss(scores, classes); })), 30);
+    EXPECT_EQ(logits_of(chains_of([&] { torch::cross_entropy_loss(scores, classes).backward(); })), 60);
+    EXPECT_EQ(logits_of(chains_of(
+                  [&] { torch::nll_loss((2 * torch::log_softmax(scores.to(at::kDouble), 1)), classes).backward(); })),
+              60);
+    EXPECT_EQ(logits_of(chains_of([&] {  // smoothed labels
+                  torch::cross_entropy_loss(scores, classes, {}, at::Reduction::Mean, -100, 0.1).backward();
+              })),
+              60);
+}
+
 TEST(OperatorCount, AChainSumsAGradientInPlace) {
     torch::nn::Linear linear(torch::nn::LinearOptions(8, 16).bias(false));
     const at::Tensor input = torch::randn({4, 8});
