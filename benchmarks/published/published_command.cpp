@@ -5,6 +5,7 @@
 //                              only the runs of programs, each as a line of a CSV, and their errors by set; with
 //                              PROGRAM instead of their own, or without any for none
 //     published FOLDER ranges  how many of these runs lie in their intervals, and the "published" of each program
+//     published FOLDER halves  errors of runs with a factor from the other half of the sources
 //
 // benchmarks/published.sh writes docs/evidence/published-pipelines.md with it.
 
@@ -285,6 +286,32 @@ void print_ranges(const std::vector<RangeCheck>& checks, bool values) {
     }
 }
 
+constexpr const char* kHalvesHead = R"(
+**Out of sample**: the mean absolute error of a program's runs if their predictions are multiplied by one factor, which is fitted
+to the runs of other sources: sources (files of a release) are dealt out to two halves by name, and each half takes the factor of
+the other. Programs and devices with one source are left out. `published FOLDER halves` prints this table alone.
+
+)";
+
+void print_halves(const std::vector<HalfCheck>& checks) {
+    fmt::print(
+        "| program | device | experts | sources | runs | mean absolute | with the other half's factor |\n"
+        "| --- | --- | --- | ---: | ---: | ---: | ---: |\n");
+    HalfCheck all;
+    for (const HalfCheck& check : checks) {
+        fmt::print("| {} | {} | {} | {} | {} | {:.1f} % | {:.1f} % |\n", check.program, check.group.device,
+                   check.group.experts ? "yes" : "no", check.sources, check.group.runs, check.as_is * 100,
+                   check.from_others * 100);
+        all.sources += check.sources;
+        all.group.runs += check.group.runs;
+        all.as_is += check.as_is * check.group.runs;
+        all.from_others += check.from_others * check.group.runs;
+    }
+    const double runs = std::max(1, all.group.runs);
+    fmt::print("| all | | | {} | {} | {:.1f} % | {:.1f} % |\n", all.sources, all.group.runs, all.as_is / runs * 100,
+               all.from_others / runs * 100);
+}
+
 constexpr const char* kIntervalsHead = R"(
 **Intervals**: how many runs lie in the 90 % interval of their prediction, with the ranges of `cluster/programs.json`; and with the
 ranges that all runs except those of their own source (a release of a repository) would give.
@@ -320,6 +347,8 @@ void print_memory_and_intervals(const std::vector<PublishedRun>& runs) {
     print_memory(runs);
     fmt::print("{}", kIntervalsHead);
     print_ranges(range_checks(runs), false);
+    fmt::print("{}", kHalvesHead);
+    print_halves(half_checks(runs));
 }
 
 constexpr const char* kPairsHead = R"(
@@ -404,18 +433,20 @@ void print_page(const std::filesystem::path& folder) {
 int main(int argc, char** argv) {
     const bool only_runs = (argc == 3 || argc == 4) && std::string_view(argv[2]) == "runs";
     const bool only_ranges = argc == 3 && std::string_view(argv[2]) == "ranges";
-    if (argc != 2 && !only_runs && !only_ranges) {
-        fmt::print(
-            stderr,
-            "published: {} arguments; it takes the repository's folder, and 'runs' for the runs alone or 'ranges' "
-            "for their intervals; see benchmarks/published.sh\n",
-            argc - 1);
+    const bool only_halves = argc == 3 && std::string_view(argv[2]) == "halves";
+    if (argc != 2 && !only_runs && !only_ranges && !only_halves) {
+        fmt::print(stderr,
+                   "published: {} arguments; it takes the repository's folder, and 'runs' for the runs alone, 'ranges' "
+                   "for their intervals or 'halves' for errors out of sample; see benchmarks/published.sh\n",
+                   argc - 1);
         return 2;
     }
     try {
         const std::string programs = argc < 4 ? "own" : std::string_view(argv[3]) == "none" ? "" : argv[3];
         if (only_ranges) {
             pipescope::print_ranges(pipescope::range_checks(pipescope::published_runs(argv[1])), true);
+        } else if (only_halves) {
+            pipescope::print_halves(pipescope::half_checks(pipescope::published_runs(argv[1])));
         } else {
             only_runs ? pipescope::print_runs(argv[1], programs) : pipescope::print_page(argv[1]);
         }

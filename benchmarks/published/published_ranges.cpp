@@ -1,8 +1,10 @@
 #include "benchmarks/published/published_ranges.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <map>
 
 namespace pipescope {
 namespace {
@@ -91,6 +93,51 @@ std::vector<RangeCheck> range_checks(const std::vector<PublishedRun>& runs) {
             check.inside_left_out += holds(step_range(program, each.group.device, each.group.experts)) ? 1 : 0;
         }
         check.errors = errors_of(first.group, ratios);
+        checks.push_back(std::move(check));
+    }
+    return checks;
+}
+
+std::vector<HalfCheck> half_checks(const std::vector<PublishedRun>& runs) {
+    const std::vector<Judged> judged = judged_runs(runs);
+    std::vector<HalfCheck> checks;
+    std::vector<const Judged*> seen;
+    for (const Judged& first : judged) {
+        if (std::ranges::any_of(seen, [&](const Judged* other) { return is_alike(*other, first); })) {
+            continue;
+        }
+        seen.push_back(&first);
+        std::map<std::string, std::vector<double>> by_source;  // predicted / measured
+        for (const Judged& each : judged) {
+            if (is_alike(each, first)) {
+                by_source[each.run->source].push_back(1 / each.ratio);
+            }
+        }
+        if (by_source.size() < 2) {
+            continue;
+        }
+        std::array<std::vector<double>, 2> halves;
+        std::size_t next = 0;
+        for (const auto& [source, ratios] : by_source) {
+            std::vector<double>& half = halves[next++ % 2];
+            half.insert(half.end(), ratios.begin(), ratios.end());
+        }
+        HalfCheck check{first.run->program, first.group, static_cast<int>(by_source.size()), 0, 0};
+        for (std::size_t half = 0; half < halves.size(); ++half) {
+            double sum = 0;
+            double squares = 0;
+            for (const double ratio : halves[1 - half]) {
+                sum += ratio;
+                squares += ratio * ratio;
+            }
+            for (const double ratio : halves[half]) {
+                check.as_is += std::abs(ratio - 1);
+                check.from_others += std::abs(sum / squares * ratio - 1);
+                ++check.group.runs;
+            }
+        }
+        check.as_is /= check.group.runs;
+        check.from_others /= check.group.runs;
         checks.push_back(std::move(check));
     }
     return checks;

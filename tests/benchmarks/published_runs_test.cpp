@@ -92,6 +92,36 @@ TEST(PublishedRuns, LieInTheRangesThatOtherSourcesGive) {
     EXPECT_GE(inside, 0.86 * runs);
 }
 
+// One source takes twice as long as predicted, another four times, and a third like the first: the halves are the first
+// with the third, and the second.
+TEST(PublishedRuns, TakeTheFactorOfTheOtherHalfOfTheirSources) {
+    std::vector<PublishedRun> runs;
+    for (const auto& [source, seconds] : {std::pair("a@1:x", 2.0), std::pair("b@1:x", 4.0), std::pair("c@1:x", 2.0)}) {
+        PublishedRun& run = runs.emplace_back();
+        run.source = source;
+        run.program = "p";
+        run.device = "d";
+        run.seconds = seconds;
+        run.step.emplace().simulation.step_time = Nanoseconds{1'000'000'000};
+    }
+    runs.push_back(runs.front());
+    runs.back().device = "of one source";
+    const std::vector<HalfCheck> checks = half_checks(runs);
+    ASSERT_EQ(checks.size(), 1U);
+    EXPECT_EQ(checks[0].sources, 3);
+    EXPECT_EQ(checks[0].group.runs, 3);
+    EXPECT_DOUBLE_EQ(checks[0].as_is, (0.5 + 0.75 + 0.5) / 3);
+    EXPECT_DOUBLE_EQ(checks[0].from_others, (1 + 0.5 + 1) / 3);  // 4 / 2 - 1 for the first, 1 - 2 / 4 for the second
+    double error = 0;
+    double all = 0;
+    for (const HalfCheck& check : half_checks(runs_of_programs())) {
+        error += check.from_others * check.group.runs;
+        all += check.group.runs;
+    }
+    EXPECT_GT(all, 100);
+    EXPECT_LE(error / all, 0.12);
+}
+
 TEST(PublishedRuns, OfSimuMaxHoldTheirMemory) {
     double sum = 0;
     int runs = 0;
