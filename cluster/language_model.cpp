@@ -463,8 +463,11 @@ double mlp_biases(const LanguageModel& model, double width, int tensor) {
 double expert_matrix_weights(const LanguageModel& model) {
     return matrices_of(model) * static_cast<double>(model.hidden) * static_cast<double>(model.expert_hidden);
 }
-double expert_weights(const LanguageModel& model) {
-    return expert_matrix_weights(model) + mlp_biases(model, static_cast<double>(model.expert_hidden), 1);
+/// Weights of all of a block's experts on one device.
+double rank_experts_weights(const LanguageModel& model, ExpertSplit split) {
+    const double each = expert_matrix_weights(model) / split.tensor +
+                        mlp_biases(model, static_cast<double>(model.expert_hidden), split.tensor);
+    return static_cast<double>(model.experts) / split.devices * each;
 }
 
 /// Numbers of B and C together, for all groups of a state-space layer on one rank. A rank has at least one group.
@@ -535,7 +538,7 @@ double ends_weights(const LanguageModel& model) {
 }  // namespace
 
 double block_weights(const LanguageModel& model, BlockKind kind) {
-    return rank_block_weights(model, kind, 1, 1).all();
+    return rank_block_weights(model, kind, 1, {}).all();
 }
 
 double rank_key_value_width(const LanguageModel& model, int tensor) {
@@ -587,9 +590,9 @@ std::vector<WeightMatrix> rank_single_matrices(const LanguageModel& model, Block
     return matrices;
 }
 
-std::vector<WeightMatrix> expert_matrices(const LanguageModel& model) {
+std::vector<WeightMatrix> rank_expert_matrices(const LanguageModel& model, int tensor) {
     const auto h = static_cast<double>(model.hidden);
-    const auto width = static_cast<double>(model.expert_hidden);
+    const double width = static_cast<double>(model.expert_hidden) / tensor;
     std::vector<WeightMatrix> matrices(model.gated ? 2 : 1, {h, width});
     matrices.push_back({width, h});
     return matrices;
@@ -604,30 +607,30 @@ double lora_weights(const LanguageModel& model, const std::vector<WeightMatrix>&
     }
     return weights;
 }
-RankWeights rank_lora_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert) {
+RankWeights rank_lora_weights(const LanguageModel& model, BlockKind kind, int tensor, ExpertSplit split) {
+    const double experts = kind.has_experts ? static_cast<double>(model.experts) / split.devices : 0;
     return {lora_weights(model, rank_single_matrices(model, kind, tensor)),
-            kind.has_experts ? static_cast<double>(model.experts) / expert * lora_weights(model, expert_matrices(model))
-                             : 0};
+            experts * lora_weights(model, rank_expert_matrices(model, split.tensor))};
 }
 }  // namespace
 
-RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert) {
+RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, ExpertSplit split) {
     RankWeights weights;
     weights.usual = rank_block_matrices(model, kind, tensor) + rank_block_vectors(model, kind, tensor);
     if (kind.has_experts) {
-        weights.experts = static_cast<double>(model.experts) / expert * expert_weights(model);
+        weights.experts = rank_experts_weights(model, split);
     }
-    return model.lora > 0 ? weights += rank_lora_weights(model, kind, tensor, expert) : weights;
+    return model.lora > 0 ? weights += rank_lora_weights(model, kind, tensor, split) : weights;
 }
 
-RankWeights rank_trained_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert) {
+RankWeights rank_trained_block_weights(const LanguageModel& model, BlockKind kind, int tensor, ExpertSplit split) {
     return kind.is_frozen   ? RankWeights{}
-           : model.lora > 0 ? rank_lora_weights(model, kind, tensor, expert)
-                            : rank_block_weights(model, kind, tensor, expert);
+           : model.lora > 0 ? rank_lora_weights(model, kind, tensor, split)
+                            : rank_block_weights(model, kind, tensor, split);
 }
 
 double active_block_weights(const LanguageModel& model, BlockKind kind) {
-    const RankWeights all = rank_block_weights(model, kind, 1, 1);
+    const RankWeights all = rank_block_weights(model, kind, 1, {});
     return all.usual +
            (kind.has_experts ? static_cast<double>(model.top_k) * all.experts / static_cast<double>(model.experts) : 0);
 }
@@ -647,23 +650,23 @@ double rank_last_weights(const LanguageModel& model, int tensor) {
            (model.output_bias ? static_cast<double>(model.vocabulary) / tensor : 0);
 }
 
-RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, int expert) {
+RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, ExpertSplit split) {
     if (model.mtp == 0) {
         return {};
     }
     const auto modules = static_cast<double>(model.mtp);
     const auto h = static_cast<double>(model.hidden);
-    const RankWeights block = rank_block_weights(model, mtp_kind(model), tensor, expert);
+    const RankWeights block = rank_block_weights(model, mtp_kind(model), tensor, split);
     // Norms of the hidden state, of the token's embedding and of the output; a matrix joins the first two.
     return {modules * (block.usual + 2 * h * h / tensor + 3 * norm_weights(model, h)), modules * block.experts};
 }
 
-RankWeights rank_trained_mtp_weights(const LanguageModel& model, int tensor, int expert) {
+RankWeights rank_trained_mtp_weights(const LanguageModel& model, int tensor, ExpertSplit split) {
     if (model.lora == 0 || model.mtp == 0) {
-        return rank_mtp_weights(model, tensor, expert);
+        return rank_mtp_weights(model, tensor, split);
     }
     const auto modules = static_cast<double>(model.mtp);
-    const RankWeights block = rank_trained_block_weights(model, mtp_kind(model), tensor, expert);
+    const RankWeights block = rank_trained_block_weights(model, mtp_kind(model), tensor, split);
     return {modules * block.usual, modules * block.experts};
 }
 
@@ -673,7 +676,7 @@ double trained_parameters_of(const LanguageModel& model) {
                             ? rank_last_weights(model, 1) + (model.tied ? 0 : embedding_weights(model))
                         : model.lora == 0 ? rank_last_weights(model, 1)
                                           : 0;
-    return sum_of_blocks(model, [&](BlockKind kind) { return rank_trained_block_weights(model, kind, 1, 1).all(); }) +
+    return sum_of_blocks(model, [&](BlockKind kind) { return rank_trained_block_weights(model, kind, 1, {}).all(); }) +
            first + last;
 }
 
@@ -716,7 +719,7 @@ MatrixFlops matrix_flops(const LanguageModel& model, BlockKind kind) {
     const double experts = kind.has_experts ? static_cast<double>(model.top_k) : 0;
     return {each * (rank_block_matrices(model, kind, 1) + experts * expert_matrix_weights(model)),
             each * (lora_weights(model, rank_single_matrices(model, kind, 1)) +
-                    experts * lora_weights(model, expert_matrices(model)))};
+                    experts * lora_weights(model, rank_expert_matrices(model, 1)))};
 }
 /// Operations of a block's forward and backward.
 double block_step_flops(const LanguageModel& model, BlockKind kind, double samples) {
@@ -736,10 +739,6 @@ double block_flops(const LanguageModel& model, BlockKind kind, double samples) {
 
 double blocks_flops(const LanguageModel& model, double samples) {
     return sum_of_blocks(model, [&](BlockKind kind) { return block_flops(model, kind, samples); });
-}
-
-double all_attention_flops(const LanguageModel& model, double samples) {
-    return sum_of_blocks(model, [&](BlockKind kind) { return attention_flops(model, kind, samples); });
 }
 
 double output_flops(const LanguageModel& model, double samples) {
@@ -849,7 +848,7 @@ BlockActivations block_activations(const LanguageModel& model, BlockKind kind, d
         const double each = e * static_cast<double>(model.lora);
         bytes.rest += tokens * each * static_cast<double>(rank_single_matrices(model, kind, tensor).size());
         bytes.rest += kind.has_experts ? tokens / split * computed_copies(model) * each *
-                                             static_cast<double>(expert_matrices(model).size())
+                                             static_cast<double>(rank_expert_matrices(model, 1).size())
                                        : 0;
     }
     if (kind.has_state) {

@@ -200,16 +200,22 @@ struct RankWeights {
         return *this;
     }
 };
-/// A block's weights on one of `tensor` ranks and one of `expert` ranks; each expert is whole on one rank. Each rank
-/// has the whole router, norms, and the biases of sums over ranks.
-RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert);
+/// How the devices of a lane split a block's experts: `devices` have equally many, and each of these is a group of
+/// `tensor` devices that split every expert as tensor parallelism splits a feed-forward layer.
+struct ExpertSplit {
+    int devices = 1;
+    int tensor = 1;
+};
+/// A block's weights on one of `tensor` ranks, and its part of the experts. Each rank has the whole router, norms, and
+/// the biases of sums over ranks.
+RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, ExpertSplit split);
 /// The part of rank_block_weights() that trains.
-RankWeights rank_trained_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert);
+RankWeights rank_trained_block_weights(const LanguageModel& model, BlockKind kind, int tensor, ExpertSplit split);
 /// The matrices of a block on one rank that are products of their own, without the router and experts: queries, keys
 /// and values are three, the halves of a gated feed-forward layer two.
 std::vector<WeightMatrix> rank_single_matrices(const LanguageModel& model, BlockKind kind, int tensor);
-/// Those of one expert.
-std::vector<WeightMatrix> expert_matrices(const LanguageModel& model);
+/// Those of one expert on one of the `tensor` ranks that split it.
+std::vector<WeightMatrix> rank_expert_matrices(const LanguageModel& model, int tensor);
 /// Width of the keys and values on one rank, together.
 double rank_key_value_width(const LanguageModel& model, int tensor);
 /// Weights of the embedding's matrix; the output layer's has the same number.
@@ -219,9 +225,9 @@ double rank_first_weights(const LanguageModel& model, int tensor);
 /// Weights of the last layer on one rank besides those of the embedding's matrix: the last norm and the bias.
 double rank_last_weights(const LanguageModel& model, int tensor);
 /// Weights of all modules that predict further tokens, besides embedding and output layer, which they share.
-RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, int expert);
+RankWeights rank_mtp_weights(const LanguageModel& model, int tensor, ExpertSplit split);
 /// The part of rank_mtp_weights() that trains.
-RankWeights rank_trained_mtp_weights(const LanguageModel& model, int tensor, int expert);
+RankWeights rank_trained_mtp_weights(const LanguageModel& model, int tensor, ExpertSplit split);
 /// Number of parameters without those modules. Exact if the model says its norm; otherwise norms are left out, less
 /// than 0.1 % from hidden 1024 on.
 double parameters_of(const LanguageModel& model);
@@ -240,8 +246,6 @@ double attention_flops(const LanguageModel& model, BlockKind kind, double sample
 double block_flops(const LanguageModel& model, BlockKind kind, double samples);
 /// Operations of all blocks' forwards.
 double blocks_flops(const LanguageModel& model, double samples);
-/// Operations of all blocks' attention_flops().
-double all_attention_flops(const LanguageModel& model, double samples);
 /// Operations of the output layer's forward.
 double output_flops(const LanguageModel& model, double samples);
 /// Operations of the forward of all modules that predict further tokens, with their output layers.

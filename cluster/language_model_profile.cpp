@@ -1,4 +1,5 @@
 #include "cluster/layout.h"
+#include "cluster/layout_activations.h"
 #include "cluster/layout_links.h"
 #include "hardware/operator_times.h"
 
@@ -47,26 +48,9 @@ public:
 
     /// Bytes of the tensor between two blocks: on all ranks together, or on each rank without sequence parallelism.
     double activation() const { return activation_; }
-    /// Copies of this rank's tokens, one for each expert that computes a token. As many copies arrive from all ranks.
-    /// If experts are unequally busy, those of the busiest rank.
-    double copied_tokens() const { return tokens_ / split_ * computed_copies(model_); }
+    double copied_tokens() const { return rank_copied_tokens(model_, layout_); }
     /// Bytes of a tensor with all copies.
     double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
-    /// Bytes that a block does not keep because its products keep their inputs in their short dtype. Attention keeps
-    /// its output besides.
-    double kept_less(BlockKind kind) const {
-        if (layout_.product_dtype.empty() || !how_.fused_gradients) {
-            return 0;
-        }
-        const double kept = layout_.product_dtype == "float4" ? 0.5 : 1;
-        const double norms = kind.has_experts ? 1 : 2;  // whose outputs are inputs of products alone, not of a router
-        const double usual = norms * hidden_ / split_ + model_.shared_width(kind) / tensor_;
-        const double copies =
-            kind.has_experts
-                ? copied_tokens() * (hidden_ * layout_.expert_tensor + static_cast<double>(model_.expert_hidden))
-                : 0;
-        return (tokens_ * usual + copies) * (element_ - kept) - tokens_ * model_.attended_width() / tensor_ * kept;
-    }
     /// Bytes of this rank's tokens, each with one copy.
     double token_bytes() const {
         return tokens_ / split_ * (computed_copies(model_) / static_cast<double>(model_.top_k)) * hidden_ * element_;
@@ -125,9 +109,9 @@ public:
         if (model_.lora > 0) {
             add_lora(times, kind);
         }
-        const int parts = layout_.expert_parts();
-        add_sums(times, rank_trained_block_weights(model_, kind, layout_.tensor, parts).all(), how_.fused_gradients);
-        add_parameters(times, rank_block_weights(model_, kind, layout_.tensor, parts).all());
+        const ExpertSplit split = layout_.expert_split();
+        add_sums(times, rank_trained_block_weights(model_, kind, layout_.tensor, split).all(), how_.fused_gradients);
+        add_parameters(times, rank_block_weights(model_, kind, layout_.tensor, split).all());
         times.forward = times_.launched(times.forward, how_.forward_launches);
         times.backward = times_.launched(times.backward, how_.backward_launches);
         if (kind.has_experts) {
@@ -260,8 +244,8 @@ private:
         };
         add(rank_single_matrices(model_, kind, layout_.tensor), tokens_, 1);
         if (kind.has_experts) {
-            const double own = static_cast<double>(model_.experts) / layout_.expert;
-            add(expert_matrices(model_), copied_tokens() / own, own);
+            const int split = layout_.expert_tensor;
+            add(rank_expert_matrices(model_, split), copied_tokens() * split / own_experts(), own_experts());
         }
     }
     /// Adds biases: additions in the projections, and sums of the outputs' gradients. A model that does not say its
@@ -578,7 +562,7 @@ LayerTimes output_times(const RankTimes& rank, double sum) {
 /// Weights that the last layer uses: the output layer's, and those of modules that predict further tokens.
 RankWeights last_weights(const LanguageModel& model, const Layout& layout) {
     RankWeights weights{embedding_weights(model) / layout.tensor + rank_last_weights(model, layout.tensor)};
-    return weights += rank_mtp_weights(model, layout.tensor, layout.expert_parts());
+    return weights += rank_mtp_weights(model, layout.tensor, layout.expert_split());
 }
 /// Weights whose gradients the last layer completes: all except a matrix that is tied to an embedding on the same lane,
 /// which then completes it. On another lane, modules that predict further tokens have a copy of the embedding.
@@ -596,7 +580,7 @@ RankWeights output_weights(const LanguageModel& model, const Layout& layout) {
 /// The part of output_weights() that trains.
 RankWeights trained_output_weights(const LanguageModel& model, const Layout& layout) {
     if (model.lora > 0) {
-        return rank_trained_mtp_weights(model, layout.tensor, layout.expert_parts());
+        return rank_trained_mtp_weights(model, layout.tensor, layout.expert_split());
     }
     RankWeights weights = output_weights(model, layout);
     if (!model.trains_embedding() && !ends_share_a_lane(layout) && model.ends_share_weights()) {
@@ -632,8 +616,8 @@ double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, 
 
 namespace {
 LayerWeights block_weights_of(const LanguageModel& model, BlockKind kind, const Layout& layout) {
-    return {rank_block_weights(model, kind, layout.tensor, layout.expert_parts()),
-            rank_trained_block_weights(model, kind, layout.tensor, layout.expert_parts())};
+    return {rank_block_weights(model, kind, layout.tensor, layout.expert_split()),
+            rank_trained_block_weights(model, kind, layout.tensor, layout.expert_split())};
 }
 LayerWeights first_weights_of(const LanguageModel& model, const Layout& layout) {
     const RankWeights all{rank_first_weights(model, layout.tensor)};
@@ -695,7 +679,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     double placeholders = 0;
     if (layout.how().fused_gradients) {
         for (const BlockKind kind : block_kinds(model)) {
-            const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert_parts());
+            const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert_split());
             placeholders = std::max(placeholders, element * weights.usual);
         }
     }
@@ -734,22 +718,9 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
         LayerProfile block =
             layer_of("", whole_block(rank, kind, messages, layout), weights, block_flops(model, kind, samples));
-        BlockActivations activations =
-            block_activations(model, kind, samples / layout.context, layout.tensor, layout.sequence_parallel, element);
-        activations.rest += kind.has_experts ? (layout.expert_tensor - 1) * rank.copied_bytes() : 0;
-        activations.rest -= rank.kept_less(kind);
-        // A frozen block keeps nothing, and its forward works with what a trained one keeps.
-        switch (kind.is_frozen ? Recompute::full : layout.recompute) {
-            case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
-            case Recompute::selective: {
-                const double share = layout.how().selective_share;
-                const double repeated = share > 0 ? share * (activations.core + activations.rest) : activations.core;
-                block.saved_bytes = {activations.core + activations.rest - repeated};
-                block.transient_bytes.front() += repeated;
-                break;
-            }
-            case Recompute::full: block.transient_bytes.front() += activations.core + activations.rest; break;
-        }
+        const LayoutActivations activations = layout_activations(model, kind, layout);
+        block.saved_bytes = {activations.saved};
+        block.transient_bytes.front() += activations.repeated;
         if (kind.has_experts && layout.expert > 1) {
             block.transient_bytes.front() += 2 * rank.copied_bytes();  // what is sent, and what arrives
         }

@@ -68,9 +68,10 @@ struct Layout {
     RankGroup context_ranks() const { return {context, tensor, devices()}; }
     /// The devices of a lane that hold the same weights. They sum gradients together, and ZeRO splits among them.
     RankGroup weight_copies() const { return {data * context, tensor, devices()}; }
-    /// The devices that share a lane's experts, and those that hold the same experts.
     /// The parts into which a lane's experts are cut.
     int expert_parts() const { return expert * expert_tensor; }
+    ExpertSplit expert_split() const { return {expert, expert_tensor}; }
+    /// The devices that share a lane's experts, and those that hold the same experts.
     RankGroup expert_ranks() const { return {expert, expert_tensor, devices()}; }
     RankGroup expert_copies() const {
         return {static_cast<int>(stage_devices() / expert_parts()), expert_parts(), devices()};

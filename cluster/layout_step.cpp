@@ -104,8 +104,9 @@ double muon_flops_a_weight(const LanguageModel& model, const Layout& layout) {
             }
         };
         add(rank_single_matrices(model, kind, layout.tensor), 1);
-        add(expert_matrices(model), kind.has_experts ? static_cast<double>(model.experts) / layout.expert : 0);
-        weights += number * rank_trained_block_weights(model, kind, layout.tensor, layout.expert_parts()).all();
+        add(rank_expert_matrices(model, layout.expert_tensor),
+            kind.has_experts ? static_cast<double>(model.experts) / layout.expert : 0);
+        weights += number * rank_trained_block_weights(model, kind, layout.tensor, layout.expert_split()).all();
     }
     return weights > 0 ? flops / weights : 0;
 }
@@ -566,6 +567,23 @@ LayoutStep quickest_placement(const Layout& layout, const std::function<LayoutSt
     return best;
 }
 
+/// Operations of a step that repeat a forward. Frozen blocks repeat nothing.
+double recomputed_flops(const LanguageModel& model, const Layout& layout) {
+    const auto samples = static_cast<double>(layout.batch);
+    const double share = layout.how().selective_share;
+    const auto of_block = [&](BlockKind kind) {
+        return kind.is_frozen || layout.recompute == Recompute::none ? 0
+               : layout.recompute == Recompute::full                 ? block_flops(model, kind, samples)
+               : share > 0                                           ? share * block_flops(model, kind, samples)
+                                                                     : attention_flops(model, kind, samples);
+    };
+    double flops = static_cast<double>(model.mtp) * of_block(mtp_kind(model));
+    for (const auto& [kind, blocks] : block_counts(model)) {
+        flops += static_cast<double>(blocks) * of_block(kind);
+    }
+    return flops;
+}
+
 LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                           const Layout& layout, const SimulationDetail& detail) {
     LayoutStep step;
@@ -592,20 +610,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     step.active_parameters = active_parameters_of(model);
     step.trained_parameters = trained_parameters_of(model);
     const auto modules = static_cast<double>(model.mtp);
-    switch (layout.recompute) {
-        case Recompute::none: break;
-        case Recompute::selective:
-            step.recomputed_flops =
-                all_attention_flops(model, batch) + modules * attention_flops(model, mtp_kind(model), batch);
-            break;
-        case Recompute::full:
-            for (const auto& [kind, blocks] : block_counts(model)) {
-                step.recomputed_flops +=
-                    kind.is_frozen ? 0 : static_cast<double>(blocks) * block_flops(model, kind, batch);
-            }
-            step.recomputed_flops += modules * block_flops(model, mtp_kind(model), batch);
-            break;
-    }
+    step.recomputed_flops = recomputed_flops(model, layout);
     step.tokens = batch * static_cast<double>(model.sequence);
     step.range = step_range(layout.how(), parts.front().group->device.name, model.experts > 0);
     double work = 0;

@@ -82,8 +82,8 @@ std::vector<RunPart> timed_ramp(const ClusterPlanRequest& request, double sample
 }
 
 double save_bytes(const LanguageModel& model, const Layout& layout) {
-    const RankWeights modules = rank_mtp_weights(model, 1, 1);
-    const RankWeights trained_modules = rank_trained_mtp_weights(model, 1, 1);
+    const RankWeights modules = rank_mtp_weights(model, 1, {});
+    const RankWeights trained_modules = rank_trained_mtp_weights(model, 1, {});
     const double ends = (model.trains_embedding() ? embedding_weights(model) : 0) +
                         (model.trains_output() && !model.tied ? embedding_weights(model) : 0);
     const double blocks = trained_parameters_of(model) + trained_modules.all() - ends;

@@ -1,5 +1,6 @@
 #include "cluster/step_bounds.h"
 
+#include "cluster/layout_activations.h"
 #include "schedule/schedules.h"
 
 #include <algorithm>
@@ -19,11 +20,11 @@ namespace {
 /// The least of each sort of weights that one device holds for that many blocks. `weights_of`: rank_block_weights(), or
 /// those that train.
 RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks,
-                          RankWeights (*weights_of)(const LanguageModel&, BlockKind, int, int)) {
+                          RankWeights (*weights_of)(const LanguageModel&, BlockKind, int, ExpertSplit)) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     RankWeights least{kNone, kNone};
     for (const BlockKind kind : block_kinds(model)) {
-        const RankWeights each = weights_of(model, kind, layout.tensor, layout.expert_parts());
+        const RankWeights each = weights_of(model, kind, layout.tensor, layout.expert_split());
         least = {std::min(least.usual, each.usual), std::min(least.experts, each.experts)};
     }
     return {blocks * least.usual, blocks * least.experts};
@@ -176,8 +177,8 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         double sum = embedding + (model.tied && ends_share_a_lane(layout) ? 0 : output);
         for (const auto& [kind, blocks] : block_counts(model)) {
             sum += static_cast<double>(blocks) *
-                   constants_of(rank_block_weights(model, kind, layout.tensor, layout.expert_parts()),
-                                rank_trained_block_weights(model, kind, layout.tensor, layout.expert_parts()), true);
+                   constants_of(rank_block_weights(model, kind, layout.tensor, layout.expert_split()),
+                                rank_trained_block_weights(model, kind, layout.tensor, layout.expert_split()), true);
         }
         return sum;
     }();
@@ -194,15 +195,9 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
             kept = working = 0;
             continue;
         }
-        const BlockActivations activations =
-            block_activations(model, kind, static_cast<double>(layout.micro_batch_size) / layout.context, layout.tensor,
-                              layout.sequence_parallel, element);
-        kept = std::min(kept, layout.recompute == Recompute::full        ? activations.input
-                              : layout.recompute == Recompute::selective ? activations.total() - activations.core
-                                                                         : activations.total());
-        working = std::min(working, layout.recompute == Recompute::full        ? activations.core + activations.rest
-                                    : layout.recompute == Recompute::selective ? activations.core
-                                                                               : 0);
+        const LayoutActivations activations = layout_activations(model, kind, layout);
+        kept = std::min(kept, activations.input + activations.saved);
+        working = std::min(working, activations.repeated);
     }
     double memory = 0;  // of an average lane
     for (const PipelinePart& part : parts) {

@@ -46,7 +46,7 @@ TEST(LanguageModel, GatedModelsDefaultToLlamasParts) {
 TEST(LanguageModel, RanksRepeatHeadsOfKeysAndValues) {
     const LanguageModel model =
         parse_language_model("gpt:layers=2,hidden=64,heads=8,kv_heads=2,sequence=8,vocabulary=10,mlp=64");
-    const auto weights_on = [&](int tensor) { return rank_block_weights(model, BlockKind::dense, tensor, 1).all(); };
+    const auto weights_on = [&](int tensor) { return rank_block_weights(model, BlockKind::dense, tensor, {}).all(); };
     EXPECT_EQ(weights_on(1), block_weights(model, BlockKind::dense));
     EXPECT_EQ(weights_on(2), block_weights(model, BlockKind::dense) / 2);
     EXPECT_EQ(weights_on(4), 64 * (2 * 64 / 4 + 2 * 8) + 2 * 64 * 64 / 4);
@@ -180,7 +180,7 @@ TEST(LanguageModel, CountsLatentAttention) {
     const double split = 5 * 2 * 6 + 7 * 2 * (4 + 3) + 2 * 3 * 8;
     const double mlp = 2 * 8 * 32;
     EXPECT_EQ(block_weights(model, BlockKind::dense), shared + split + mlp);
-    EXPECT_EQ(rank_block_weights(model, BlockKind::dense, 2, 1).all(), shared + (split + mlp) / 2);
+    EXPECT_EQ(rank_block_weights(model, BlockKind::dense, 2, {}).all(), shared + (split + mlp) / 2);
     EXPECT_EQ(block_flops(model, BlockKind::dense, 1), 2 * 16 * (shared + split + mlp) + 2 * 16 * 16 * 2 * (6 + 3));
     LanguageModel direct = model;
     direct.q_rank = 0;

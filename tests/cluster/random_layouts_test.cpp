@@ -251,7 +251,7 @@ TEST(RandomLayouts, OfUnlikeBlocksConsistOfTheirParts) {
                 }
                 const bool one_lane = ends_share_a_lane(step.layout);
                 const double copy = one_lane || (model.mtp == 0 && !model.tied) ? 0 : embedding_weights(model);
-                EXPECT_EQ(parameters, parameters_of(model) + rank_mtp_weights(model, 1, 1).all() + copy) << about;
+                EXPECT_EQ(parameters, parameters_of(model) + rank_mtp_weights(model, 1, {}).all() + copy) << about;
             }
         } catch (const UsageError&) {
         }

@@ -1,6 +1,7 @@
 #include "cluster/training_program.h"
 
 #include "base/error.h"
+#include "cluster/step_bounds.h"
 #include "simulator/memory/memory_fit.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -57,6 +59,28 @@ TEST(TrainingProgram, ReadsAFileAndNamesItsFaults) {
     EXPECT_EQ(parse(R"(, "work_factor_on": {"H100": 1.2})").work_factor_of("H100"), 1.2);
     EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "work_factor_on": {"H100": 0})"); }), HasSubstr("above 0"));
     EXPECT_THAT(thrown<ProfileError>([] { parse_program("{}"); }), HasSubstr("pipescope.program"));
+}
+
+TEST(TrainingProgram, NamesDevicesAndKernelsThatSomeCatalogueHas) {
+    const auto check = [](const std::function<void(TrainingProgram&)>& change) {
+        TrainingProgram program;
+        change(program);
+        check_names(program, {});
+    };
+    const auto refused = [&](const std::function<void(TrainingProgram&)>& change) {
+        return thrown<UsageError>([&] { check(change); });
+    };
+    check([](TrainingProgram& program) { program.work_factor_on = program.product_share_on = {{"H100", 0.9}}; });
+    EXPECT_THAT(refused([](TrainingProgram& program) {
+                    program.work_factor_on = {{"H10", 1.2}};
+                }),
+                HasSubstr("a work_factor_on for 'H10', which no catalogue has; the nearest is H100"));
+    EXPECT_THAT(refused([](TrainingProgram& program) {
+                    program.product_share_on = {{"H10", 0.9}};
+                }),
+                HasSubstr("a product_share_on for 'H10', which no catalogue has; the nearest is H100"));
+    EXPECT_THAT(refused([](TrainingProgram& program) { program.attention = {"flash-9"}; }),
+                HasSubstr("the kernel of attention 'flash-9'"));
 }
 
 TEST(TrainingProgram, ADefaultOneChangesNothing) {
@@ -200,6 +224,35 @@ TEST(TrainingProgram, ProductsThatAddGradientsMoveLessAndHoldEmptyOnes) {
     EXPECT_LT(peak(true, 2), peak(true, 4));
     EXPECT_LT(peak(true, 4, "float8"), peak(true, 4));  // inputs of products are kept in float8
     EXPECT_EQ(peak(false, 4, "float8"), peak(false, 4));
+}
+
+// A device with the memory that a step needs does not surely lack any.
+TEST(TrainingProgram, WhatItDoesNotKeepIsNoShortfall) {
+    TrainingProgram program;
+    program.fused_gradients = true;
+    program.selective_share = 0.6;
+    const auto with_program = std::make_shared<const TrainingProgram>(program);
+    const std::vector<DeviceType> catalogue = device_catalogue();
+    for (const char* text : {kModel, kRoutedModel}) {
+        const LanguageModel model = parse_language_model(text);
+        for (const char* dtype : {"bfloat16", "float8", "float4"}) {
+            for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+                Layout layout{.pipeline = 2, .micro_batch_size = 16, .batch = 128, .recompute = recompute};
+                layout.program = with_program;
+                set_dtype(layout, dtype);
+                Cluster cluster = load_cluster("dgx-h100", device_catalogue());
+                NodeGroup& group = cluster.groups.front();
+                group.device = find_device(catalogue, "B200");
+                const PipelineParts parts{{&group, layout.pipeline}};
+                const Bytes peak = highest_peak(simulate_layout(model, cluster, parts, layout).simulation);
+                group.device.memory_bytes = peak + group.device.headroom_bytes;
+                EXPECT_TRUE(simulate_layout(model, cluster, parts, layout).simulation.feasible);
+                EXPECT_FALSE(sure_shortfall(model, layout, parts)) << text << dtype << to_string(recompute);
+                group.device.memory_bytes = peak / 4 + group.device.headroom_bytes;
+                EXPECT_TRUE(sure_shortfall(model, layout, parts)) << text << dtype << to_string(recompute);
+            }
+        }
+    }
 }
 
 TEST(TrainingProgram, TheHostLaunchesExpertsOneByOne) {

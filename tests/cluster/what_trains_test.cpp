@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -72,6 +73,52 @@ TEST(WhatTrains, UpdateMovesGradientsStateAndParameters) {
     }
 }
 
+/// Two experts in each block, split over four tensor-parallel devices.
+const std::string kWithExperts = kPlain + ",experts=2,top_k=1,expert_hidden=256";
+Layout split_experts() {
+    TrainingProgram program;
+    program.split_experts_from = 1;
+    Layout layout{.tensor = 4, .expert_tensor = 4, .sequence_parallel = true};
+    layout.program = std::make_shared<const TrainingProgram>(program);
+    return layout;
+}
+
+// Each device has all experts, each with a quarter of its width.
+TEST(WhatTrains, RanksThatSplitExpertsUpdateTheirPartsOfMatrices) {
+    const auto update_ns = [](ModelOptimizer optimizer) {
+        Layout layout = split_experts();
+        layout.optimizer = optimizer;
+        return step_of(kWithExperts, plain_cluster(1), layout).optimizer_ns;
+    };
+    const double block = 4 * newton_schulz_flops(64, 16) + 2 * 2 * newton_schulz_flops(64, 64);
+    const double moments_of_ends = 2 * kMatrix / 4 * 2 * 4;  // Adam's second one, read and written
+    const double more = update_ns(ModelOptimizer::muon) - update_ns(ModelOptimizer::momentum);
+    EXPECT_NEAR(more, 4 * block + moments_of_ends, 1e-6 * more);
+}
+
+TEST(WhatTrains, RanksThatSplitExpertsHaveLorasMatricesBesideTheirParts) {
+    const LanguageModel model = parse_language_model(kWithExperts + ",lora=2");
+    const double usual = 2 * 4 * (64 + 16);
+    const double experts = 2 * 2 * 2 * (64 + 64);
+    const RankWeights trained = rank_trained_block_weights(model, BlockKind::experts, 4, {1, 4});
+    EXPECT_EQ(trained.usual, usual);
+    EXPECT_EQ(trained.experts, experts);
+    // Halves of a rank's copies of four ranks, since top_k picks one of two experts for each of 32 tokens.
+    const Layout split = split_experts();
+    const auto more = [&](const std::string& model_text) {
+        const LayerProfile with = profile_of(model_text + ",lora=2", split, plain_cluster(1)).layers[1];
+        const LayerProfile without = profile_of(model_text, split, plain_cluster(1)).layers[1];
+        return with.saved_bytes.front() - without.saved_bytes.front();
+    };
+    EXPECT_EQ(more(kWithExperts), 2 * 2 * 32 * (4 + 2));  // bytes of two numbers beside each matrix, for each token
+}
+
+TEST(WhatTrains, RanksThatSplitExpertsHaveTheWholeBiasOfTheirOutputs) {
+    const LanguageModel model = parse_language_model(kWithExperts + ",norm=rms,mlp_bias=true");
+    EXPECT_EQ(rank_block_weights(model, BlockKind::experts, 4, {1, 4}).experts, 2 * (2 * 64 * 64 + 64 + 64));
+    EXPECT_EQ(rank_block_weights(model, BlockKind::experts, 4, {2, 1}).experts, 2 * 64 * 256 + 256 + 64);
+}
+
 TEST(WhatTrains, OffloadedStateIsNotOnTheDeviceAndCrossesItsLinkTwice) {
     const Cluster cluster = plain_cluster(1);
     const double state = 12 * (4 * kBlock + 2 * kMatrix);
@@ -118,6 +165,22 @@ TEST(WhatTrains, FrozenBlocksOnlyRunForward) {
     EXPECT_EQ(step.parameters, 4 * kBlock + 2 * kMatrix);
 }
 
+TEST(WhatTrains, FrozenBlocksRepeatNothing) {
+    const std::string text = kPlain + ",frozen=1";
+    const LanguageModel model = parse_language_model(text);
+    const auto repeated = [&](Recompute recompute, double share) {
+        TrainingProgram program;
+        program.selective_share = share;
+        Layout layout{.batch = 2, .recompute = recompute};
+        layout.program = std::make_shared<const TrainingProgram>(program);
+        return step_of(text, plain_cluster(1), layout).recomputed_flops;
+    };
+    EXPECT_EQ(repeated(Recompute::none, 0), 0);
+    EXPECT_EQ(repeated(Recompute::selective, 0), 3 * attention_flops(model, BlockKind::dense, 2));
+    EXPECT_EQ(repeated(Recompute::selective, 0.5), 3 * block_flops(model, BlockKind::dense, 2) / 2);
+    EXPECT_EQ(repeated(Recompute::full, 0), 3 * block_flops(model, BlockKind::dense, 2));
+}
+
 // Gradients of 4 bytes and state of 12 for what trains; a frozen block keeps nothing for a backward.
 TEST(WhatTrains, FrozenBlocksHaveNeitherGradientsNorState) {
     const Layout one{};
@@ -161,7 +224,7 @@ TEST(WhatTrains, LoraComputesNoGradientsOfFrozenMatrices) {
     // Per token two passes of the frozen matrices, three of the small ones (6 inputs and outputs of 2 x 64, and those
     // of 64 x 256) and of attention.
     const double small = 2 * (4 * (64 + 64) + 2 * (64 + 256));
-    const double attention = 4 * all_attention_flops(plain, 1) / 4;
+    const double attention = 4 * attention_flops(plain, BlockKind::dense, 1);
     EXPECT_DOUBLE_EQ(step_flops(lora, 1), 2 * 2 * 32 * (4 * kBlock + kMatrix) + 3 * 2 * 32 * 4 * small + 3 * attention);
     EXPECT_EQ(trained_parameters_of(lora), 4 * small);
     const Cluster cluster = plain_cluster(1);
