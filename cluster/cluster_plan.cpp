@@ -1078,7 +1078,13 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
             }
             return smaller;
         },
-        [&](const BoundedLayout& layout) { return least_step(model, cluster, layout.parts, layout.layout); },
+        [&](const BoundedLayout& layout) {
+            LeastStep least = least_step(model, cluster, layout.parts, layout.layout);
+            // The first bound is that of the pipeline, on one type with the gathering of parameters.
+            const double gather = layout.parts.size() > 1 ? least.gather_ns : 0;
+            least.ns = std::max(least.ns, layout.least_ns + gather + least.update_ns);
+            return least;
+        },
         [&](const Layout& layout, const PipelineParts& parts) { return sure_shortfall(model, layout, parts); },
         [&](const Layout& layout) { return has_even_cuts(model, layout); },
         [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {

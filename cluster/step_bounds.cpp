@@ -73,10 +73,7 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     if (layout.gradient_bucket > 0) {  // may overlap with the last backward
         return pipeline + gather;
     }
-    // An all-reduce first sums parts, then gathers them, which takes as long.
-    const double sums = layout.zero <= 1 ? (layout.zero == 0 ? 2 : 1) * gather_weights_ns(parameters, cluster_, group,
-                                                                                          layout, layout.gradient_bytes)
-                                         : 0;
+    const double sums = layout.zero <= 1 ? sums_ns(layout, group, std::floor(blocks / lanes)) : 0;
     return std::max(pipeline, share + sums) + gather;
 }
 
@@ -117,7 +114,73 @@ double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts
             blocks_a_ns += std::max(0.0, 1 / block - way * blocks_a_ns) / m;
         }
     }
-    return static_cast<double>(model_.layers) / blocks_a_ns;
+    return whole_blocks(layout, parts, splits, static_cast<double>(model_.layers) / blocks_a_ns);
+}
+
+/// A bound for any cuts, at least `known`. Lanes have whole blocks, and each partition has a layer: a lane has as many
+/// blocks as partitions, except that the embedding and the output layer may be alone in one. So a slow lane with
+/// several partitions cannot have few blocks. The first micro-batch passes a block in the first partition of each lane
+/// before, and the last one on its way back, or the lane sums its gradients.
+double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts, bool splits, double known) {
+    struct Lane {
+        double work = 0;     ///< of a block, for all micro-batches
+        double sums = 0;     ///< of a block's gradients
+        double ways = 0;     ///< of the first and the last micro-batch
+        double forward = 0;  ///< way of the first one
+        double least = 0;    ///< number of blocks
+    };
+    std::vector<Lane> lanes;
+    const bool has_sums = layout.gradient_bucket == 0 && layout.zero <= 1;
+    const int last = ends_share_a_lane(layout) ? 0 : layout.pipeline - 1;  // with the output layer
+    double ways = 0;
+    double forward = 0;
+    for (const PipelinePart& part : parts) {
+        const Costs costs = costs_of(*part.group, layout);
+        const double work = static_cast<double>(layout.micro_batches()) * costs.least;
+        const double sums = has_sums ? sums_ns(layout, *part.group, 2) - sums_ns(layout, *part.group, 1) : 0;
+        for (int k = 0; k < part.lanes; ++k) {
+            const int lane = static_cast<int>(lanes.size());
+            const int ends = (lane == 0 ? 1 : 0) + (lane == last ? 1 : 0);
+            lanes.push_back({work, sums, ways, forward, static_cast<double>(layout.interleave - ends)});
+            if (lane > 0) {  // the first partition may have the embedding alone
+                ways += costs.way(splits);
+                forward += costs.forward;
+            }
+        }
+    }
+    const auto can_end_by = [&](double ns) {
+        constexpr double kRounding = 1e-9;
+        double blocks = 0;
+        for (const Lane& each : lanes) {
+            const double fitting =
+                std::min((ns - each.ways) / each.work, (ns - each.forward) / (each.work + each.sums));
+            const double whole = std::floor(fitting * (1 + kRounding));
+            if (whole < each.least || whole < 0) {
+                return false;
+            }
+            blocks += whole;
+        }
+        return blocks >= static_cast<double>(model_.layers);
+    };
+    if (can_end_by(known)) {
+        return known;
+    }
+    double ends = 2 * known;
+    for (; !can_end_by(ends); ends *= 2) {
+        known = ends;
+    }
+    for (constexpr double kClose = 1e-4; ends - known > kClose * ends;) {
+        const double middle = (known + ends) / 2;
+        (can_end_by(middle) ? ends : known) = middle;
+    }
+    return known;
+}
+
+/// Time to sum the gradients of that many blocks over the replicas: at first parts of them, and without ZeRO all parts
+/// are gathered, which takes as long.
+double StepBounds::sums_ns(const Layout& layout, const NodeGroup& group, double blocks) const {
+    const RankWeights weights = least_weights(model_, layout, blocks, rank_trained_block_weights);
+    return (layout.zero == 0 ? 2 : 1) * gather_weights_ns(weights, cluster_, group, layout, layout.gradient_bytes);
 }
 
 StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {

@@ -36,6 +36,8 @@ private:
     };
     double unrounded(const Layout& layout, const PipelineParts& parts);
     double unlike_lanes(const Layout& layout, const PipelineParts& parts, bool splits);
+    double whole_blocks(const Layout& layout, const PipelineParts& parts, bool splits, double known);
+    double sums_ns(const Layout& layout, const NodeGroup& group, double blocks) const;
     double last_blocks(const Costs& costs, const Layout& layout, std::int64_t cuts) const;
     Costs costs_of(const NodeGroup& group, const Layout& layout);
 

@@ -4,6 +4,7 @@
 #include "base/quantities.h"
 #include "cluster/cluster_plan.h"
 #include "cluster/layout.h"
+#include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
 #include "tests/balance/every_balance.h"
 #include "tests/cluster/clusters.h"
@@ -154,6 +155,35 @@ TEST(UnlikeDevices, AreCutAccordingToTheirSumsOfGradients) {
 }
 
 // Types that differ by name only are one type: the same copies, sums and step.
+// A slow lane has a block in each of its partitions, even if the others could do all of them sooner.
+TEST(UnlikeDevices, HaveABoundWithABlockInEachPartition) {
+    const LanguageModel larger =
+        parse_language_model("gpt:layers=16,hidden=64,heads=8,sequence=16,vocabulary=8,attention=flash");
+    for (const double times : {1.0, 2.5, 20.0}) {
+        const Cluster cluster = two_types(times);
+        StepBounds bounds(larger, cluster);
+        for (int lanes = 2; lanes <= 4; ++lanes) {
+            for (int slow = 1; slow < lanes; ++slow) {
+                for (int interleave = 1; interleave <= 4; ++interleave) {
+                    for (const bool slow_first : {false, true}) {
+                        const Layout layout{.pipeline = lanes, .interleave = interleave, .batch = 4L * lanes};
+                        PipelineParts parts{{&cluster.groups[0], lanes - slow}, {&cluster.groups[1], slow}};
+                        if (slow_first) {
+                            std::ranges::reverse(parts);
+                        }
+                        const LayoutStep step = simulate_layout(larger, cluster, parts, layout);
+                        const double bound = bounds.of(layout, parts);
+                        EXPECT_LE(bound, step.step_ns() * (1 + 1e-12)) << to_string(layout) << to_string(parts);
+                        const Profile of_slow = language_model_profile(larger, cluster, cluster.groups[1], layout);
+                        const double least = 4.0 * lanes * (interleave - 1) * cost_of(of_slow.layers[1]);
+                        EXPECT_GE(bound, least - 1000) << to_string(layout) << to_string(parts);
+                    }
+                }
+            }
+        }
+    }
+}
+
 TEST(UnlikeDevices, OfEqualSpeedAreAsOneType) {
     Cluster cluster = two_types(1);
     cluster.groups[1].device.memory_bytes = cluster.groups[0].device.memory_bytes;
