@@ -2,11 +2,13 @@
 
 #include "base/stop_check.h"
 #include "trace/foreign/json_mending.h"
+#include "trace/foreign/json_scanner.h"
 #include "trace/store/json_nesting.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <system_error>
 
 namespace pipescope {
@@ -82,12 +84,6 @@ void rethrow(const nlohmann::detail::exception& error) {
     }
 }
 
-ChromeId id_of(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
-    constexpr double kMostExact = 9007199254740992;  // 2^53
-    const bool is_whole = type == ChromeArgument::Type::real && std::trunc(real) == real && std::abs(real) < kMostExact;
-    return is_whole ? ChromeId{integer, ""} : ChromeId{text.empty() ? integer : 0, text};
-}
-
 /// Builds the small objects beside the events, or one event. Leaves out whatever nests deeper than kMostJsonNesting.
 class DomBuilder {
 public:
@@ -135,45 +131,102 @@ private:
     std::string key_;
 };
 
-class ChromeSax : public nlohmann::json_sax<json> {
+/// The arguments and fields of events that are read, by their keys.
+enum class Field {
+    other,
+    phase,
+    name,
+    category,
+    process,
+    thread,
+    id,
+    binds,
+    bind_id,
+    flow_in,
+    flow_out,
+    time,
+    duration,
+    arguments,
+    sample
+};
+
+Field field_of(std::string_view key) {
+    switch (key.size()) {
+        case 2:
+            return key == "ph"   ? Field::phase
+                   : key == "ts" ? Field::time
+                   : key == "id" ? Field::id
+                   : key == "bp" ? Field::binds
+                                 : Field::other;
+        case 3:
+            return key == "pid"   ? Field::process
+                   : key == "tid" ? Field::thread
+                   : key == "cat" ? Field::category
+                   : key == "dur" ? Field::duration
+                                  : Field::other;
+        case 4: return key == "name" ? Field::name : key == "args" ? Field::arguments : Field::other;
+        case 6: return key == "sample" ? Field::sample : Field::other;
+        case 7: return key == "bind_id" ? Field::bind_id : key == "flow_in" ? Field::flow_in : Field::other;
+        case 8: return key == "flow_out" ? Field::flow_out : Field::other;
+        default: return Field::other;
+    }
+}
+
+/// A value of JSON without members.
+struct Scalar {
+    ChromeArgument::Type type = ChromeArgument::Type::null;
+    std::int64_t integer = 0;
+    std::string_view text = {};  ///< a string's contents, or a number as written if it is real or beyond `integer`
+
+    /// A real number's value, rounded towards 0 for `integer`.
+    double real() const {
+        if (type != ChromeArgument::Type::real) {
+            return type == ChromeArgument::Type::integer && !text.empty()
+                       ? std::strtod(std::string(text).c_str(), nullptr)
+                       : static_cast<double>(integer);
+        }
+        return std::strtod(std::string(text).c_str(), nullptr);
+    }
+};
+
+/// Gathers the events of a JsonScanner.
+class ChromeSax {
 public:
     /// Without a listener, stops at the list of events.
-    ChromeSax(const std::istream& in, ChromeListener* listener) : in_(in), listener_(listener) {}
+    explicit ChromeSax(ChromeListener* listener) : listener_(listener) {}
 
-    bool null() override { return scalar(ChromeArgument::Type::null, 0, 0, {}); }
-    bool boolean(bool value) override {
+    bool null() { return scalar({}); }
+    bool boolean(bool value) {
         if (place() == Place::event) {
-            if (key_ == "flow_in" || key_ == "flow_out") {
-                (key_ == "flow_in" ? event_.flow_in : event_.flow_out) = value;
+            if (field_ == Field::flow_in || field_ == Field::flow_out) {
+                (field_ == Field::flow_in ? event_.flow_in : event_.flow_out) = value;
                 return true;
             }
             return null();  // no other field of an event is a truth value
         }
-        return scalar(ChromeArgument::Type::integer, value ? 1 : 0, value ? 1 : 0, {});
+        return scalar({ChromeArgument::Type::integer, value ? 1 : 0});
     }
-    bool number_integer(number_integer_t value) override {
-        return scalar(ChromeArgument::Type::integer, value, static_cast<double>(value), {});
-    }
-    bool number_unsigned(number_unsigned_t value) override {
+    bool number_integer(std::int64_t value) { return scalar({ChromeArgument::Type::integer, value}); }
+    bool number_unsigned(std::uint64_t value) {
+        if (value <= INT64_MAX) {
+            return scalar({ChromeArgument::Type::integer, static_cast<std::int64_t>(value)});
+        }
         // Ids may use all 64 bits. A time is read from the text.
-        return scalar(ChromeArgument::Type::integer, static_cast<std::int64_t>(value), static_cast<double>(value),
-                      value > INT64_MAX ? std::to_string(value) : std::string());
+        const std::string text = std::to_string(value);
+        return scalar({ChromeArgument::Type::integer, static_cast<std::int64_t>(value), text});
     }
-    bool number_float(number_float_t value, const string_t& text) override {
-        const double whole = std::clamp(std::trunc(value), -9e18, 9e18);
-        return scalar(ChromeArgument::Type::real, std::isfinite(value) ? static_cast<std::int64_t>(whole) : 0, value,
-                      text);
-    }
-    bool string(string_t& value) override { return scalar(ChromeArgument::Type::text, 0, 0, value); }
-    bool binary(binary_t&) override { return true; }
+    bool number_float(std::string_view text) { return scalar({ChromeArgument::Type::real, 0, text}); }
+    bool text(std::string_view value) { return scalar({ChromeArgument::Type::text, 0, value}); }
 
-    bool start_object(std::size_t) override {
+    bool start_object() {
         switch (place()) {
             case Place::nowhere: return enter(Place::root);
             case Place::events: begin_event(); return enter(Place::event);
             case Place::event:
                 note_bad_field();
-                return enter(key_ == "args" ? Place::arguments : key_ == "sample" ? Place::sample : Place::skipped);
+                return enter(field_ == Field::arguments ? Place::arguments
+                             : field_ == Field::sample  ? Place::sample
+                                                        : Place::skipped);
             case Place::root:
                 note_kineto();
                 if (key_ != "otherData" && key_ != "distributedInfo") {
@@ -186,15 +239,18 @@ public:
             default: return enter(Place::skipped);
         }
     }
-    bool key(string_t& key) override {
-        if (place() == Place::dom) {
-            dom_->key(key);
+    bool key(std::string_view key) {
+        if (place() == Place::event) {
+            field_ = field_of(key);
+        } else if (place() == Place::dom) {
+            std::string copy(key);
+            dom_->key(copy);
         } else {
-            std::swap(key_, key);
+            key_ = key;
         }
         return true;
     }
-    bool end_object() override {
+    bool end_object() {
         const Place left = leave();
         if (left == Place::event) {
             check_stop();
@@ -203,7 +259,7 @@ public:
         }
         return true;
     }
-    bool start_array(std::size_t) override {
+    bool start_array() {
         if (place() == Place::dom) {
             return enter_dom(json::array());
         }
@@ -228,27 +284,31 @@ public:
         if (is_shape || is_inner_shape) {
             return enter(Place::shape);
         }
+        if (place() == Place::arguments && (key_ == "grid" || key_ == "block" || key_ == "Process Group Ranks")) {
+            list_size_ = 0;
+            return enter(Place::list);
+        }
         return enter(Place::skipped);
     }
-    bool end_array() override {
+    bool end_array() {
+        if (place() == Place::list && !event_.group_ranks.empty() && event_.group_ranks.back() != ']') {
+            event_.group_ranks += ']';
+        }
         shape_ends_ = shape_ends_ || (place() == Place::shape && !event_.dimensions.empty());
         leave();
         return true;
     }
-    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    /// The input ended too early. True if the events before may be used.
+    bool cut_off() {
         const bool is_list = !places_.empty() && places_.front() == Place::events;
-        if (in_.eof() && (is_list || has_event_)) {
-            header_.cut_off = true;
-            return false;
-        }
-        rethrow(error);
-        return false;
+        header_.cut_off = is_list || has_event_;
+        return header_.cut_off;
     }
 
     ChromeHeader take_header() { return std::move(header_); }
 
 private:
-    enum class Place { nowhere, root, events, event, arguments, sample, shape, dom, skipped };
+    enum class Place { nowhere, root, events, event, arguments, sample, shape, list, dom, skipped };
 
     Place place() const { return places_.empty() ? Place::nowhere : places_.back(); }
     bool enter(Place place) {
@@ -268,8 +328,8 @@ private:
     }
     /// A list or an object where a number belongs.
     void note_bad_field() {
-        event_.has_bad_duration = event_.has_bad_duration || key_ == "dur";
-        event_.has_bad_id = event_.has_bad_id || key_ == "pid" || key_ == "tid";
+        event_.has_bad_duration = event_.has_bad_duration || field_ == Field::duration;
+        event_.has_bad_id = event_.has_bad_id || field_ == Field::process || field_ == Field::thread;
     }
     Place leave() {
         if (skipped_levels_ > 0) {
@@ -307,108 +367,153 @@ private:
         event_.sample.clear();
         event_.dimensions.clear();
         event_.element_type.clear();
+        event_.grid = event_.block = {};
+        event_.group_ranks.clear();
         shape_ends_ = false;
     }
 
-    /// `text` is a string's contents, or a number as written if it is real or beyond `integer`.
-    bool scalar(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+    bool scalar(const Scalar& value) {
         switch (place()) {
-            case Place::event: set_field(type, integer, real, text); return true;
-            case Place::arguments: add_argument(event_.arguments, type, integer, real, text); return true;
-            case Place::sample: add_argument(event_.sample, type, integer, real, text); return true;
-            case Place::shape: add_shape(type, integer, text); return true;
-            case Place::dom: set_dom(type, integer, real, text); return true;
-            case Place::root: return set_header(type, integer, text);
+            case Place::event: set_field(value); return true;
+            case Place::arguments: add_argument(event_.arguments, value); return true;
+            case Place::sample: add_argument(event_.sample, value); return true;
+            case Place::shape: add_shape(value); return true;
+            case Place::list: add_to_list(value); return true;
+            case Place::dom: set_dom(value); return true;
+            case Place::root: return set_header(value);
             default: return true;
         }
     }
 
     /// "Input Dims" is a list of tensors, or of lists of tensors. "Input type" is a list of their types.
-    void add_shape(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+    void add_shape(const Scalar& value) {
         constexpr std::size_t kMostDimensions = 64;  // as many as a tensor may have
-        if (type == ChromeArgument::Type::integer && !shape_ends_ && event_.dimensions.size() < kMostDimensions) {
-            event_.dimensions.push_back(integer);
-        } else if (type == ChromeArgument::Type::text && event_.element_type.empty()) {
-            event_.element_type = text;
+        if (value.type == ChromeArgument::Type::integer && !shape_ends_ && event_.dimensions.size() < kMostDimensions) {
+            event_.dimensions.push_back(value.integer);
+        } else if (value.type == ChromeArgument::Type::text && event_.element_type.empty()) {
+            event_.element_type = value.text;
         }
     }
 
-    void add_argument(ChromeArguments& arguments, ChromeArgument::Type type, std::int64_t integer, double real,
-                      const std::string& text) {
+    /// "grid" and "block" have three numbers, and "Process Group Ranks" any, with a text for those that are left out.
+    void add_to_list(const Scalar& value) {
+        constexpr std::size_t kMostText = 4096;
+        if (key_ == "Process Group Ranks") {
+            if (event_.group_ranks.size() < kMostText) {
+                event_.group_ranks += event_.group_ranks.empty() ? "[" : ", ";
+                event_.group_ranks += value.text.empty() ? std::to_string(value.integer) : std::string(value.text);
+            }
+            return;
+        }
+        auto& sizes = key_ == "grid" ? event_.grid : event_.block;
+        if (value.type == ChromeArgument::Type::integer && list_size_ < sizes.size()) {
+            sizes[list_size_++] = value.integer;
+        }
+    }
+
+    void add_argument(ChromeArguments& arguments, const Scalar& value) {
         constexpr std::size_t kMostArguments = 4096;
         if (arguments.size() == kMostArguments) {
             return;
         }
         ChromeArgument& argument = arguments.add();
         argument.key = key_;
-        argument.type = type;
-        argument.integer = integer;
-        argument.real = real;
-        argument.text = text;
+        argument.type = value.type;
+        argument.real = value.real();
+        argument.integer = value.type == ChromeArgument::Type::real ? whole(argument.real) : value.integer;
+        argument.text = value.text;
     }
 
-    void set_dom(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
-        switch (type) {
+    /// A real number rounded towards 0.
+    static std::int64_t whole(double real) {
+        return std::isfinite(real) ? static_cast<std::int64_t>(std::clamp(std::trunc(real), -9e18, 9e18)) : 0;
+    }
+
+    void set_dom(const Scalar& value) {
+        switch (value.type) {
             case ChromeArgument::Type::null: dom_->value(nullptr); break;
-            case ChromeArgument::Type::integer: dom_->value(integer); break;
-            case ChromeArgument::Type::real: dom_->value(real); break;
-            case ChromeArgument::Type::text: dom_->value(text); break;
+            case ChromeArgument::Type::integer: dom_->value(value.integer); break;
+            case ChromeArgument::Type::real: dom_->value(value.real()); break;
+            case ChromeArgument::Type::text: dom_->value(std::string(value.text)); break;
         }
     }
 
     /// Returns false to stop reading.
-    bool set_header(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+    bool set_header(const Scalar& value) {
         if (key_ == "schemaVersion") {
             header_.is_kineto = true;
-        } else if (key_ == "baseTimeNanoseconds" && type == ChromeArgument::Type::integer) {
-            header_.base_time = integer;
-        } else if (key_ == "format" && type == ChromeArgument::Type::text) {
-            header_.format = text;
-            return text != "pipescope.profile";
+        } else if (key_ == "baseTimeNanoseconds" && value.type == ChromeArgument::Type::integer) {
+            header_.base_time = value.integer;
+        } else if (key_ == "format" && value.type == ChromeArgument::Type::text) {
+            header_.format = value.text;
+            return value.text != "pipescope.profile";
         }
         return true;
     }
 
-    void set_field(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
-        const bool is_text = type == ChromeArgument::Type::text;
-        if (key_ == "ph") {
-            event_.phase = is_text && text.size() == 1 ? text[0] : '\0';
-        } else if (key_ == "name") {
-            event_.name = is_text ? text : std::to_string(integer);
-        } else if (key_ == "cat") {
-            event_.category = text;
-        } else if (key_ == "pid") {
-            event_.process = id_of(type, integer, real, text);
-        } else if (key_ == "tid") {
-            event_.thread = id_of(type, integer, real, text);
-        } else if (key_ == "id") {
-            event_.id = is_text ? text : std::to_string(integer);
-        } else if (key_ == "bp") {
-            event_.binds_enclosing = text == "e";
-        } else if (key_ == "bind_id") {
-            event_.bind_id = is_text ? text : std::to_string(integer);
-        } else if (key_ == "flow_in") {
-            event_.flow_in = integer != 0 || text == "true";
-        } else if (key_ == "flow_out") {
-            event_.flow_out = integer != 0 || text == "true";
-        } else if (key_ == "ts") {
-            event_.start = time(type, integer, text);
-        } else if (key_ == "dur") {
-            event_.duration = time(type, integer, text);
-            event_.has_bad_duration = !event_.duration;
+    void set_field(const Scalar& value) {
+        const std::string_view text = value.text;
+        const bool is_text = value.type == ChromeArgument::Type::text;
+        const auto text_or_number = [&] { return is_text ? std::string(text) : std::to_string(integer_of(value)); };
+        switch (field_) {
+            case Field::phase: event_.phase = is_text && text.size() == 1 ? text[0] : '\0'; break;
+            case Field::name:
+                if (is_text) {
+                    event_.name = text;
+                } else {
+                    event_.name = text_or_number();
+                }
+                break;
+            case Field::category: event_.category = text; break;
+            case Field::process: set_id(event_.process, value); break;
+            case Field::thread: set_id(event_.thread, value); break;
+            case Field::id: event_.id = text_or_number(); break;
+            case Field::binds: event_.binds_enclosing = text == "e"; break;
+            case Field::bind_id: event_.bind_id = text_or_number(); break;
+            case Field::flow_in: event_.flow_in = integer_of(value) != 0 || text == "true"; break;
+            case Field::flow_out: event_.flow_out = integer_of(value) != 0 || text == "true"; break;
+            case Field::time: event_.start = time(value); break;
+            case Field::duration:
+                event_.duration = time(value);
+                event_.has_bad_duration = !event_.duration;
+                break;
+            case Field::other:
+            case Field::arguments:
+            case Field::sample: break;
         }
     }
 
-    static std::optional<std::int64_t> time(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
-        switch (type) {
-            case ChromeArgument::Type::integer: return nanoseconds(text.empty() ? std::to_string(integer) : text);
-            case ChromeArgument::Type::real:
-            case ChromeArgument::Type::text: return nanoseconds(text);  // some writers quote their numbers
-            default: return std::nullopt;
+    static std::int64_t integer_of(const Scalar& value) {
+        return value.type == ChromeArgument::Type::real ? whole(value.real()) : value.integer;
+    }
+
+    /// A real number that is whole is a number; other real numbers, and those beyond 63 bits, are texts.
+    static void set_id(ChromeId& id, const Scalar& value) {
+        constexpr double kMostExact = 9007199254740992;  // 2^53
+        id.text.clear();
+        id.number = value.integer;
+        if (value.text.empty()) {
+            return;
+        }
+        const double real = value.type == ChromeArgument::Type::real ? value.real() : kMostExact;
+        if (std::trunc(real) == real && std::abs(real) < kMostExact) {
+            id.number = whole(real);
+        } else {
+            id = {0, std::string(value.text)};
         }
     }
 
-    const std::istream& in_;
+    static std::optional<std::int64_t> time(const Scalar& value) {
+        if (value.type == ChromeArgument::Type::null) {
+            return std::nullopt;
+        }
+        if (value.type != ChromeArgument::Type::integer || !value.text.empty()) {
+            return nanoseconds(value.text);  // some writers quote their numbers
+        }
+        constexpr std::int64_t kMost = INT64_MAX / 2 / 1000;
+        return value.integer > kMost || value.integer < -kMost ? std::nullopt : std::optional(value.integer * 1000);
+    }
+
     ChromeListener* listener_;
     ChromeHeader header_;
     std::optional<DomBuilder> dom_;  // for the field that is being read
@@ -417,14 +522,18 @@ private:
     bool has_event_ = false;  // the event was read to its end
     std::vector<Place> places_;
     std::size_t skipped_levels_ = 0;  // below places_, which then ends with Place::skipped
-    std::string key_;
-    bool shape_ends_ = false;  // the first tensor's dimensions are complete
+    Field field_ = Field::other;      // of an event
+    std::string key_;                 // of an argument or the file
+    std::size_t list_size_ = 0;       // numbers read of "grid" or "block"
+    bool shape_ends_ = false;         // the first tensor's dimensions are complete
 };
 
 /// Keeps one event and skips the others.
 class EventSax : public nlohmann::json_sax<json> {
 public:
-    EventSax(const std::istream& in, std::size_t index) : in_(in), left_(index) {}
+    /// `may_end`: a file may end within or after the events.
+    EventSax(const std::istream& in, std::size_t index, bool may_end = true)
+        : in_(in), left_(index), may_end_(may_end) {}
 
     bool null() override { return scalar(nullptr); }
     bool boolean(bool value) override { return scalar(value); }
@@ -446,7 +555,7 @@ public:
         return true;
     }
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-        if (!in_.eof() || !list_depth_) {
+        if (!may_end_ || !in_.eof() || !list_depth_) {
             rethrow(error);
         }
         return false;  // the file was cut off
@@ -486,6 +595,7 @@ private:
 
     const std::istream& in_;
     std::size_t left_;
+    bool may_end_;
     std::size_t depth_ = 0;
     std::optional<std::size_t> list_depth_;  // depth of the list of events; empty outside it
     std::string key_;
@@ -516,14 +626,35 @@ ChromeArgument& ChromeArguments::add() {
     return all_[used_++];
 }
 
-ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
+namespace {
+/// Throws what nlohmann's parser says about text that is no JSON, with line and column.
+[[noreturn]] void refuse_json(std::istream& in) {
+    in.clear();
+    if (in.rdbuf()->pubseekpos(0) == std::streampos(0)) {
+        JsonMending mending(in);
+        std::istream mended(&mending);
+        EventSax none(mended, SIZE_MAX, /*may_end=*/false);
+        json::sax_parse(mended, &none);
+    }
+    throw UnreadableJson("it is no JSON; export it again");
+}
+
+ChromeHeader scan_chrome(std::istream& in, ChromeListener* listener) {
     JsonMending mending(in);
-    std::istream mended(&mending);
-    ChromeSax sax(mended, &listener);
-    json::sax_parse(mended, &sax);
+    JsonScanner scanner(mending);
+    ChromeSax sax(listener);
+    const JsonScanner::Outcome outcome = scanner.scan(sax);
+    if (outcome == JsonScanner::Outcome::fault && !(scanner.at_end() && sax.cut_off())) {
+        refuse_json(in);
+    }
     ChromeHeader header = sax.take_header();
     header.mended = mending.mended();
     return header;
+}
+}  // namespace
+
+ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
+    return scan_chrome(in, &listener);
 }
 
 json read_chrome_event(std::istream& in, std::size_t index) {
@@ -535,10 +666,6 @@ json read_chrome_event(std::istream& in, std::size_t index) {
 }
 
 ChromeHeader read_chrome_header(std::istream& in) {
-    JsonMending mending(in);
-    std::istream mended(&mending);
-    ChromeSax sax(mended, nullptr);
-    json::sax_parse(mended, &sax);
-    return sax.take_header();
+    return scan_chrome(in, nullptr);
 }
 }  // namespace pipescope

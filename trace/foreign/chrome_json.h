@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstdint>
 #include <istream>
 #include <optional>
@@ -71,6 +72,9 @@ struct ChromeEvent {
     ChromeArguments sample;                ///< the values of PipeScope's sample that a memory counter omits
     std::vector<std::int64_t> dimensions;  ///< first tensor in the argument "Input Dims"
     std::string element_type;              ///< first type in "Input type"
+    std::array<std::int64_t, 3> grid{};    ///< argument "grid" of a kernel
+    std::array<std::int64_t, 3> block{};   ///< argument "block"
+    std::string group_ranks;               ///< argument "Process Group Ranks", "[0, 1]", if it is a list
 };
 
 /// Fields beside the events.

@@ -59,6 +59,16 @@ protected:
         return traits_type::to_int_type(*gptr());
     }
 
+    /// Goes to the begin of the file, and nowhere else.
+    pos_type seekpos(pos_type position, std::ios_base::openmode) override {
+        if (position != pos_type(0) || gzrewind(file_) != 0) {
+            return pos_type(off_type(-1));
+        }
+        unpacked_ = 0;
+        setg(nullptr, nullptr, nullptr);
+        return position;
+    }
+
 private:
     static constexpr int kBufferBytes = 1 << 18;
 
