@@ -14,7 +14,7 @@ namespace {
 constexpr int kBusyMilliseconds = 2000;
 }  // namespace
 
-TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists if_exists)
+TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists if_exists, WriteLog log)
     : path_(create_trace_file(target, if_exists)),
       // The connection has one owner, so it omits SQLite's locks around every bind: they cost a fifth of the write
       // rate.
@@ -24,7 +24,9 @@ TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists i
     guard_sqlite("create", path_, [&] {
         db.setBusyTimeout(kBusyMilliseconds);
         // Checkpoints a log of 8,000 pages (32 MB) at once, so that each page is copied about once.
-        db.exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=8000");
+        db.exec(log == WriteLog::on_disk
+                    ? "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=8000"
+                    : "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000");
         statements.emplace(db);
     });
 }

@@ -21,7 +21,7 @@ namespace pipescope {
 /// Threading and errors: as TraceWriter.
 class TraceConnection {
 public:
-    TraceConnection(const std::filesystem::path& target, IfExists if_exists);
+    TraceConnection(const std::filesystem::path& target, IfExists if_exists, WriteLog log);
 
     /// All changes go through here. Opens the transaction and translates SQLite's errors.
     template <class Change>

@@ -49,8 +49,8 @@ struct TraceWriter::Impl : TraceConnection {
     std::unordered_set<std::int64_t> named_threads;
 };
 
-TraceWriter::TraceWriter(const std::filesystem::path& path, IfExists if_exists)
-    : impl_(std::make_unique<Impl>(path, if_exists)) {}
+TraceWriter::TraceWriter(const std::filesystem::path& path, IfExists if_exists, WriteLog log)
+    : impl_(std::make_unique<Impl>(path, if_exists, log)) {}
 
 TraceWriter::~TraceWriter() {
     if (impl_) {

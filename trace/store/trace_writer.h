@@ -14,13 +14,19 @@ class Database;
 
 namespace pipescope {
 enum class IfExists { refuse, replace };
+/// Where changes stand until they are part of the file.
+enum class WriteLog {
+    on_disk,    ///< so that other programs can read meanwhile, and a killed process loses little
+    in_memory,  ///< each page is written once: for a file that can be made again
+};
 
 /// Throws TraceError unless `json` is one JSON value, as PIPESCOPE_RUN requires.
 void require_run_json(std::string_view key, std::string_view json);
 
 /// Writes one trace: an SQLite file with nsys' table and column names and the PIPESCOPE_ tables (docs/trace-format.md).
 ///
-/// While it is open, the journal is a WAL, and a killed process loses at most the uncommitted rows. close() builds the
+/// While it is open, the journal is a WAL, and a killed process loses at most the uncommitted rows (with
+/// WriteLog::in_memory, the file). close() builds the
 /// indexes and leaves one plain file. An existing file is kept unless IfExists::replace.
 ///
 /// Threading: not thread-safe; one owner. Errors: TraceError. If the disk is full or fails, the rows since the last
@@ -28,7 +34,7 @@ void require_run_json(std::string_view key, std::string_view json);
 /// reports it in PIPESCOPE_DIAGNOSTIC if there is space, and throws.
 class TraceWriter {
 public:
-    TraceWriter(const std::filesystem::path& path, IfExists if_exists);
+    TraceWriter(const std::filesystem::path& path, IfExists if_exists, WriteLog log = WriteLog::on_disk);
     ~TraceWriter();  // closes, but hides a failure: call close() first
     TraceWriter(TraceWriter&&) noexcept;
     TraceWriter& operator=(TraceWriter&&) noexcept;
