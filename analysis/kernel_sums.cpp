@@ -34,10 +34,16 @@ void KernelSumming::add(const DeviceActivity& work) {
     const auto add_to = [&](Group& group) {
         group.total += length;
         group.lengths.push_back(stored);
+        if (work.facts != nullptr) {
+            add_facts(group, *work.facts, length);
+        }
     };
     add_to(names_[{name, activity}]);
     if (work.task) {
         add_to(tasks_[{*work.task, work.partition, name, activity}]);
+    }
+    if (work.facts != nullptr && !work.facts->collective.type.empty()) {
+        add_collective(work);
     }
     auto& [count, total] = streams_[number_of(work.stream)];
     ++count;
@@ -45,11 +51,128 @@ void KernelSumming::add(const DeviceActivity& work) {
     all_ += length;
 }
 
+void KernelSumming::add_facts(Group& group, const WorkFacts& facts, std::int64_t length) {
+    if (facts.bytes > 0) {
+        group.bytes += facts.bytes;
+        group.time_of_bytes += length;
+    }
+    if (facts.has_launch()) {
+        group.launches[{facts.grid, facts.block, facts.registers, facts.shared_memory}] += length;
+    }
+}
+
+void KernelSumming::add_collective(const DeviceActivity& work) {
+    const CollectiveFacts& facts = work.facts->collective;
+    const std::string device(work.stream.substr(0, work.stream.rfind(", stream ")));
+    collectives_[{facts.type, facts.element_type, work.facts->bytes, facts.group_size}][{facts.group, device}]
+        .push_back({work.start.count(), std::max(work.start, work.end).count()});
+}
+
+namespace {
+double per_second(double amount, std::int64_t ns) {
+    return amount / (static_cast<double>(ns) / 1e9);
+}
+
+/// How long the kernels of a group waited for each rank that came last. `ranks` has the kernels of each rank, by start.
+/// Empty unless the n-th kernels of all ranks overlap.
+template <class Kernel>
+std::optional<std::vector<std::int64_t>> skew_of(const std::vector<std::vector<Kernel>>& ranks) {
+    std::vector<std::int64_t> skew(ranks.size());
+    for (std::size_t n = 0; n < ranks.front().size(); ++n) {
+        std::int64_t last_start = std::numeric_limits<std::int64_t>::min();
+        std::int64_t first_end = std::numeric_limits<std::int64_t>::max();
+        std::size_t last = 0;
+        for (std::size_t k = 0; k < ranks.size(); ++k) {
+            if (ranks[k].size() != ranks.front().size()) {
+                return std::nullopt;
+            }
+            last = ranks[k][n].start > last_start ? k : last;
+            last_start = std::max(last_start, ranks[k][n].start);
+            first_end = std::min(first_end, ranks[k][n].end);
+        }
+        if (last_start > first_end) {
+            return std::nullopt;
+        }
+        for (const std::vector<Kernel>& rank : ranks) {
+            skew[last] += last_start - rank[n].start;
+        }
+    }
+    return skew;
+}
+}  // namespace
+
+std::vector<CollectiveSum> KernelSumming::collectives() const {
+    std::vector<CollectiveSum> sums;
+    for (const auto& [kind, places] : collectives_) {
+        CollectiveSum sum;
+        std::tie(sum.type, sum.element_type, sum.bytes, sum.group_size) = kind;
+        sum.shortest = std::numeric_limits<std::int64_t>::max();
+        struct Ranks {
+            std::vector<std::string> devices;
+            std::vector<std::vector<Collective>> kernels;  // of each device
+        };
+        std::map<std::string, Ranks> groups;
+        std::map<std::string, std::int64_t> late;  // skew by device
+        for (const auto& [place, kernels] : places) {
+            Ranks& group = groups[place.first];
+            group.devices.push_back(place.second);
+            group.kernels.push_back(kernels);
+            std::ranges::sort(group.kernels.back(), {}, &Collective::start);
+            for (const Collective& kernel : kernels) {
+                ++sum.count;
+                sum.total += kernel.end - kernel.start;
+                sum.shortest = std::min(sum.shortest, kernel.end - kernel.start);
+            }
+        }
+        // A message has two ends, of which each is a sum of its own.
+        bool is_known = sum.type != "send" && sum.type != "receive" && sum.group_size > 1;
+        std::int64_t skew = 0;
+        for (const auto& [name, group] : groups) {
+            const bool is_whole = !name.empty() && std::cmp_equal(group.devices.size(), sum.group_size);
+            const auto of_group = is_known && is_whole ? skew_of(group.kernels) : std::nullopt;
+            is_known = of_group.has_value();
+            for (std::size_t k = 0; is_known && k < of_group->size(); ++k) {
+                skew += (*of_group)[k];
+                late[group.devices[k]] += (*of_group)[k];
+            }
+        }
+        const double on_bus = bus_factor(sum.type, sum.group_size) * static_cast<double>(sum.bytes);
+        if (is_known) {
+            sum.skew = skew;
+            for (const auto& [device, part] : late) {
+                sum.late_device = part > sum.late_skew ? device : sum.late_device;
+                sum.late_skew = std::max(sum.late_skew, part);
+            }
+            sum.transfer = sum.total - skew;
+        }
+        if (sum.transfer.value_or(0) > 0 && on_bus > 0) {
+            sum.bus_bandwidth = per_second(on_bus * static_cast<double>(sum.count), *sum.transfer);
+        }
+        if (sum.shortest > 0 && on_bus > 0) {
+            sum.best_bandwidth = per_second(on_bus, sum.shortest);
+        }
+        sums.push_back(std::move(sum));
+    }
+    std::ranges::stable_sort(sums, std::greater<>(), &CollectiveSum::total);
+    return sums;
+}
+
 KernelSum KernelSumming::sum_of(const Group& group) {
     std::vector<std::uint32_t> lengths = group.lengths;
     const LengthFigures figures = length_figures(lengths);
     KernelSum sum;
     sum.count = figures.count;
+    if (group.bytes > 0) {
+        sum.bytes = group.bytes;
+    }
+    if (group.time_of_bytes > 0) {
+        sum.bandwidth = per_second(static_cast<double>(group.bytes), group.time_of_bytes);
+    }
+    if (!group.launches.empty()) {
+        const auto most = std::ranges::max_element(group.launches, {}, [](const auto& each) { return each.second; });
+        sum.launch = most->first;
+        sum.launch->configurations = std::ssize(group.launches);
+    }
     sum.total = group.total;
     sum.mean = static_cast<double>(group.total) / static_cast<double>(sum.count);
     sum.median = figures.median;
@@ -88,6 +211,7 @@ KernelSums KernelSumming::sums() const {
         share(sum);
         sums.by_stream.push_back(std::move(sum));
     }
+    sums.collectives = collectives();
     for (std::vector<KernelSum>* each : {&sums.by_name, &sums.by_task, &sums.by_stream}) {
         sort_by_total(*each);
     }
@@ -114,7 +238,7 @@ KernelSums kernel_sums(const OpenedTrace& trace) {
             }
             summing.add({trace.names.at(range.name), activity, stream, range.start, range.end,
                          slice != nullptr ? std::optional(slice->key.kind) : std::nullopt,
-                         slice != nullptr ? slice->key.partition : -1});
+                         slice != nullptr ? slice->key.partition : -1, &trace.facts.at(range.facts)});
         }
     }
     return summing.sums();

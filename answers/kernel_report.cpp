@@ -21,6 +21,36 @@ Json figures_json(const KernelSum& sum) {
             {"mean_ns", sum.mean}, {"median_ns", sum.median}, {"p95_ns", sum.p95}};
 }
 
+Json launch_json(const KernelLaunch& launch) {
+    const auto unless_zero = [](std::int64_t value) { return value > 0 ? Json(value) : Json(nullptr); };
+    return {{"grid", launch.grid},
+            {"block", launch.block},
+            {"registers", unless_zero(launch.registers)},
+            {"shared_memory", launch.shared_memory},
+            {"configurations", launch.configurations}};
+}
+
+template <class Number>
+Json known_json(const std::optional<Number>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+Json collective_json(const CollectiveSum& sum) {
+    return {{"type", sum.type},
+            {"element_type", sum.element_type.empty() ? Json(nullptr) : Json(sum.element_type)},
+            {"bytes", sum.bytes > 0 ? Json(sum.bytes) : Json(nullptr)},
+            {"ranks", sum.group_size > 0 ? Json(sum.group_size) : Json(nullptr)},
+            {"count", sum.count},
+            {"total_ns", sum.total},
+            {"shortest_ns", sum.shortest},
+            {"transfer_ns", known_json(sum.transfer)},
+            {"skew_ns", known_json(sum.skew)},
+            {"late_device", sum.late_device.empty() ? Json(nullptr) : Json(sum.late_device)},
+            {"late_skew_ns", sum.late_device.empty() ? Json(nullptr) : Json(sum.late_skew)},
+            {"bus_bandwidth", known_json(sum.bus_bandwidth)},
+            {"best_bandwidth", known_json(sum.best_bandwidth)}};
+}
+
 Json sum_json(const KernelSum& sum) {
     Json object;
     if (sum.task) {
@@ -30,6 +60,9 @@ Json sum_json(const KernelSum& sum) {
     object["name"] = sum.name;
     object["activity"] = sum.activity;
     object.update(figures_json(sum));
+    object["bytes"] = known_json(sum.bytes);
+    object["bandwidth"] = known_json(sum.bandwidth);
+    object["launch"] = sum.launch ? launch_json(*sum.launch) : Json(nullptr);
     return object;
 }
 
@@ -42,6 +75,37 @@ std::string shown_kernel(const std::string& name) {
 std::string length_text(double ns) {
     return format_duration(Nanoseconds{static_cast<std::int64_t>(ns)});
 }
+/// Shows those whose size is known. The skew is the mean wait of a rank for the others, and the last is the device that
+/// they waited for longest.
+std::string collectives_text(const std::vector<CollectiveSum>& collectives) {
+    TextTable table({{"messages of NCCL", Align::left},
+                     {"size"},
+                     {"ranks"},
+                     {"count"},
+                     {"mean"},
+                     {"skew"},
+                     {"last", Align::left},
+                     {"bus bandwidth"},
+                     {"best"}});
+    const auto bandwidth_text = [](const std::optional<double>& value) {
+        return value ? format_bytes(static_cast<Bytes>(*value)) + "/s" : std::string("?");
+    };
+    std::size_t shown = 0;
+    for (const CollectiveSum& sum : collectives) {
+        if (sum.bytes == 0 || shown == kMostShown) {
+            continue;
+        }
+        ++shown;
+        const auto count = static_cast<double>(sum.count);
+        table.add_row({sum.type, format_bytes(sum.bytes), sum.group_size > 0 ? std::to_string(sum.group_size) : "?",
+                       std::to_string(sum.count), length_text(static_cast<double>(sum.total) / count),
+                       sum.skew ? length_text(static_cast<double>(*sum.skew) / count) : "?",
+                       shown_kernel(sum.late_device), bandwidth_text(sum.bus_bandwidth),
+                       bandwidth_text(sum.best_bandwidth)});
+    }
+    return shown > 0 ? table.str() : std::string();
+}
+
 }  // namespace
 
 Json kernels_json(const KernelSums& sums) {
@@ -57,6 +121,10 @@ Json kernels_json(const KernelSums& sums) {
     for (const KernelSum& sum : sums.by_stream) {
         object["by_stream"].push_back(
             {{"stream", sum.stream}, {"count", sum.count}, {"total_ns", sum.total}, {"share", sum.share}});
+    }
+    object["collectives"] = Json::array();
+    for (std::size_t k = 0; k < std::min(sums.collectives.size(), kMostListed); ++k) {
+        object["collectives"].push_back(collective_json(sums.collectives[k]));
     }
     return object;
 }
@@ -83,7 +151,8 @@ std::string kernels_text(const KernelSums& sums) {
         table.add_row({shown_kernel(sum.name), std::to_string(sum.count), format_duration(Nanoseconds{sum.total}),
                        format_percent(sum.share), length_text(sum.mean), format_duration(Nanoseconds{sum.p95})});
     }
-    return table.str();
+    const std::string collectives = collectives_text(sums.collectives);
+    return collectives.empty() ? table.str() : table.str() + "\n" + collectives;
 }
 
 std::string kernels_text(const std::vector<ComparedKernels>& kernels) {

@@ -32,7 +32,8 @@ set(PIPESCOPE_CORE_HEADERS
   trace/open_trace.h
   trace/store/lane_work.h
   trace/store/opened_trace.h
-  trace/store/trace_records.h)
+  trace/store/trace_records.h
+  trace/store/work_facts.h)
 
 set(PIPESCOPE_ENGINE_HEADERS
   engine/cuda_runtime.h

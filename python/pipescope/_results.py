@@ -594,6 +594,40 @@ class KernelSum:
     p95_ns: int
     kind: str | None = None
     partition: int | None = None
+    bytes: int | None = None  #: moved, if known
+    bandwidth: float | None = None  #: bytes / their time, in bytes/s
+    launch: KernelLaunch | None = None  #: of kernels, if known
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelLaunch:
+    """How kernels of one name are launched: the configuration that takes most of their time."""
+
+    grid: tuple[int, ...]  #: blocks in x, y and z
+    block: tuple[int, ...]  #: threads of a block in x, y and z
+    registers: int | None  #: of a thread
+    shared_memory: int  #: of a block, bytes
+    configurations: int  #: number of different ones
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveSum:
+    """NCCL's messages of one type, element type, size and number of ranks, over all ranks. docs/cli/compare.md explains
+    skew and bandwidths."""
+
+    type: str  #: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, send or receive
+    element_type: str | None
+    bytes: int | None
+    ranks: int | None
+    count: int
+    total_ns: int
+    shortest_ns: int
+    transfer_ns: int | None
+    skew_ns: int | None
+    late_device: str | None  #: for which the others waited longest
+    late_skew_ns: int | None  #: the part of skew_ns for which it came last
+    bus_bandwidth: float | None  #: bytes/s
+    best_bandwidth: float | None  #: bytes/s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -613,14 +647,22 @@ class Kernels:
     by_name: tuple[KernelSum, ...] = ()
     by_task: tuple[KernelSum, ...] = ()
     by_stream: tuple[StreamSum, ...] = ()
+    collectives: tuple[CollectiveSum, ...] = ()
 
     def to_pandas(self, by: str = "name") -> pandas.DataFrame:
-        """A row for each sum, `by` "name", "task" or "stream", with its fields as columns."""
-        if by not in ("name", "task", "stream"):
-            raise UsageError(f'by is {by!r}; sums are by name, task or stream; write by="task"')
-        type_ = StreamSum if by == "stream" else KernelSum
-        columns = [each.name for each in dataclasses.fields(type_) if by == "task" or each.name not in ("kind", "partition")]
-        rows = [[getattr(each, column) for column in columns] for each in getattr(self, f"by_{by}")]
+        """A row for each sum, `by` "name", "task", "stream" or "collective", with its fields as columns. Those of `launch` are
+        columns of their own."""
+        if by not in ("name", "task", "stream", "collective"):
+            raise UsageError(f'by is {by!r}; sums are by name, task, stream or collective; write by="task"')
+        type_ = {"stream": StreamSum, "collective": CollectiveSum}.get(by, KernelSum)
+        columns = [each.name for each in dataclasses.fields(type_)
+                   if each.name != "launch" and (by == "task" or each.name not in ("kind", "partition"))]
+        sums = self.collectives if by == "collective" else getattr(self, f"by_{by}")
+        rows = [[getattr(each, column) for column in columns] for each in sums]
+        if type_ is KernelSum:
+            launch = [each.name for each in dataclasses.fields(KernelLaunch)]
+            rows = [row + [getattr(each.launch, name, None) for name in launch] for row, each in zip(rows, sums, strict=True)]
+            columns += launch
         return imported_pandas().DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:

@@ -192,17 +192,27 @@ def test_adds_up_the_kernels_of_devices(tmp_path, run):
         events.append(event("user_annotation", task, 7, 7, start, 9))
         for k in range(2):
             events.append(event("cuda_runtime", "cudaLaunchKernel", 7, 7, start + k, 1, correlation=10 * number + k + 1))
-            events.append(event("kernel", "gemm", 0, 3, start + 20 + 10 * k, 5 + k, correlation=10 * number + k + 1))
+            events.append(event("kernel", "gemm", 0, 3, start + 20 + 10 * k, 5 + k, correlation=10 * number + k + 1,
+                                **{"grid": [128, 2, 1], "block": [256, 1, 1], "registers per thread": 40}))
+    events.append(event("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 0, 9, 200, 4, **{
+        "Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2,
+        "Process Group Ranks": "[0, 1]"}))
     path = tmp_path / "rank0.json"
     path.write_text(json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 10**18, "traceEvents": events}))
     kernels = pipescope.Trace.open(path).kernels
-    (gemm,) = kernels.by_name
-    assert (gemm.count, gemm.total_ns, gemm.p95_ns, gemm.share) == (4, 22_000, 6_000, 1.0)
+    gemm, nccl = kernels.by_name
+    assert (gemm.count, gemm.total_ns, gemm.p95_ns, gemm.share) == (4, 22_000, 6_000, 22 / 26)
+    assert (gemm.launch.grid, gemm.launch.block, gemm.launch.registers) == ((128, 2, 1), (256, 1, 1), 40)
+    assert (nccl.bytes, nccl.bandwidth, nccl.launch) == (2000, 2000 / 4e-6, None)
+    (reduce,) = kernels.collectives
+    assert (reduce.type, reduce.bytes, reduce.ranks, reduce.skew_ns, reduce.best_bandwidth) == ("all_reduce", 2000, 2, None, 5e8)
+    assert list(kernels.to_pandas(by="collective")["element_type"]) == ["BFloat16"]
     assert [(each.kind, each.partition, each.count) for each in kernels.by_task] == [("forward", 0, 2), ("backward", 0, 2)]
     assert kernels.by_stream[0].count == 4
+    assert list(kernels.to_pandas()["registers"])[0] == 40
     frame = kernels.to_pandas(by="task")
     assert list(frame["total_ns"]) == [11_000, 11_000] and "kind" in frame and "kind" not in kernels.to_pandas()
-    with pytest.raises(pipescope.UsageError, match="name, task or stream"):
+    with pytest.raises(pipescope.UsageError, match="name, task, stream or collective"):
         kernels.to_pandas(by="rank")
 
 

@@ -710,7 +710,8 @@ def write_kineto(run, folder, compress=False, named_by_file=False):
                              "grid": [128, 1, 1], "block": [256, 1, 1]}
                     if kernel.message:
                         facts |= {"Collective name": "send" if kernel.stream % 2 else "recv", "dtype": "BFloat16",
-                                  "In msg nelems": kernel.message // 2, "Out msg nelems": kernel.message // 2, "Group size": 2}
+                                  "In msg nelems": kernel.message // 2, "Out msg nelems": kernel.message // 2, "Group size": 2,
+                                  "registers per thread": 96, "shared memory": 8192}
                     if kernel.kind == "collective":
                         facts |= {"Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": 4096, "Out msg nelems": 4096,
                                   "Group size": 2}

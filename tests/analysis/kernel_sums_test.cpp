@@ -4,6 +4,7 @@
 #include "tests/trace/rank_files.h"
 #include "trace/merge/merge_rank_files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,6 +59,70 @@ TEST(KernelSums, AreTheSameInAFileAndInItsImport) {
     expect_sums(kernel_sums(file));
     merge_rank_files({file}, folder / "t.sqlite", IfExists::refuse, TaskRules());
     expect_sums(kernel_sums(folder / "t.sqlite"));
+}
+
+/// A file of a rank with a kernel, a copy and two all-reduces of 1000 bfloat16 with the other rank.
+std::filesystem::path file_with_facts(int rank, const std::filesystem::path& path, double late) {
+    const std::string reduce =
+        R"("Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": 1000, "Out msg nelems": 1000, )"
+        R"("Group size": 2, "Process Group Ranks": [0, 1], "Process Group Name": "0")";
+    RankFile file(rank, 2);
+    file.range("PP:" + std::to_string(rank) + "F0", 0, 5);
+    const auto work = [&](const char* category, const char* name, double start, double end, const std::string& facts) {
+        file.work(category, name, start, end, facts);
+    };
+    work("kernel", "gemm", 10, 20,
+         R"("grid": [128, 2, 1], "block": [256, 1, 1], "registers per thread": 40, )"
+         R"("shared memory": 1024)");
+    work("kernel", "gemm", 30, 50, R"("grid": [64, 1, 1], "block": [32, 4, 1], "registers per thread": 48)");
+    work("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 60, 70, R"("bytes": 4000)");
+    work("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 100 + late, 130, reduce);
+    work("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 200, 220, reduce);
+    return file.write(path);
+}
+
+TEST(KernelSums, KeepWhatIsKnownAboutKernelsCopiesAndMessages) {
+    const TemporaryFolder folder;
+    const auto expect = [](const KernelSums& sums, std::int64_t ranks) {
+        const KernelSum* const gemm = find(sums.by_name, "gemm");
+        ASSERT_NE(gemm, nullptr);
+        EXPECT_EQ(gemm->launch, (KernelLaunch{{64, 1, 1}, {32, 4, 1}, 48, 0, 2})) << "it takes most of the time";
+        EXPECT_EQ(gemm->bytes, std::nullopt);
+        const auto copy = std::ranges::find(sums.by_name, "memcpy", &KernelSum::activity);
+        ASSERT_NE(copy, sums.by_name.end());
+        EXPECT_EQ(copy->bytes, ranks * 4000);
+        EXPECT_DOUBLE_EQ(copy->bandwidth.value(), 4e8);
+        ASSERT_EQ(sums.collectives.size(), 1U);
+        const CollectiveSum& reduce = sums.collectives.at(0);
+        EXPECT_EQ(reduce.type, "all_reduce");
+        EXPECT_EQ(reduce.element_type, "BFloat16");
+        EXPECT_EQ(reduce.bytes, 2000);
+        EXPECT_EQ(reduce.group_size, 2);
+        EXPECT_EQ(reduce.count, 2 * ranks);
+    };
+    const std::vector<std::filesystem::path> files = {file_with_facts(0, folder / "rank0.json", 0),
+                                                      file_with_facts(1, folder / "rank1.json", 10)};
+    const KernelSums alone = kernel_sums(files[0]);
+    expect(alone, 1);
+    EXPECT_EQ(alone.collectives.at(0).skew, std::nullopt) << "the other rank's kernels are not there";
+    EXPECT_DOUBLE_EQ(alone.collectives.at(0).best_bandwidth.value(), 1e8);
+    merge_rank_files(files, folder / "t.sqlite", IfExists::refuse, TaskRules());
+    const KernelSums both = kernel_sums(folder / "t.sqlite");
+    expect(both, 2);
+    EXPECT_EQ(both.collectives.at(0).total, 90'000);
+    EXPECT_EQ(both.collectives.at(0).skew, 10'000) << "rank 1 is late once";
+    EXPECT_THAT(both.collectives.at(0).late_device, testing::HasSubstr("rank 1"));
+    EXPECT_EQ(both.collectives.at(0).late_skew, 10'000);
+    EXPECT_EQ(both.collectives.at(0).transfer, 80'000);
+    EXPECT_DOUBLE_EQ(both.collectives.at(0).bus_bandwidth.value(), 1e8) << "2 (n - 1) / n is 1";
+}
+
+TEST(KernelSums, WithholdTheSkewOfKernelsThatDoNotOverlap) {
+    KernelSumming summing;
+    const WorkFacts facts{{}, {}, 0, 0, 2000, {"all_reduce", "BFloat16", "[0, 1]", 2}};
+    summing.add({"nccl", "kernel", "GPU 0, stream 7", Nanoseconds{0}, Nanoseconds{10}, {}, -1, &facts});
+    summing.add({"nccl", "kernel", "GPU 1, stream 7", Nanoseconds{20}, Nanoseconds{30}, {}, -1, &facts});
+    EXPECT_EQ(summing.sums().collectives.at(0).skew, std::nullopt) << "the clocks are wrong";
 }
 
 TEST(KernelSums, OfTwoRunsAreJoinedByName) {

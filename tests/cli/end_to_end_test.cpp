@@ -33,6 +33,7 @@ constexpr const char* kAbsent[] = {"CUPTI_",
                                    "PIPESCOPE_DEVICE_WORK",
                                    "PIPESCOPE_LANE_WORK",
                                    "TARGET_INFO_GPU",
+                                   "PIPESCOPE_MESSAGE",
                                    "PIPESCOPE_RESOURCE",
                                    "PIPESCOPE_COPY",
                                    "'processes'"};

@@ -73,6 +73,16 @@ public:
         return *this;
     }
 
+    /// Work on a stream with further arguments, as the profiler writes them, without a call.
+    RankFile& work(const std::string& category, const std::string& name, double start, double end,
+                   const std::string& arguments, int stream = 7) {
+        events_ += fmt::format(
+            ",\n{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": 0, \"tid\": {}, \"ts\": {:.3f}, \"dur\": "
+            "{:.3f}, \"args\": {{{}}}}}",
+            category, name, stream, start, end - start, arguments);
+        return *this;
+    }
+
     std::string text(std::int64_t base = 1'790'857'026'000'000'000) const {
         return std::string(head_).replace(head_.find("BASE"), 4, std::to_string(base)) + events_ +
                "\n], \"traceName\": \"rank.json\"}";

@@ -6,6 +6,7 @@
 #include "trace/store/process_json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -332,6 +333,36 @@ void write_memory(const std::vector<MemorySample>& samples, const std::vector<La
     }
 }
 
+/// What is known about a kernel, copy or fill, with the names that PyTorch's profiler gives it.
+std::string facts_arguments(const WorkFacts& facts, bool follows) {
+    std::string text;
+    const auto add = [&](std::string_view key, const std::string& value) {
+        text += fmt::format(R"({}"{}":{})", follows || !text.empty() ? "," : "", key, value);
+    };
+    const auto add_number = [&](std::string_view key, std::int64_t value) {
+        if (value != 0) {
+            add(key, std::to_string(value));
+        }
+    };
+    const auto add_text = [&](std::string_view key, const std::string& value) {
+        if (!value.empty()) {
+            add(key, json_string(value));
+        }
+    };
+    if (facts.has_launch()) {
+        add("grid", fmt::format("[{}]", fmt::join(facts.grid, ",")));
+        add("block", fmt::format("[{}]", fmt::join(facts.block, ",")));
+    }
+    add_number("registers per thread", facts.registers);
+    add_number("shared memory", facts.shared_memory);
+    add_number("bytes", facts.bytes);
+    add_text("Collective name", facts.collective.type);
+    add_text("dtype", facts.collective.element_type);
+    add_text("Process Group Ranks", facts.collective.group);
+    add_number("Group size", facts.collective.group_size);
+    return text;
+}
+
 /// Writes threads and streams, without ranges that are tasks, and arrows from calls to the kernels they launched.
 class TracksExport {
 public:
@@ -368,6 +399,7 @@ private:
             }
             const int thread = first_thread + static_cast<int>(threads.take(range.start, range.end));
             std::string arguments = range.correlation == 0 ? "" : fmt::format(R"("correlation":{})", range.correlation);
+            arguments += facts_arguments(trace_.facts.at(range.facts), !arguments.empty());
             if (range.open) {
                 arguments += fmt::format(R"({}"open":true)", arguments.empty() ? "" : ",");
             }

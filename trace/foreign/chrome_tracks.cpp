@@ -21,6 +21,65 @@ bool runs_on_a_stream(std::string_view category) {
            category == "memset";
 }
 
+/// The number of an argument, or 0.
+std::int64_t amount_of(const ChromeArgument& argument) {
+    constexpr double kMost = 9007199254740992;  // 2^53
+    const bool is_number =
+        argument.type == ChromeArgument::Type::integer || argument.type == ChromeArgument::Type::real;
+    return is_number && argument.real >= 0 && argument.real <= kMost ? argument.integer : 0;
+}
+
+/// What PyTorch's profiler and our own export say about a kernel, copy or fill.
+WorkFacts facts_of(const ChromeEvent& event) {
+    WorkFacts facts;
+    facts.grid = event.grid;
+    facts.block = event.block;
+    std::int64_t elements = 0;
+    std::string_view group_name;
+    for (const ChromeArgument& argument : event.arguments) {
+        if (argument.key == "registers per thread") {
+            facts.registers = amount_of(argument);
+        } else if (argument.key == "shared memory") {
+            facts.shared_memory = amount_of(argument);
+        } else if (argument.key == "bytes") {
+            facts.bytes = amount_of(argument);
+        } else if (argument.key == "Collective name") {
+            facts.collective.type = collective_type(argument.text);
+        } else if (argument.key == "In msg nelems" || argument.key == "Out msg nelems") {
+            elements = std::max(elements, amount_of(argument));
+        } else if (argument.key == "dtype") {
+            facts.collective.element_type = argument.text;
+        } else if (argument.key == "Group size") {
+            facts.collective.group_size = amount_of(argument);
+        } else if (argument.key == "Process Group Ranks") {
+            facts.collective.group = argument.text;
+        } else if (argument.key == "Process Group Name") {
+            group_name = argument.text;
+        }
+    }
+    if (event.category != "kernel") {
+        facts.collective = {};
+        return facts;
+    }
+    if (facts.collective.type.empty() && event.name.starts_with("nccl")) {
+        facts.collective.type = collective_type(event.name);
+    }
+    if (facts.collective.type.empty()) {
+        facts.collective = {};
+        return facts;
+    }
+    if (!event.group_ranks.empty()) {
+        facts.collective.group = event.group_ranks;
+    } else if (facts.collective.group.empty()) {
+        facts.collective.group = group_name;
+    }
+    Bytes bytes = 0;
+    if (facts.bytes == 0 && !__builtin_mul_overflow(elements, element_bytes(facts.collective.element_type), &bytes)) {
+        facts.bytes = bytes;
+    }
+    return facts;
+}
+
 /// Some writers quote their numbers.
 std::optional<double> number_of(const ChromeArgument& argument) {
     switch (argument.type) {
@@ -166,6 +225,7 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
     range.event = static_cast<std::uint32_t>(event.index + 1);
     if (runs_on_a_stream(event.category)) {
         track.track.kind = Kind::stream;
+        range.facts = facts_.number_of(facts_of(event));
     }
     first_ = std::min(first_, range.start);
     last_ = std::max(last_, range.end);
@@ -175,14 +235,10 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
 
 /// If PyTorch's profiler records shapes, it lists a message's tensors as inputs.
 void ChromeTracks::add_message_size(const ChromeEvent& event, const TraceRange& range) {
-    static const std::map<std::string_view, Bytes> element_sizes = {
-        {"float", 4}, {"double", 8},    {"c10::Half", 2},   {"c10::BFloat16", 2}, {"long int", 8},
-        {"int", 4},   {"short int", 2}, {"signed char", 1}, {"unsigned char", 1}, {"bool", 1}};
-    const auto element = element_sizes.find(event.element_type);
-    if (event.dimensions.empty() || element == element_sizes.end()) {
+    Bytes bytes = element_bytes(event.element_type);
+    if (event.dimensions.empty() || bytes == 0) {
         return;
     }
-    Bytes bytes = element->second;
     for (const std::int64_t length : event.dimensions) {
         if (length < 0 || __builtin_mul_overflow(bytes, length, &bytes)) {
             return;
@@ -495,6 +551,7 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         trace.counters.push_back(std::move(counter));
     }
     trace.names = names_.take();
+    trace.facts = facts_.take();
     for (MessageSize& size : message_sizes_) {
         size.start -= moved;
     }

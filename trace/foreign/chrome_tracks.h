@@ -88,6 +88,7 @@ private:
     std::map<std::tuple<std::string, std::string, std::string>, std::vector<ArrowPoint>> arrows_;
     std::map<std::string, std::vector<ArrowPoint>> bound_arrows_;  // by bind_id
     NameTable names_;
+    FactTable facts_;
     std::vector<MessageSize> message_sizes_;
     Nanoseconds first_ = Nanoseconds::max();
     Nanoseconds last_ = Nanoseconds::min();

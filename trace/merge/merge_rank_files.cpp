@@ -25,6 +25,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 namespace pipescope {
@@ -482,6 +483,41 @@ private:
     std::int64_t other_ = kHighest;  // higher numbers are taken
 };
 
+/// CUPTI's kinds of a copy and of its two memories, from a name of PyTorch's profiler such as "Memcpy HtoD (Pinned ->
+/// Device)", or from ours, such as "copy Host-to-Device". Other names leave them unknown.
+MemcpyRecord kinds_of_copy(std::string_view name) {
+    using NumberedWord = std::pair<std::string_view, int>;
+    static constexpr std::array<NumberedWord, 10> kDirections = {{{"HtoD", 1},
+                                                                  {"DtoH", 2},
+                                                                  {"DtoD", 8},
+                                                                  {"HtoH", 9},
+                                                                  {"PtoP", 10},
+                                                                  {"Host-to-Device", 1},
+                                                                  {"Device-to-Host", 2},
+                                                                  {"Device-to-Device", 8},
+                                                                  {"Host-to-Host", 9},
+                                                                  {"Peer-to-Peer", 10}}};
+    static constexpr std::array<NumberedWord, 5> kMemories = {
+        {{"Pageable", 1}, {"Pinned", 2}, {"Device", 3}, {"Array", 4}, {"Managed", 5}}};
+    MemcpyRecord copy;
+    for (const auto& [word, kind] : kDirections) {
+        if (name.find(word) != std::string_view::npos) {
+            copy.copy_kind = kind;
+            break;
+        }
+    }
+    const std::size_t arrow = name.find(" -> ");
+    for (const auto& [word, kind] : kMemories) {
+        if (arrow != std::string_view::npos && name.substr(0, arrow).ends_with(word)) {
+            copy.source_kind = kind;
+        }
+        if (arrow != std::string_view::npos && name.substr(arrow + 4).starts_with(word)) {
+            copy.destination_kind = kind;
+        }
+    }
+    return copy;
+}
+
 /// Writes the ranges and counters of files, one after the other.
 class RangeWriter {
 public:
@@ -496,13 +532,19 @@ public:
     void write(const RankPart& part, const std::map<TaskKey, std::int64_t>& tasks, bool alone) {
         part_ = &part;
         work_.clear();
+        auto task = tasks.end();
         for (const RankTasks& rank : part.found.ranks) {
             for (const WorkOfTask& each : rank.work) {
-                if (const auto task = tasks.find(each.task); task != tasks.end()) {
-                    work_.emplace(each.work, TaskRow{task->second, each.launch, each.by_stream});
+                if (task == tasks.end() || task->first != each.task) {
+                    task = tasks.find(each.task);
+                }
+                if (task != tasks.end()) {
+                    work_.push_back({each.work, task->second, each.launch, each.by_stream});
                 }
             }
         }
+        std::ranges::stable_sort(work_, {}, &WorkRow::work);
+        next_work_ = work_.begin();
         ++file_;
         writer_.change([&](SQLite::Database&) {
             statements_->insert("PIPESCOPE_EVENT_FILE (file, path)", file_, fs::absolute(part.path).string());
@@ -583,18 +625,37 @@ private:
         return number;
     }
 
-    /// Notes the event and the task of the last row that was added.
-    void write_rows(const char* activity, const char* table, const RangeArrow::End& place, const TraceRange& range) {
-        const auto task = work_.find(place);
+    /// Notes the event and the task of the last row that was added. Returns its number.
+    std::int64_t write_rows(const char* activity, const char* table, const RangeArrow::End& place,
+                            const TraceRange& range) {
+        while (next_work_ != work_.end() && next_work_->work < place) {
+            ++next_work_;
+        }
+        const WorkRow* const work = next_work_ != work_.end() && next_work_->work == place ? &*next_work_ : nullptr;
         std::int64_t row = 0;
         writer_.change([&](SQLite::Database& db) { row = db.getLastInsertRowid(); });
         write_event(table, range);
-        if (task != work_.end()) {
+        if (work != nullptr) {
             writer_.change([&](SQLite::Database&) {
-                statements_->insert("PIPESCOPE_DEVICE_WORK", task->second.id, activity, row, time(task->second.launch),
-                                    task->second.by_stream ? "stream" : "thread");
+                statements_->insert("PIPESCOPE_DEVICE_WORK", work->task, activity, row, time(work->launch),
+                                    work->by_stream ? "stream" : "thread");
             });
         }
+        return row;
+    }
+
+    void write_message(std::int64_t kernel, const WorkFacts& facts) {
+        const CollectiveFacts& message = facts.collective;
+        if (message.type.empty()) {
+            return;
+        }
+        const auto known = [](const auto& value) {
+            return value == std::decay_t<decltype(value)>() ? std::nullopt : std::optional(value);
+        };
+        writer_.change([&](SQLite::Database&) {
+            statements_->insert("PIPESCOPE_MESSAGE", kernel, message.type, known(facts.bytes),
+                                known(message.element_type), known(message.group), known(message.group_size));
+        });
     }
 
     void write_track(std::uint32_t number) {
@@ -648,16 +709,26 @@ private:
         }
         const auto stream = static_cast<std::uint32_t>(std::max<std::int64_t>(0, number_after("stream ", track.name)));
         const DeviceSpan span{time(range.start), time(range.end), found->second, 0, stream, correlation_of(range)};
+        const WorkFacts& facts = part_->trace.facts.at(range.facts);
         if (category.ends_with("memcpy")) {
-            device.add(MemcpyRecord{span});
+            MemcpyRecord copy = kinds_of_copy(part_->trace.names.at(range.name));
+            copy.span = span;
+            copy.bytes = static_cast<std::uint64_t>(facts.bytes);
+            device.add(copy);
             write_rows("memcpy", "CUPTI_ACTIVITY_KIND_MEMCPY", place, range);
         } else if (category.ends_with("memset")) {
-            device.add(MemsetRecord{span});
+            device.add(MemsetRecord{span, 0, static_cast<std::uint64_t>(facts.bytes)});
             write_rows("memset", "CUPTI_ACTIVITY_KIND_MEMSET", place, range);
         } else {
             const std::string_view name = part_->trace.names.at(range.name);
-            device.add(KernelRecord{span, name, name, name});
-            write_rows("kernel", "CUPTI_ACTIVITY_KIND_KERNEL", place, range);
+            KernelRecord kernel{span, name, name, name};
+            kernel.grid = facts.grid;
+            kernel.block = facts.block;
+            kernel.registers_per_thread = facts.registers;
+            kernel.dynamic_shared_memory = facts.shared_memory;
+            device.add(kernel);
+            const std::int64_t row = write_rows("kernel", "CUPTI_ACTIVITY_KIND_KERNEL", place, range);
+            write_message(row, facts);
         }
     }
 
@@ -678,8 +749,9 @@ private:
         }
     }
 
-    struct TaskRow {
-        std::int64_t id = 0;
+    struct WorkRow {
+        RangeArrow::End work;
+        std::int64_t task = 0;  // its row
         Nanoseconds launch{0};  // on the rank's clock
         bool by_stream = false;
     };
@@ -687,7 +759,8 @@ private:
     TraceWriter& writer_;
     std::optional<PreparedStatements> statements_;
     const RankPart* part_ = nullptr;
-    std::map<RangeArrow::End, TaskRow> work_;  // of this part
+    std::vector<WorkRow> work_;  // of this part, in the order in which tracks are written
+    std::vector<WorkRow>::const_iterator next_work_;
     std::int64_t file_ = -1;
     std::string suffix_;
     std::map<std::string, std::int64_t> pids_;  // of this part, by group
@@ -802,7 +875,7 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     }
     merged.tasks = static_cast<std::int64_t>(joined.measured.slices.size());
 
-    TraceWriter writer(output, if_exists);
+    TraceWriter writer(output, if_exists, WriteLog::in_memory);
     writer.set_run("source", nlohmann::json(to_string(parts.front().trace.origin)).dump());
     for (std::size_t k = 0; k < parts.size() && parts[k].trace.rank; ++k) {
         merged.processes.push_back(process_of(parts[k], joined));

@@ -284,7 +284,7 @@ AlignedClocks align(const std::vector<Part>& parts, const std::vector<ProcessCop
 enum class Number { domain, correlation, device, context, stream, event };
 constexpr std::size_t kNumNumbers = 6;
 
-enum class Meaning { plain, time, thread, pid, text, number, row, task, range, activity, process_name };
+enum class Meaning { plain, time, thread, pid, text, number, row, task, range, kernel, activity, process_name };
 struct Column {
     Meaning meaning = Meaning::plain;
     Number number = Number::domain;
@@ -305,6 +305,7 @@ Column column_of(std::string_view table, std::string_view name) {
         {"nameId", {Meaning::text}},
         {"textId", {Meaning::text}},
         {"jsonTextId", {Meaning::text}},
+        {"kernelId", {Meaning::kernel}},
         {"demangledName", {Meaning::text}},
         {"shortName", {Meaning::text}},
         {"mangledName", {Meaning::text}},
@@ -605,6 +606,7 @@ std::int64_t RowMerger::number_of(const Transfer& transfer, int column) {
             return copy == nullptr ? task_bases_[rank_] + value : merged_id(*copy);
         }
         case Meaning::range: return value + row_bases_.at("NVTX_EVENTS");
+        case Meaning::kernel: return value + row_bases_.at("CUPTI_ACTIVITY_KIND_KERNEL");
         case Meaning::activity: {
             const std::string_view activity = row.text(column - 1);  // the column before it
             return value + row_bases_.at(activity == "kernel"   ? "CUPTI_ACTIVITY_KIND_KERNEL"

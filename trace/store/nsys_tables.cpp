@@ -95,16 +95,21 @@ public:
     NsysTables(SQLite::Database& db, OpenedTrace& trace)
         : db_(db), trace_(trace), strings_(texts_of(db, "StringIds", "value")), domains_(read_domains(db, strings_)) {}
 
+    /// Calls `each` for all device work, and keeps none.
+    void visit(const std::function<void(const DeviceActivity&)>& each) {
+        each_ = &each;
+        read_names();
+        read_tasks_of_work();
+        read_work();
+    }
+
     void read() {
         read_start_time();
         read_names();
         read_events();
         read_ranges();
         read_calls();
-        read_kernels();
-        read_copies();
-        read_fills();
-        read_graphs();
+        read_work();
         close_open_ranges();
         for (auto& [key, track] : tracks_) {
             trace_.tracks.push_back(std::move(track));
@@ -113,6 +118,7 @@ public:
         read_arrows();
         finish_samples();
         trace_.names = names_.take();
+        trace_.facts = facts_.take();
         read_device_memory();
         read_gpu_metrics();
         warn_of_other_tables();
@@ -382,51 +388,190 @@ private:
                      });
     }
 
-    /// Reads a table of work on streams. `name` returns the name of a row.
-    template <class Name>
-    void read_stream_table(const char* table, const char* category, const Columns& more, Name&& name) {
-        Columns columns = {"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"};
+    void read_work() {
+        read_messages();
+        read_kernels();
+        read_copies();
+        read_fills();
+        read_graphs();
+    }
+
+    /// The rows of a table of device work begin with these columns, and further ones follow.
+    static constexpr int kWorkRow = 7;
+    static constexpr int kFirstFurther = 8;
+
+    /// Reads a table of work on streams. `name` returns the name of a row, and `facts` what else the row says.
+    template <class Name, class Facts>
+    void read_stream_table(const char* table, const char* category, const Columns& more, Name&& name, Facts&& facts) {
+        Columns columns = {"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId", "rowid"};
         columns.insert(columns.end(), more.begin(), more.end());
-        const auto row_column = static_cast<int>(columns.size());
-        columns.push_back("rowid");
         const std::uint32_t number = names_.number_of(category);
         const Events* const events = events_of(table);
+        const auto tasks = tasks_of_work_.find(category);
         for_each_row(db_, table, {"start", "end", "deviceId", "streamId"}, columns, "", [&](const Rows& row) {
-            if (has_times(row)) {
-                RangeTrack& track = stream_track(row);
-                add(track, row, name(row), number, row.number(6));
-                set_event(track.ranges.back(), events, row, row_column);
+            if (!has_times(row)) {
+                return;
             }
+            RangeTrack& track = stream_track(row);
+            if (each_ != nullptr) {
+                visit_work(track, row, names_.text(name(row)), category, facts(row),
+                           tasks == tasks_of_work_.end() ? nullptr : &tasks->second);
+                return;
+            }
+            add(track, row, name(row), number, row.number(6));
+            track.ranges.back().facts = facts_.number_of(facts(row));
+            set_event(track.ranges.back(), events, row, kWorkRow);
         });
     }
 
+    struct TaskOfWork {
+        std::int64_t row = 0;
+        TaskKind kind{};
+        std::int32_t partition = -1;
+    };
+
+    void visit_work(const RangeTrack& track, const Rows& row, std::string_view name, std::string_view activity,
+                    const WorkFacts& facts, const std::vector<TaskOfWork>* tasks) {
+        DeviceActivity work{name, activity, {}, row.time(0), row.is_null(1) ? row.time(0) : row.time(1)};
+        auto& stream = stream_labels_[&track];
+        if (stream.empty()) {
+            stream = track.group + ", " + track.name;
+        }
+        work.stream = stream;
+        work.facts = &facts;
+        if (tasks != nullptr) {
+            const auto task = std::ranges::lower_bound(*tasks, row.number(kWorkRow), {}, &TaskOfWork::row);
+            if (task != tasks->end() && task->row == row.number(kWorkRow)) {
+                work.task = task->kind;
+                work.partition = task->partition;
+            }
+        }
+        (*each_)(work);
+    }
+
+    void read_tasks_of_work() {
+        struct Task {
+            TaskKind kind;
+            std::int32_t partition;
+        };
+        std::unordered_map<std::int64_t, Task> tasks;
+        for_each_row(db_, "PIPESCOPE_TASK", {"id", "kind", "partition"}, {"id", "kind", "partition"}, "",
+                     [&](const Rows& row) {
+                         if (const std::optional<TaskKind> kind = parse_task_kind(row.text(1))) {
+                             tasks.emplace(row.number(0), Task{*kind, row.id(2)});
+                         }
+                     });
+        for_each_row(db_, "PIPESCOPE_DEVICE_WORK", {"taskId", "activity", "activityId"},
+                     {"taskId", "activity", "activityId"}, "", [&](const Rows& row) {
+                         if (const auto task = tasks.find(row.number(0)); task != tasks.end()) {
+                             auto& list = tasks_of_work_.try_emplace(std::string(row.text(1))).first->second;
+                             list.push_back({row.number(2), task->second.kind, task->second.partition});
+                         }
+                     });
+        for (auto& [activity, list] : tasks_of_work_) {
+            std::ranges::sort(list, {}, &TaskOfWork::row);
+        }
+    }
+
+    /// A number of bytes, registers or blocks. 0 for NULL and values that are none.
+    static std::int64_t amount_of(const Rows& row, int column) {
+        const std::int64_t value = row.type(column) == SQLITE_INTEGER ? row.number(column) : 0;
+        return value > 0 && value <= Rows::kMostAmount ? value : 0;
+    }
+
+    void read_messages() {
+        for_each_row(
+            db_, "PIPESCOPE_MESSAGE", {"kernelId", "collective"},
+            {"kernelId", "collective", "bytes", "elementType", "groupRanks", "groupSize"}, "", [&](const Rows& row) {
+                messages_[row.number(0)] = {
+                    amount_of(row, 2),
+                    {std::string(row.text(1)), std::string(row.text(3)), std::string(row.text(4)), amount_of(row, 5)}};
+            });
+    }
+
     void read_kernels() {
-        read_stream_table("CUPTI_ACTIVITY_KIND_KERNEL", "kernel", {"shortName", "demangledName"}, [&](const Rows& row) {
-            return string_number(row.is_null(7) ? row.number(8) : row.number(7));
-        });
+        const Columns columns = {"shortName",
+                                 "demangledName",
+                                 "gridX",
+                                 "gridY",
+                                 "gridZ",
+                                 "blockX",
+                                 "blockY",
+                                 "blockZ",
+                                 "registersPerThread",
+                                 "staticSharedMemory",
+                                 "dynamicSharedMemory"};
+        const auto name_of = [&](const Rows& row) {
+            const int short_name = kFirstFurther;
+            const int full_name = kFirstFurther + 1;
+            const int first = each_ != nullptr ? full_name : short_name;
+            const int second = each_ != nullptr ? short_name : full_name;
+            return string_number(row.number(row.is_null(first) ? second : first));
+        };
+        const auto facts_of = [&](const Rows& row) {
+            WorkFacts facts;
+            int column = kFirstFurther + 2;
+            for (auto* sizes : {&facts.grid, &facts.block}) {
+                for (std::int64_t& size : *sizes) {
+                    size = amount_of(row, column++);
+                }
+            }
+            facts.registers = amount_of(row, column);
+            facts.shared_memory = amount_of(row, column + 1) + amount_of(row, column + 2);
+            const auto message = messages_.find(row.number(kWorkRow));
+            if (message != messages_.end()) {
+                facts.bytes = message->second.bytes;
+                facts.collective = message->second.collective;
+            } else {
+                facts.collective.type = nccl_type(name_of(row));
+            }
+            return facts;
+        };
+        read_stream_table("CUPTI_ACTIVITY_KIND_KERNEL", "kernel", columns, name_of, facts_of);
+    }
+
+    /// The type of a collective whose kernel's name alone tells; nsys does not record its message.
+    std::string_view nccl_type(std::uint32_t name) {
+        const auto [found, fresh] = nccl_types_.try_emplace(name);
+        if (fresh && names_.text(name).starts_with("nccl")) {
+            found->second = collective_type(names_.text(name));
+        }
+        return found->second;
+    }
+
+    static WorkFacts facts_of_bytes(const Rows& row, int column) {
+        WorkFacts facts;
+        facts.bytes = amount_of(row, column);
+        return facts;
     }
 
     void read_copies() {
         const auto kinds = texts_of(db_, "ENUM_CUDA_MEMCPY_OPER", "label");
         std::map<std::int64_t, std::uint32_t> numbers;
-        read_stream_table("CUPTI_ACTIVITY_KIND_MEMCPY", "memcpy", {"copyKind"}, [&](const Rows& row) {
-            const auto [found, fresh] = numbers.try_emplace(row.number(7));
+        const auto name_of = [&](const Rows& row) {
+            const std::int64_t kind = row.number(kFirstFurther);
+            const auto [found, fresh] = numbers.try_emplace(kind);
             if (fresh) {
-                found->second =
-                    names_.number_of("copy " + text_or(kinds, row.number(7), fmt::format("of kind {}", row.number(7))));
+                found->second = names_.number_of("copy " + text_or(kinds, kind, fmt::format("of kind {}", kind)));
             }
             return found->second;
-        });
+        };
+        read_stream_table("CUPTI_ACTIVITY_KIND_MEMCPY", "memcpy", {"copyKind", "bytes"}, name_of,
+                          [&](const Rows& row) { return facts_of_bytes(row, kFirstFurther + 1); });
     }
 
     void read_fills() {
         const std::uint32_t name = names_.number_of("fill");
-        read_stream_table("CUPTI_ACTIVITY_KIND_MEMSET", "memset", {}, [&](const Rows&) { return name; });
+        read_stream_table(
+            "CUPTI_ACTIVITY_KIND_MEMSET", "memset", {"bytes"}, [&](const Rows&) { return name; },
+            [&](const Rows& row) { return facts_of_bytes(row, kFirstFurther); });
     }
 
     void read_graphs() {
-        read_stream_table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "graph", {"graphId"},
-                          [&](const Rows& row) { return names_.number_of(fmt::format("graph {}", row.number(7))); });
+        read_stream_table(
+            "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "graph", {"graphId"},
+            [&](const Rows& row) { return names_.number_of(fmt::format("graph {}", row.number(kFirstFurther))); },
+            [](const Rows&) { return WorkFacts(); });
     }
 
     void close_open_ranges() {
@@ -505,6 +650,16 @@ private:
     std::map<std::int64_t, std::uint32_t> string_numbers_;
     std::map<std::string, Events, std::less<>> events_;  // by table and the row's number
     NameTable names_;
+    FactTable facts_;
+    struct Message {
+        Bytes bytes = 0;
+        CollectiveFacts collective;
+    };
+    std::unordered_map<std::int64_t, Message> messages_;              // by the kernel's row
+    std::unordered_map<std::uint32_t, std::string_view> nccl_types_;  // by name
+    const std::function<void(const DeviceActivity&)>* each_ = nullptr;
+    std::map<std::string, std::vector<TaskOfWork>, std::less<>> tasks_of_work_;  // by activity, and then by row
+    std::unordered_map<const RangeTrack*, std::string> stream_labels_;
     std::map<TrackKey, RangeTrack> tracks_;
     std::map<std::pair<std::string, std::uint32_t>, CounterTrack> samples_;  // by group and name
     Nanoseconds last_{0};
@@ -527,6 +682,11 @@ bool has_nsys_tables(SQLite::Database& db) {
 
 void read_nsys_tables(SQLite::Database& db, OpenedTrace& trace) {
     NsysTables(db, trace).read();
+}
+
+void for_each_device_activity(SQLite::Database& db, const std::function<void(const DeviceActivity&)>& each) {
+    OpenedTrace unused;
+    NsysTables(db, unused).visit(each);
 }
 
 void read_nsys_tasks(SQLite::Database& db, OpenedTrace& trace) {

@@ -2,6 +2,7 @@
 
 #include "trace/store/lane_work.h"
 #include "trace/store/trace_records.h"
+#include "trace/store/work_facts.h"
 
 #include <cstdint>
 #include <map>
@@ -32,6 +33,7 @@ struct TraceRange {
     std::uint32_t name = 0;         ///< index into OpenedTrace::names
     std::uint32_t category = 0;     ///< index into OpenedTrace::names: the NVTX domain, "kernel", "memcpy", "cuda_api"
     std::uint32_t correlation = 0;  ///< equal for a kernel and the call that launched it; 0: none
+    std::uint32_t facts = 0;        ///< of a kernel, copy or fill: index into OpenedTrace::facts; 0: none
     std::uint32_t event = 0;        ///< its event in a Chrome trace, counted from 1 (event_of_chrome()); 0: none
     std::uint16_t row = 0;          ///< within the track, from 0; see RangeTrack
     std::uint16_t file = 0;         ///< the file of `event` in a joined trace: index into OpenedTrace::event_files
@@ -175,7 +177,8 @@ struct OpenedTrace {
     std::vector<LaneWork> lane_work;           ///< joined_work(); only beside on_device
     std::vector<std::string> event_files;      ///< of a joined trace: the Chrome traces with its ranges' events
     std::vector<std::string> names;            ///< texts of the ranges; [0] is empty
-    std::optional<RecordingRank> rank;         ///< of another program
+    std::vector<WorkFacts> facts = std::vector<WorkFacts>(1);  ///< of device work; [0]: nothing is known
+    std::optional<RecordingRank> rank;                         ///< of another program
     std::vector<MessageSize> message_sizes;
 
     // Reliability of the trace.

@@ -242,50 +242,7 @@ std::vector<TaskOnDevice> TraceReader::tasks_on_device() const {
 }
 
 void TraceReader::for_each_device_activity(const std::function<void(const DeviceActivity&)>& each) const {
-    std::map<std::int64_t, std::string> devices;
-    if (has_table("TARGET_INFO_GPU")) {
-        impl_->for_each("SELECT id, name FROM TARGET_INFO_GPU", [&](const Rows& row) {
-            devices[row.number(0)] = fmt::format("GPU {} ({})", row.number(0), row.text(1));
-        });
-    }
-    struct Table {
-        const char* activity;
-        const char* name;
-        const char* text;  // SQL for the name of a row
-    };
-    constexpr std::array kTables{
-        Table{"kernel", "CUPTI_ACTIVITY_KIND_KERNEL", "(SELECT value FROM StringIds WHERE id = w.demangledName)"},
-        Table{"memcpy", "CUPTI_ACTIVITY_KIND_MEMCPY",
-              "'copy ' || coalesce((SELECT label FROM ENUM_CUDA_MEMCPY_OPER WHERE id = w.copyKind), '')"},
-        Table{"memset", "CUPTI_ACTIVITY_KIND_MEMSET", "'fill'"}};
-    const bool has_tasks = has_table("PIPESCOPE_DEVICE_WORK");
-    std::map<std::pair<std::int64_t, std::int64_t>, std::string> streams;
-    for (const Table& table : kTables) {
-        if (!has_table(table.name)) {
-            continue;
-        }
-        const std::string tasks = has_tasks ? fmt::format(
-                                                  "LEFT JOIN PIPESCOPE_DEVICE_WORK AS d ON d.activityId = w.rowid AND "
-                                                  "d.activity = '{}' LEFT JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId",
-                                                  table.activity)
-                                            : std::string();
-        const std::string sql =
-            fmt::format("SELECT w.start, w.end, w.deviceId, w.streamId, {}, {}, {} FROM {} AS w {}", table.text,
-                        has_tasks ? "t.kind" : "NULL", has_tasks ? "t.partition" : "NULL", table.name, tasks);
-        impl_->for_each(sql.c_str(), [&](const Rows& row) {
-            const auto [stream, fresh] = streams.try_emplace({row.number(2), row.number(3)});
-            if (fresh) {
-                const auto device = devices.find(row.number(2));
-                stream->second = fmt::format(
-                    "{}, stream {}", device == devices.end() ? fmt::format("GPU {}", row.number(2)) : device->second,
-                    row.number(3));
-            }
-            const std::string name(row.is_null(4) ? std::string_view() : row.text(4));
-            const std::optional<TaskKind> task = row.is_null(5) ? std::nullopt : parse_task_kind(row.text(5));
-            const auto partition = task && !row.is_null(6) ? static_cast<std::int32_t>(row.number(6)) : -1;
-            each({name, table.activity, stream->second, row.time(0), row.time(1), task, partition});
-        });
-    }
+    guard_sqlite("read", impl_->path, [&] { pipescope::for_each_device_activity(impl_->db, each); });
 }
 
 void TraceReader::read_tracks(OpenedTrace& trace) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trace/store/nsys_tables.h"
 #include "trace/store/opened_trace.h"
 
 #include <filesystem>
@@ -18,17 +19,6 @@ struct RowIds {
     std::int64_t last = 0;
 
     std::int64_t size() const { return last < first ? 0 : last - first + 1; }
-};
-
-/// A kernel, copy or fill on a device, with the task that launched it. Borrowed texts.
-struct DeviceActivity {
-    std::string_view name;
-    std::string_view activity;  ///< "kernel", "memcpy", "memset", "graph"
-    std::string_view stream;    ///< "GPU 0 (NVIDIA H100), stream 7"
-    Nanoseconds start{0};
-    Nanoseconds end{0};
-    std::optional<TaskKind> task = {};
-    std::int32_t partition = -1;
 };
 
 /// Reads a trace of TraceWriter, finished or still being written. Threading: not thread-safe; open one per thread.
@@ -51,7 +41,7 @@ public:
     std::vector<TaskOnDevice> tasks_on_device() const;
     /// PIPESCOPE_LANE_WORK of such a trace. Part of head().
     std::vector<LaneWork> lane_work() const;
-    /// Calls `each` with all device work, in the order of the tables. About 1 us per row.
+    /// pipescope::for_each_device_activity() of the file. About 1 us per row.
     void for_each_device_activity(const std::function<void(const DeviceActivity&)>& each) const;
     /// Adds its threads, streams and counters. About 0.5 us per range.
     void read_tracks(OpenedTrace& trace) const;

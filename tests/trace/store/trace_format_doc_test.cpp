@@ -90,7 +90,9 @@ TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
         writer.change([](SQLite::Database& db) {
             db.exec(
                 "INSERT INTO PIPESCOPE_COPY VALUES (1, 0, 1, 5, 6);"
-                "INSERT INTO PIPESCOPE_LANE_WORK VALUES (0, 'collective', 5, 6)");
+                "INSERT INTO PIPESCOPE_LANE_WORK VALUES (0, 'collective', 5, 6);"
+                "INSERT INTO PIPESCOPE_MESSAGE SELECT min(rowid), 'all_reduce', 1024, 'Float', '[0, 1]', 2 FROM "
+                "CUPTI_ACTIVITY_KIND_KERNEL");
         });
         writer.close();
     }

@@ -169,6 +169,7 @@ TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
         {"PIPESCOPE_TASK_DEVICE", "taskId! kernels! copies! start! end! busy! gap! launchDelay!"},
         {"PIPESCOPE_DEVICE_WORK", "taskId! activity:TEXT! activityId! launchStart! attribution:TEXT!"},
         {"PIPESCOPE_COPY", "taskId! sender! receiver! posted! received!"},
+        {"PIPESCOPE_MESSAGE", "kernelId! collective:TEXT! bytes elementType:TEXT groupRanks:TEXT groupSize"},
         {"PIPESCOPE_RESOURCE", "kind:TEXT! domainId! identifier! name:TEXT! streamId"},
         {"PIPESCOPE_PROFILE", "profile:TEXT!"},
         {"PIPESCOPE_MEMORY",
