@@ -315,7 +315,8 @@ std::shared_ptr<const Advice> adviceOf(const DocumentPage& page) {
 /// True if one measured step and nothing else is in view: nobody chose a part of it.
 bool showsWholeStep(const PageScene& scene) {
     const TraceDocument& document = *scene.document;
-    if (hasOnlyTracks(document) || !document.measured || document.measured->step(scene.step) == nullptr) {
+    if (hasOnlyTracks(document) || document.baseline || !document.measured ||
+        document.measured->step(scene.step) == nullptr) {
         return false;
     }
     const TimeRange step = stepRange(document, scene.step);

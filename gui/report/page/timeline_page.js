@@ -2063,7 +2063,7 @@ function readView(text) {
   }
   setMode(values.get('mode') || data.mode);
   if (values.get('find')) {
-    find(decodeURIComponent(values.get('find')));
+    find(decoded(values.get('find')));
   }
   const task = /^(\w+)\.(\d+)$/.exec(values.get('task') || '');
   const line = task && timelines.find((each) => each.source === task[1]);
@@ -2626,6 +2626,14 @@ if (link) {
 
 function valuesOf(text) {
   return new Map(text.replace(/^#/, '').split('&').map((part) => part.split('=')));
+}
+/// Empty for a text that is none.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    return '';
+  }
 }
 /// The step that such a text names, if it is on the page; else null.
 function stepIn(text) {

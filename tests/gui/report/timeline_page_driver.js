@@ -223,6 +223,9 @@ try {
   check('Shift and Enter go back', JSON.stringify(page.state().selected) === JSON.stringify(page.state().hits[expected.hits - 1]));
   check('the link holds the search', page.link().includes(`find=${expected.find}`), page.link());
   await press('Escape');
+  page.show(page.link().replace(/find=.*/, 'find=%'));
+  check('a broken link finds nothing', page.state().hits.length === 0);
+  await press('Escape');
   check('Escape ends the search', page.state().hits.length === 0 && document.querySelector('.hits').hidden);
   await press('Escape');
   await press('Home');
