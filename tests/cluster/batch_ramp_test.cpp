@@ -44,29 +44,26 @@ TEST(BatchRamp, GrowsAsMegatronsDoes) {
 
 // Against Megatron's rule, step by step.
 TEST(BatchRamp, HasTheStepsOfARunStepByStep) {
-    std::vector<BatchRamp> ramps{{8, 8, 1000}, {16, 48, 37}, {32, 4, 5000}};
-    for (std::int64_t samples = 1; samples < 600; ++samples) {  // most widths are no whole numbers
-        ramps.push_back({1, 1, samples});
-        ramps.push_back({8, 8, samples});
-        ramps.push_back({4, 12, samples});
-    }
-    for (const BatchRamp& ramp : ramps) {
-        constexpr std::int64_t kBatch = 64;
+    // The last ones have widths that are no whole numbers, so that a product of the width is rounded.
+    const std::vector<std::pair<BatchRamp, std::int64_t>> ramps{
+        {{8, 8, 1000}, 64}, {{16, 48, 37}, 64}, {{32, 4, 5000}, 64}, {{1, 1, 2655}, 64},
+        {{3, 1, 646}, 10},  {{8, 2, 1820}, 30}, {{4, 1, 1306}, 11},  {{1, 2, 1918}, 47}};
+    for (const auto& [ramp, full] : ramps) {
         std::vector<std::pair<std::int64_t, double>> steps;
         const double width =
-            static_cast<double>(ramp.samples) / static_cast<double>((kBatch - ramp.start) / ramp.increment);
+            static_cast<double>(ramp.samples) / static_cast<double>((full - ramp.start) / ramp.increment);
         for (double consumed = 0; consumed < 7000;) {
             const std::int64_t batch =
                 consumed > static_cast<double>(ramp.samples)
-                    ? kBatch
-                    : std::min(kBatch, ramp.start + static_cast<std::int64_t>(consumed / width) * ramp.increment);
+                    ? full
+                    : std::min(full, ramp.start + static_cast<std::int64_t>(consumed / width) * ramp.increment);
             if (steps.empty() || steps.back().first != batch) {
                 steps.emplace_back(batch, 0);
             }
             ++steps.back().second;
             consumed += static_cast<double>(batch);
         }
-        EXPECT_EQ(steps_of(run_parts(ramp, kBatch, 7000, kAny)), steps) << ramp.start << " " << ramp.samples;
+        EXPECT_EQ(steps_of(run_parts(ramp, full, 7000, kAny)), steps) << ramp.start << " " << ramp.samples;
     }
 }
 
