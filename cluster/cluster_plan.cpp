@@ -1080,9 +1080,9 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         },
         [&](const BoundedLayout& layout) {
             LeastStep least = least_step(model, cluster, layout.parts, layout.layout);
-            // The first bound is that of the pipeline, on one type with the gathering of parameters.
-            const double gather = layout.parts.size() > 1 ? least.gather_ns : 0;
-            least.ns = std::max(least.ns, layout.least_ns + gather + least.update_ns);
+            if (layout.parts.size() > 1) {  // the first bound is that of the pipeline alone
+                least.ns = std::max(least.ns, layout.least_ns + least.after_ns);
+            }
             return least;
         },
         [&](const Layout& layout, const PipelineParts& parts) { return sure_shortfall(model, layout, parts); },

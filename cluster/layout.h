@@ -255,8 +255,7 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
 struct LeastStep {
     double ns = 0;            ///< infinity if no cuts can fit into memory
     bool cut_to_fit = false;  ///< some of the quickest cuts surely do not fit
-    double gather_ns = 0;     ///< part of it after the pipeline, for any cuts: LayoutStep::gather_ns; 0: unknown
-    double update_ns = 0;     ///< the other parts after the pipeline, for any cuts; 0: unknown
+    double after_ns = 0;      ///< part of it after the pipeline, for any cuts; 0: unknown
 };
 /// A lower bound of the layout's step, for the cuts that simulate_layout() takes. It consists of a lane's work, the
 /// ways of the first micro-batch to the lane and of the last one back (or the lane's sums of gradients), and the work

@@ -515,8 +515,7 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
             least.after.gather_ns = 0;
         }
         found.ns = std::min(found.ns, least.ns());
-        found.gather_ns = least.after.gather_ns;
-        found.update_ns = least.after.tied_ns + least.after.optimizer_ns;
+        found.after_ns = least.after.tied_ns + least.after.gather_ns + least.after.optimizer_ns;
     }
     return found;
 }
