@@ -36,7 +36,7 @@ def test_the_example_of_a_cluster_runs():
 
 
 def run_in(folder, code, timeout=120):
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])}
     result = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True,
                             timeout=timeout, check=False)
     assert result.returncode == 0, result.stderr
