@@ -63,7 +63,8 @@ public:
         if (ofTracks()) {
             return QString::fromStdString(document_.tracks->texts.at(name));
         }
-        return isKernel(name) ? kernelNames_.at(name - kFirstKernelName) : styleOf(static_cast<TaskKind>(name)).name;
+        return isKernel(name) ? QString::fromStdString(document_.kernels->names().at(name - kFirstKernelName))
+                              : styleOf(static_cast<TaskKind>(name)).name;
     }
     CountedItem item(std::uint64_t id) const {
         return {(id & kIsKernel) != 0 ? Counted::kernels : counted_, refOf(id)};
@@ -159,7 +160,10 @@ private:
             if (!isOf(counted_, first)) {
                 continue;
             }
-            PlaceRows place{QString::fromStdString(first.group + ", " + first.name), {}};
+            const QString name = QString::fromStdString(first.name);
+            PlaceRows place{
+                first.group.empty() ? name : QStringLiteral("%1 · %2").arg(QString::fromStdString(first.group), name),
+                {}};
             for (std::size_t row = thread.first; row < thread.end; ++row) {
                 place.rows.push_back({&store.rows[row], static_cast<std::uint32_t>(row), store.rows[row].depth, false});
             }
@@ -174,20 +178,12 @@ private:
         if (!row.isKernels) {
             return static_cast<const StoredRow*>(row.row)->kind[index];
         }
-        const std::string& name = document_.kernels->nameOf({row.number, index});
-        const auto [found, isNew] =
-            kernelNumbers_.try_emplace(&name, kFirstKernelName + static_cast<std::uint32_t>(kernelNames_.size()));
-        if (isNew) {
-            kernelNames_.push_back(QString::fromStdString(name));
-        }
-        return found->second;
+        return kFirstKernelName + document_.kernels->nameNumber({row.number, index});
     }
 
     const TraceDocument& document_;
     Counted counted_;
     std::vector<PlaceRows> places_;
-    std::vector<QString> kernelNames_;
-    std::unordered_map<const std::string*, std::uint32_t> kernelNumbers_;  // the store holds each name once
     std::size_t seen_ = 0;
 };
 

@@ -22,8 +22,8 @@ Kernel KernelStore::kernel(SliceRef ref) const {
             slice.start.count(),   slice.end.count(), static_cast<std::int64_t>(facts.launchDelay)};
 }
 
-const std::string& KernelStore::nameOf(SliceRef ref) const {
-    return names_.at(facts_.at(static_cast<std::size_t>(slices_.slice(ref).bytes - 1)).name);
+std::uint32_t KernelStore::nameNumber(SliceRef ref) const {
+    return facts_.at(static_cast<std::size_t>(slices_.slice(ref).bytes - 1)).name;
 }
 
 std::optional<TaskDeviceWork> KernelStore::workOf(const TaskKey& task) const {

@@ -41,8 +41,11 @@ public:
     /// The key of a slice is that of its task.
     const TimelineStore& slices() const { return slices_; }
     Kernel kernel(SliceRef ref) const;
-    /// The store's own copy, of which there is one for each name.
-    const std::string& nameOf(SliceRef ref) const;
+    /// Each name once.
+    const std::vector<std::string>& names() const { return names_; }
+    /// Index of the kernel's name.
+    std::uint32_t nameNumber(SliceRef ref) const;
+    const std::string& nameOf(SliceRef ref) const { return names_.at(nameNumber(ref)); }
     /// Empty if the task launched no device work.
     std::optional<TaskDeviceWork> workOf(const TaskKey& task) const;
 

@@ -64,7 +64,7 @@ const CallRow& call(const AreaStatistics& statistics, std::initializer_list<cons
     std::optional<std::size_t> outer;
     for (const char* name : names) {
         const auto at = std::ranges::find_if(statistics.calls, [&](const CallRow& row) {
-            return row.outer == outer && row.name == QLatin1String(name);
+            return row.outer == outer && row.name == QString::fromUtf8(name);
         });
         EXPECT_NE(at, statistics.calls.end()) << name;
         if (at == statistics.calls.end()) {
@@ -123,9 +123,9 @@ TEST(AreaStatistics, CountThreadsAndStreamsApart) {
     EXPECT_EQ(statistics.rows[0].name, QStringLiteral("outer"));
     EXPECT_EQ(statistics.rows[0].inside, 70);
     EXPECT_EQ(statistics.rows[0].self, 50) << "without the inner call";
-    EXPECT_EQ(statistics.rows[1].placeName, QStringLiteral("process 1, thread 2"));
+    EXPECT_EQ(statistics.rows[1].placeName, QStringLiteral("process 1 · thread 2"));
     EXPECT_DOUBLE_EQ(statistics.rows[1].share, 0.7);
-    EXPECT_EQ(call(statistics, {"process 1, thread 2", "outer", "inner"}).inside, 20);
+    EXPECT_EQ(call(statistics, {"process 1 · thread 2", "outer", "inner"}).inside, 20);
     EXPECT_EQ(areaStatistics(document, Counted::streams, {0, 100}).rows.at(0).lengths, (LengthFigures{2, 15, 7, 10}));
     EXPECT_EQ(areaStatistics(document, Counted::streams, {95, 100}).rows.at(0).inside, 5);
 }
@@ -142,6 +142,16 @@ TEST(AreaStatistics, HaveAHistogramOverTheWholeFile) {
     }
     EXPECT_EQ(count, 3);
     EXPECT_EQ(inside, 2) << "the third one runs later";
+    // The number of a name is that of any range.
+    const StatisticsRow add = areaStatistics(document, Counted::kernels, {5, 9}).rows.front();
+    for (const StatisticsRow& row : areaStatistics(document, Counted::kernels, {0, 30}).rows) {
+        std::int64_t kernels = 0;
+        for (const LengthBin& bin : lengthsOf(document, Counted::kernels, row.number, {}, {0, 9})) {
+            kernels += bin.count;
+        }
+        EXPECT_EQ(kernels, row.name == QStringLiteral("gemm") ? 2 : 1);
+        EXPECT_TRUE(row.name != add.name || row.number == add.number);
+    }
     EXPECT_TRUE(
         lengthsOf(document, Counted::measured_tasks, static_cast<std::uint32_t>(TaskKind::forward), 1U, {0, 9}).empty())
         << "lane 1 runs none";
