@@ -88,8 +88,8 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     connect(tree_, &QTreeView::clicked, this, pickCall);
     connect(tree_, &QTreeView::activated, this, pickCall);
     connect(chart_, &LengthChart::picked, this, [this](const LengthBin& lengths) {
-        if (chosen_) {
-            Q_EMIT searchAsked(queryOf(*chosen_, counted_, lengths));
+        if (charted_) {
+            Q_EMIT searchAsked(queryOf(*charted_, chartedOf_, lengths));
         }
     });
     auto* filter = new FilterLine(*table_, tr("Filter the statistics"), this);
@@ -279,7 +279,9 @@ void StatisticsPanel::measureLengths() {
          in = rangeInStore()](const std::function<bool()>& cancelled) {
             return lengthsOf(*document, counted, row.number, row.place, in, cancelled);
         },
-        [this, where](std::vector<LengthBin> bins) {
+        [this, where, row = *chosen_, of = counted_](std::vector<LengthBin> bins) {
+            charted_ = row;
+            chartedOf_ = of;
             chart_->setLengths(where, std::move(bins));
             Q_EMIT measured();
         },

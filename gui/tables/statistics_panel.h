@@ -87,6 +87,8 @@ private:
     LatestJob job_;
     LatestJob lengthsJob_;
     std::optional<StatisticsRow> chosen_;
+    std::optional<StatisticsRow> charted_;  // whose lengths the chart shows, which follows the chosen row
+    Counted chartedOf_ = Counted::measured_tasks;
     Counted counted_ = Counted::measured_tasks;  // what the rows are of
     bool fills_ = false;                         // the rows are being replaced
     RestedWork* rest_;

@@ -1,3 +1,4 @@
+#include "gui/style/number_format.h"
 #include "gui/tables/selection_panel.h"
 #include "gui/timeline/timeline_view.h"
 #include "gui/window/session_state.h"
