@@ -324,7 +324,7 @@ void MainWindow::createViewMenu() {
         panels.addAction(dock->toggleViewAction());
     }
     menu.addSeparator();
-    createTimesMenu(*menu.addMenu(tr("T&imes")));
+    createTimesMenu(*menu.addMenu(tr("Time&s")));
     createThemeMenu(*menu.addMenu(tr("&Theme")));
 }
 

@@ -151,10 +151,10 @@ TEST_F(EndToEnd, FromProfileToPicture) {
         user.succeeds("run " + kModel + " " + pipeline + " --steps 4 --trace out.sqlite --profile p.json --json")
             .json();
     EXPECT_THAT(keys_of(ran), ElementsAre("micro_batches", "steps", "bubble_fraction", "lanes", "load", "trace",
-                                          "optimizer", "update"));
+                                          "batch", "optimizer", "update"));
     ASSERT_EQ(ran.at("steps").size(), 4u);
     for (const auto& step : ran.at("steps")) {
-        EXPECT_THAT(keys_of(step), ElementsAre("loss", "step_ns", "wall_step_ns"));
+        EXPECT_THAT(keys_of(step), ElementsAre("loss", "step_ns", "wall_step_ns", "warmup"));
         EXPECT_GT(step.at("step_ns").get<std::int64_t>(), 0);
         EXPECT_GE(step.at("wall_step_ns").get<std::int64_t>(), step.at("step_ns").get<std::int64_t>());
     }

@@ -112,7 +112,7 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
               "Back to the simulation;Candidates for a cluster;Candidates of the plan;Chart of the plan;"
               "Chart of the plan for a cluster;Clear the selection;Collapse or expand the group of the selected lane;"
               "Collapse or expand the selected lane;Copy the description;Find the same tasks;Fit all lanes;Forward;"
-              "Group lanes by process or host;Hide tasks of this kind;Measure the selection;"
+              "Group lanes by process or host;Hide tasks of this kind;Histogram of durations;Measure the selection;"
               "Move the selected lane down;Move the selected lane up;Next mark;No file was opened yet;"
               "Pin the selected lane to the top, or unpin it;Pinned scenarios;Previous mark;Redo;Reset the lanes;"
               "Show all kinds;Threads and streams;Timelines of pinned scenarios;Undo");
