@@ -33,7 +33,9 @@ double hundredths_of_percent(double fraction) {
 }  // namespace
 
 std::string format_percent(double fraction) {
-    return fmt::format("{:.2f} %", fraction * 100);
+    constexpr double kLeastShown = 0.005;
+    const double percent = fraction * 100;
+    return fmt::format("{:.2f} %", std::abs(percent) < kLeastShown ? 0 : percent);
 }
 std::string format_error_percent(std::optional<double> fraction) {
     return fraction ? fmt::format("{:+.2f} %", hundredths_of_percent(*fraction)) : "";

@@ -94,6 +94,8 @@ TEST(Units, FormatsForPeople) {
     EXPECT_EQ(format_bytes(1536), "1.50 KiB");
     EXPECT_EQ(format_bytes(16LL << 30), "16.00 GiB");
     EXPECT_EQ(format_percent(0.1234), "12.34 %");
+    EXPECT_EQ(format_percent(-0.000001), "0.00 %");
+    EXPECT_EQ(format_percent(-0.0001), "-0.01 %");
     EXPECT_EQ(format_error_percent(-0.021), "-2.10 %");
     EXPECT_EQ(format_error_percent(-0.000001), "+0.00 %") << "an error too small to print has no direction";
     EXPECT_EQ(format_points(0.0028), "+0.28 points");
