@@ -568,6 +568,31 @@ LayoutStep quickest_placement(const Layout& layout, const std::function<LayoutSt
     return best;
 }
 
+/// The layers' buffers are the part of the optimizer's state that no factor for all layers gives: counts them as state.
+void count_buffers_as_state(LayoutStep& step) {
+    Simulation& simulation = step.simulation;
+    std::vector<Bytes> moved(simulation.lanes.size());
+    const Balance& balance = simulation.options.balance;
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            moved[lane_of(simulation.options, j)] += (*step.profile)->layers[l].buffer_bytes;
+        }
+    }
+    const auto move = [&](MemoryBreakdown& held, std::size_t lane) {
+        if (held[MemoryCategory::parameters] >= moved[lane] && held[MemoryCategory::optimizer] >= 0) {  // is known
+            held[MemoryCategory::parameters] -= moved[lane];
+            held[MemoryCategory::optimizer] += moved[lane];
+        }
+    };
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        move(simulation.lanes[lane].peak, lane);
+    }
+    for (MemorySample& each : simulation.memory) {
+        move(each.composition, each.lane.index());
+    }
+}
+
 /// Operations of a step that repeat a forward. Frozen blocks repeat nothing.
 double recomputed_flops(const LanguageModel& model, const Layout& layout) {
     const auto samples = static_cast<double>(layout.batch);
@@ -595,6 +620,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     simulate_cuts(
         step, cut, detail,
         [&](LayoutStep& one) {
+            count_buffers_as_state(one);
             const AfterPipeline after = after_pipeline(
                 model, cluster, parts, layout, parameters_by_lane(*one.profile, one.simulation.options, layout));
             one.tied_ns = after.tied_ns;

@@ -57,6 +57,22 @@ TEST(WhatTrains, OptimizersDifferByTheBytesOfTheirStates) {
     }
 }
 
+// Muon keeps more of the embedding and the output layer than of blocks.
+TEST(WhatTrains, AllStateCountsAsTheOptimizers) {
+    for (const States& each : kStates) {
+        const LayoutStep step = step_of(kPlain, plain_cluster(1), {.optimizer = each.optimizer});
+        const MemoryBreakdown& peak = step.simulation.lanes.front().peak;
+        EXPECT_NEAR(static_cast<double>(peak[MemoryCategory::optimizer]),
+                    4 * kBlock * each.block + 2 * kMatrix * each.end, 8)
+            << to_string(each.optimizer);
+        EXPECT_NEAR(static_cast<double>(peak[MemoryCategory::parameters]), 2 * (4 * kBlock + 2 * kMatrix), 8)
+            << to_string(each.optimizer);
+        for (const MemorySample& sample : step.simulation.memory) {
+            EXPECT_EQ(sample.composition[MemoryCategory::optimizer], peak[MemoryCategory::optimizer]);
+        }
+    }
+}
+
 TEST(WhatTrains, UpdateMovesGradientsStateAndParameters) {
     const Cluster cluster = plain_cluster(1);  // a byte takes a ns, as does an operation
     for (const States& each : kStates) {
