@@ -787,8 +787,8 @@ std::optional<Bytes> enough_more(const PlannedModel& model, const BoundedLayout&
 }
 
 /// If no layout fits, describes the one that lacks least: ": the closest needs 9.69 GiB (10404495360 bytes) on a device
-/// of 9.00 GiB (p1 d2 t1 v1 b1, 1f1b, recompute full, zero 3)". A plan with that limit finds it. Says "at most" if
-/// other layouts take too long to simulate, or if memory decides its cuts.
+/// of 9.00 GiB (p1 d2 t1 v1 b1, 1f1b, recompute full, zero 3)". A plan with that limit finds it. Says "at most", and
+/// that others may need less, if other layouts take too long to simulate, or if memory decides its cuts.
 std::string closest_text(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
     constexpr std::int64_t kMostTasks = 1 << 20;  // over all layouts: some seconds
     constexpr std::int64_t kMostOfALayout = kMostTasks / 4;
@@ -845,7 +845,11 @@ std::string closest_text(const PlannedModel& model, const Cluster& cluster, cons
     }
     return closest ? std::string(": the closest needs ") + (tried_all && is_exact ? "" : "at most ") +
                          format_bytes(closest->peak) + " (" + counted(closest->peak, "byte", "bytes") +
-                         ") on a device of " + format_bytes(closest->limit) + " (" + name + ")"
+                         ") on a device of " + format_bytes(closest->limit) + " (" + name +
+                         (!tried_all  ? ", which needs that; a layout that was not tried may need less"
+                          : !is_exact ? ", which needs that; other cuts may need less"
+                                      : "") +
+                         ")"
                    : "";
 }
 

@@ -703,6 +703,7 @@ TEST(ClusterPlan, NamesTheLeastMemoryThatALayoutNeeds) {
         EXPECT_GT(needed, each.memory) << why;
         EXPECT_TRUE(fits(needed)) << why;
         const bool is_exact = why.find("at most") == std::string::npos;
+        EXPECT_EQ(why.find("may need less") == std::string::npos, is_exact) << why;
         EXPECT_FALSE(fits(is_exact ? needed - 1 : needed - each.memory / 500)) << why;
         ++checked;
     }
