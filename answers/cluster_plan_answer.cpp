@@ -194,9 +194,9 @@ std::string to_text(const ClusterPlan& plan, std::size_t most) {
                        fmt::format("{:.6g}", each.cost), format_percent(each.checkpoints.effective),
                        notes_of(plan, each), each.reason});
     }
-    std::string text = table.str();
+    std::string text = rows > 0 ? table.str() + "\n" : "";
     text += fmt::format(
-        "\n{}, {} simulated; ranked by {}; p lanes, d replicas, t tensor-parallel devices, {}{}v "
+        "{}, {} simulated; ranked by {}; p lanes, d replicas, t tensor-parallel devices, {}{}v "
         "partitions per lane, b samples per micro-batch\n",
         counted(plan.considered, "layout", "layouts"), plan.simulated, to_string(plan.goal),
         has_context ? "c devices per sample, " : "", has_experts ? "e devices for the experts, " : "");

@@ -1054,7 +1054,7 @@ Cluster with_types(Cluster cluster, const std::string& names) {
 
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
     constexpr int kMostTensorRanks = 64;
-    check_layer_flops(model, {.tensor = kMostTensorRanks});
+    check_layer_flops(model, {.tensor = kMostTensorRanks}, "correct the model");
     check_dispatch(model, request.layout);
     check_optimizer(model, request.layout);
     check_cuts(request.layout.cuts, static_cast<std::int64_t>(request.layout.cuts.blocks().size()), model.layers,

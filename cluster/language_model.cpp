@@ -21,6 +21,7 @@ constexpr std::string_view kFilePrefix = "hf:";
 constexpr std::int64_t kMost = 1'000'000'000;
 constexpr std::int64_t kMostBlocks = 100'000;
 constexpr const char* kExample = "write it as gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200";
+constexpr const char* kFileExample = "write it as hf:folder/config.json,sequence=4096";
 
 /// A part that a model may have; by default it has none.
 template <class Number>
@@ -59,12 +60,13 @@ constexpr Part<bool> kFlags[] = {
 };
 constexpr Part<double> kFactors[] = {{"imbalance", &Model::imbalance}, {"capacity", &Model::capacity}};
 
-std::int64_t whole(const std::string& key, const std::string& value, std::int64_t least) {
+/// `example`: what the message shows as the remedy.
+std::int64_t whole(const std::string& key, const std::string& value, std::int64_t least, const char* example) {
     const std::int64_t most = key == "layers" ? kMostBlocks : kMost;
     const auto number = number_in<std::int64_t>(value);
     if (!number || *number < least || *number > most) {
         throw UsageError("model " + key + " is '" + printable(value) + "'; it must be a whole number in digits, from " +
-                         std::to_string(least) + " to " + std::to_string(most) + "; " + kExample);
+                         std::to_string(least) + " to " + std::to_string(most) + "; " + example);
     }
     return *number;
 }
@@ -106,7 +108,7 @@ const std::vector<std::string>& known_keys() {
     return known;
 }
 
-LanguageModelKeys values_of(std::string_view text) {
+LanguageModelKeys values_of(std::string_view text, const char* example) {
     LanguageModelKeys values;
     while (!text.empty()) {
         const std::size_t comma = std::min(text.find(','), text.size());
@@ -114,7 +116,7 @@ LanguageModelKeys values_of(std::string_view text) {
         text.remove_prefix(std::min(text.size(), comma + 1));
         const std::size_t equals = entry.find('=');
         if (equals == std::string_view::npos) {
-            throw UsageError("model has '" + printable(entry) + "'; each entry is a key, = and a value; " + kExample);
+            throw UsageError("model has '" + printable(entry) + "'; each entry is a key, = and a value; " + example);
         }
         const std::string key(entry.substr(0, equals));
         if (std::find(known_keys().begin(), known_keys().end(), key) == known_keys().end()) {
@@ -122,7 +124,7 @@ LanguageModelKeys values_of(std::string_view text) {
             throw UsageError("model key '" + printable(key) + "' is unknown; " +
                              (nearest ? "the nearest is " + *nearest
                                       : "the keys are " + joined_text(known_keys(), ", ", std::identity())) +
-                             "; " + kExample);
+                             "; " + example);
         }
         if (!values.emplace(key, entry.substr(equals + 1)).second) {
             throw UsageError("model key " + key + " appears twice; a key has one value; leave one out");
@@ -281,14 +283,14 @@ bool is_language_model(std::string_view text) {
 }
 
 namespace {
-LanguageModel model_of(const LanguageModelKeys& values) {
+LanguageModel model_of(const LanguageModelKeys& values, const char* example) {
     const auto number = [&](const std::string& key, std::optional<std::int64_t> otherwise = {}) {
         const auto found = values.find(key);
         if (found == values.end() && !otherwise) {
-            throw UsageError("model has no " + key + ", which it needs; " + kExample);
+            throw UsageError("model has no " + key + ", which it needs; " + example);
         }
         // A default of 0 means that the key may be 0.
-        return found == values.end() ? *otherwise : whole(key, found->second, otherwise == 0 ? 0 : 1);
+        return found == values.end() ? *otherwise : whole(key, found->second, otherwise == 0 ? 0 : 1, example);
     };
     const auto flag = [&](const std::string& key, bool otherwise) {
         const auto found = values.find(key);
@@ -315,7 +317,7 @@ LanguageModel model_of(const LanguageModelKeys& values) {
     }
     const std::int64_t usual_mlp = model.gated ? (8 * model.hidden + 767) / 768 * 256 : 4 * model.hidden;
     const auto mlp = values.find("mlp");
-    model.mlp = mlp == values.end() ? usual_mlp : whole("mlp", mlp->second, model.state > 0 ? 0 : 1);
+    model.mlp = mlp == values.end() ? usual_mlp : whole("mlp", mlp->second, model.state > 0 ? 0 : 1, example);
     model.tied = flag("tied", !model.gated);
     model.dropout = flag("dropout", !model.gated);
     model.attention = model.gated ? Attention::flash : Attention::standard;
@@ -358,14 +360,14 @@ ReadModel read_language_model(std::string_view text) {
         throw UsageError("model is '" + printable(text) + "', which begins with neither gpt: nor hf:; " + kExample);
     }
     if (has_prefix(text, kPrefix)) {
-        return {model_of(values_of(text.substr(std::min(text.size(), kPrefix.size())))), {}};
+        return {model_of(values_of(text.substr(std::min(text.size(), kPrefix.size())), kExample), kExample), {}};
     }
     const FileText file = file_text(text);
-    LanguageModelKeys values = values_of(file.keys);
+    LanguageModelKeys values = values_of(file.keys, kFileExample);
     HuggingFaceConfig config = load_hugging_face_config(file.path);
     values.merge(config.keys);  // keeps the values of the text
     try {
-        return {model_of(values), std::move(config.warnings)};
+        return {model_of(values, kFileExample), std::move(config.warnings)};
     } catch (const UsageError& fault) {
         throw UsageError(file.path + ": " + fault.what());
     }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -90,10 +91,15 @@ TokenDispatch parse_token_dispatch(std::string_view name) {
 }
 
 void set_dtype(Layout& layout, const std::string& dtype) {
+    const std::vector<std::string> whole = dtypes();
     if (dtype == "float8" || dtype == "float4") {  // of products only
         layout.product_dtype = dtype;
-    } else {
-        layout.dtype = dtype.empty() ? layout.dtype : dtype;
+    } else if (std::ranges::find(whole, dtype) != whole.end()) {
+        layout.dtype = dtype;
+    } else if (!dtype.empty()) {
+        throw UsageError(option_name("dtype") + " is '" + printable(dtype) + "'; it must be one of " +
+                         joined_text(whole, ", ", std::identity()) +
+                         ", or float8 or float4 for the products of a gpt: model; correct it");
     }
     layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
 }
@@ -267,12 +273,12 @@ double largest_layer_flops(const LanguageModel& model, const Layout& layout) {
     return most / layout.tensor / layout.context;
 }
 
-void check_layer_flops(const LanguageModel& model, const Layout& layout) {
+void check_layer_flops(const LanguageModel& model, const Layout& layout, const std::string& remedy) {
     if (const double flops = largest_layer_flops(model, layout); flops > kMostLayerFlops) {
         throw UsageError("model has a layer of " + shortest(flops) + " operations for a micro-batch, with hidden " +
                          std::to_string(model.hidden) + ", mlp " + std::to_string(model.mlp) + ", sequence " +
                          std::to_string(model.sequence) + " and vocabulary " + std::to_string(model.vocabulary) +
-                         "; a layer has at most 2^53 on one device; correct the model, or split it further");
+                         "; a layer has at most 2^53 on one device; " + remedy);
     }
 }
 
@@ -305,7 +311,9 @@ void check_optimizer(const LanguageModel& model, const Layout& layout) {
 
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     check_layout(layout, parts);
-    check_layer_flops(model, layout);
+    check_layer_flops(model, layout,
+                      "correct the model, or split it further with " + option_name("context-parallel") + " or " +
+                          option_name("tensor-parallel"));
     const auto check = [&](const char* name, std::int64_t number) {
         if (number % layout.tensor != 0) {
             refuse(option_name("tensor-parallel") + " is " + std::to_string(layout.tensor),

@@ -103,7 +103,7 @@ std::vector<LaneId> placement_in(const Layout& layout);
 std::string to_string(const Layout& layout);
 
 /// Sets the dtype of a gpt: model's layout, unless it is empty; float8 and float4 are those of its products. Raises the
-/// gradients' bytes to the dtype's size.
+/// gradients' bytes to the dtype's size. Throws UsageError for an unknown dtype.
 void set_dtype(Layout& layout, const std::string& dtype);
 /// Sets the layout's dtype to the profile's; gradients get the same size.
 void set_dtype(Layout& layout, const Profile& profile);
@@ -135,8 +135,8 @@ inline constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
 /// Operations of one rank's largest layer for a micro-batch.
 double largest_layer_flops(const LanguageModel& model, const Layout& layout);
 inline constexpr double kMostLayerFlops = 0x1p53;
-/// Throws UsageError if largest_layer_flops() exceeds 2^53, the largest number in a profile.
-void check_layer_flops(const LanguageModel& model, const Layout& layout);
+/// Throws UsageError with the remedy if largest_layer_flops() exceeds 2^53, the largest number in a profile.
+void check_layer_flops(const LanguageModel& model, const Layout& layout, const std::string& remedy);
 /// The devices that split each expert in the layout's program: the tensor-parallel ones if experts are wide enough for
 /// TrainingProgram::split_experts_from and a lane has the devices, otherwise 1.
 int expert_tensor_of(const LanguageModel& model, const Layout& layout);

@@ -248,6 +248,11 @@ TEST_F(HuggingFaceConfigTest, TakesKeysAfterThePath) {
     const LanguageModel model = model_of(kLlama + "}", ",sequence=8192,attention=standard");
     EXPECT_EQ(model.sequence, 8192);
     EXPECT_EQ(model.attention, Attention::standard);
+    for (const char* keys : {",sequence=long", ",sequence", ",sequnce=8192"}) {
+        EXPECT_THAT(thrown<UsageError>([&] { model_of(kLlama + "}", keys); }),
+                    HasSubstr("; write it as hf:folder/config.json,sequence=4096"))
+            << keys;
+    }
     EXPECT_EQ(model.mlp, 14336);
     const std::string text = text_of(kLlama + "}");
     EXPECT_THAT(thrown<UsageError>([&] { parse_language_model(text + ",sequences=8192"); }),

@@ -194,6 +194,9 @@ TEST(TrainingProgram, ProductsInFloat8AreQuickerThanTheRest) {
     EXPECT_LT(quick, 0.8 * plain);
     EXPECT_GT(quick, 0.5 * plain);
     EXPECT_THAT(thrown<UsageError>([&] { step_with(nothing, layout, model); }), HasSubstr("dtype is float8 on A100"));
+    EXPECT_THAT(thrown<UsageError>([&] { set_dtype(layout, "fp8"); }),
+                HasSubstr("--dtype is 'fp8'; it must be one of float64, float32, tf32, float16, bfloat16, or float8 or "
+                          "float4 for the products of a gpt: model"));
 }
 
 constexpr const char* kRoutedModel =
