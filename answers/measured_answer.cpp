@@ -1,5 +1,6 @@
 #include "answers/measured_answer.h"
 
+#include "answers/or_null.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
 #include "base/csv_rows.h"
@@ -22,9 +23,11 @@
 namespace pipescope {
 namespace {
 constexpr std::size_t kMostSteps = 1000;
+constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr const char* kPage = "; see docs/program-format.md";
 
 struct Row {
+    std::string place;  ///< "runs.csv, line 2"
     SimulateQuestion question;
     LayoutQuestion layout;
     MeasuredStep step;
@@ -64,15 +67,19 @@ void check_columns(const CsvRow& row, const std::string& file) {
             throw UsageError(file + ": column " + name + " appears twice; keep one" + kPage);
         }
     }
-    if (!names.contains("seconds")) {
-        throw UsageError(file + ": column seconds is missing; it says how long a step took; add it" + kPage);
+    for (const auto& [name, meaning] :
+         {std::pair("seconds", "how long a step took"), std::pair("batch", "of how many samples a step was")}) {
+        if (!names.contains(name)) {
+            throw UsageError(file + ": column " + name + " is missing; it says " + meaning + "; add it" + kPage);
+        }
     }
 }
 
 double amount_of(const std::string& text, const std::string& column) {
     const auto value = number_in<double>(text);
     if (!value || !(*value > 0 && *value < 1e9)) {
-        throw UsageError(column + " is '" + printable(text) + "'; it must be above 0; write it as 1.25" + kPage);
+        throw UsageError(column + " is '" + printable(text) + "'; it must be above 0 and below 1e9; write it as 1.25" +
+                         kPage);
     }
     return *value;
 }
@@ -85,7 +92,6 @@ bool truth_of(const std::string& text, const std::string& column) {
 }
 
 void take_cell(Row& row, OptionTable& table, const std::string& column, const std::string& cell) {
-    constexpr double kGiB = 1024.0 * 1024 * 1024;
     if (column == "seconds") {
         row.step.ns = 1e9 * amount_of(cell, column);
     } else if (column == "gib" && !cell.empty()) {
@@ -100,17 +106,59 @@ void take_cell(Row& row, OptionTable& table, const std::string& column, const st
     }
 }
 
+/// Refuses a row that does not say an option that the command gives: the command's value is for the question, and may
+/// differ from the measured one.
+void check_said(const Row& row, const std::set<std::string>& said, const SimulateQuestion& question,
+                const LayoutQuestion& layout) {
+    const auto check = [&](const char* name, const auto& own, const auto& asked) {
+        if (own != asked && !said.contains(name)) {
+            throw UsageError(option_name(name) + " is given, and the row does not say the measured step's own; add " +
+                             name + " to the row" + kPage);
+        }
+    };
+    const auto dtype = [](const SimulateQuestion& of) {
+        return of.pipeline.dtype.empty() ? Layout{}.dtype : of.pipeline.dtype;
+    };
+    const auto optimizer = [](const SimulateQuestion& of) {
+        return of.pipeline.optimizer ? parse_model_optimizer(*of.pipeline.optimizer) : ModelOptimizer::adam;
+    };
+    const Layout& own = row.layout.layout;
+    const Layout& asked = layout.layout;
+    check("dtype", dtype(row.question), dtype(question));
+    check("optimizer", optimizer(row.question), optimizer(question));
+    check("gradient-bytes", own.gradient_bytes, asked.gradient_bytes);
+    check("gradient-bucket", own.gradient_bucket, asked.gradient_bucket);
+    check("sends", own.sends, asked.sends);
+    check("token-dispatch", own.dispatch, asked.dispatch);
+    check("no-master-weights", own.no_master_weights, asked.no_master_weights);
+    check("offload", own.offload_rate, asked.offload_rate);
+}
+
+/// What was measured does not change with the question: what the row does not say has the option's default, or is as
+/// the program has it.
 Row row_of(const SimulateQuestion& question, const LayoutQuestion& layout, const CsvRow& cells) {
-    Row row{question, layout, {}};
+    Row row{cells.place(), {}, {layout.cluster, {}}, {}};
+    row.question.profile = question.profile;
+    row.question.pipeline.device_catalogue = question.pipeline.device_catalogue;
+    row.layout.layout.program = layout.layout.program;
     OptionTable table;
     add_simulate_options(table, row.question);
     add_layout_options(table, row.layout);
-    for (const auto& [column, cell] : cells.values()) {
-        try {
+    try {
+        std::set<std::string> said;
+        for (const auto& [column, cell] : cells.values()) {
             take_cell(row, table, option_of(column), cell);
-        } catch (const UsageError& fault) {
-            throw UsageError(cells.place() + ": " + fault.what());
+            if (!cell.empty()) {
+                said.insert(option_of(column));
+            }
         }
+        if (!said.contains("batch")) {
+            throw UsageError(std::string("batch is empty; it says of how many samples a step was; add it") + kPage);
+        }
+        take_program(table, row.layout.layout);
+        check_said(row, said, question, layout);
+    } catch (const UsageError& fault) {
+        throw UsageError(cells.place() + ": " + fault.what());
     }
     return row;
 }
@@ -126,6 +174,64 @@ std::vector<Row> rows_of(const SimulateQuestion& question, const LayoutQuestion&
     }
     return rows;
 }
+
+/// The step's layout, as the row says it. Throws UsageError that begins with the row's place.
+LayoutStep step_of(const ModelOrProfile& what, const Row& row) {
+    try {
+        return layout_step(what, row.layout, row.question.pipeline);
+    } catch (const UsageError& fault) {
+        throw UsageError(row.place + ": " + fault.what());
+    }
+}
+
+/// Operations a second that the step's devices can do at most, in the quickest of its dtypes; 0: unknown.
+double peak_of(const LayoutStep& step, const Cluster& cluster) {
+    const Layout& layout = step.layout;
+    double sum = 0;
+    for (const PipelinePart& part : parse_pipeline_parts(step.device, cluster, layout.pipeline)) {
+        double most = 0;
+        for (const std::string& dtype : {layout.dtype, layout.product_dtype}) {
+            const auto& rates = part.group->device.flops_per_second;
+            const auto found = rates.find(dtype);
+            most = std::max(most, found == rates.end() ? 0 : found->second);
+        }
+        sum += most * static_cast<double>(part.lanes * layout.stage_devices());
+    }
+    return sum;
+}
+
+/// Refuses a step that its devices cannot have run: it needs more operations a second than their peak, or more memory
+/// than they have. Predicted tensors may be off, so they may exceed the memory as far as those of published runs do.
+void check_possible(const Row& row, const LayoutStep& step, const Cluster& cluster) {
+    constexpr const char* kRemedy =
+        "; check seconds and batch, and add the columns that say the layout, such as data-parallel, tensor-parallel, "
+        "partitions, zero and recompute: a row without them is a step of one device";
+    const std::string place = row.place + ": ";
+    const std::string devices = counted(step.layout.devices(), "device", "devices") + " of type " + step.device;
+    constexpr double kTera = 1e12;
+    const double rate = std::min(step.model_flops, step.causal_flops) / row.step.ns * 1e9;
+    if (const double peak = peak_of(step, cluster); peak > 0 && rate > peak) {
+        throw UsageError(
+            fmt::format("{}seconds is {}; the step's {:.4g} TFLOP then take {:.4g} TFLOP/s on {}, whose "
+                        "peak is {:.4g}{}{}",
+                        place, shortest(row.step.ns / 1e9), rate * row.step.ns / 1e9 / kTera, rate / kTera, devices,
+                        peak / kTera, kRemedy, kPage));
+    }
+    const Bytes memory = std::ranges::max(step.memory, {}, &TypeMemory::bytes).bytes;
+    if (row.step.bytes && *row.step.bytes > static_cast<double>(memory)) {
+        throw UsageError(
+            fmt::format("{}gib is {}; a device of type {} has {}; write the most memory that one device "
+                        "showed, in GiB{}",
+                        place, shortest(*row.step.bytes / kGiB), step.device, format_bytes(memory), kPage));
+    }
+    const Bytes tensors = highest_peak(step.simulation);
+    const Bytes shown = step.layout.how().shown_bytes(tensors);
+    if (static_cast<double>(shown) * step.range.peak_low > static_cast<double>(memory)) {
+        throw UsageError(
+            fmt::format("{}the layout {} needs {} of tensors on a device of {}, so no such step can run{}{}", place,
+                        to_string(step.layout), format_bytes(tensors), format_bytes(memory), kRemedy, kPage));
+    }
+}
 }  // namespace
 
 MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestion& question,
@@ -138,15 +244,18 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
     MeasuredAnswer answer;
     std::vector<MeasuredStep> steps;
     std::string device;
+    const Cluster cluster = cluster_of(layout, question.pipeline);
     for (const Row& row : rows) {
-        const LayoutStep step = layout_step(what, row.layout, row.question.pipeline);
+        const LayoutStep step = step_of(what, row);
         if (!device.empty() && device != step.device) {
             throw UsageError(file.string() + " has steps on " + device + " and " + step.device +
                              "; a program is fitted to one type of device; make a file for each");
         }
+        check_possible(row, step, cluster);
         device = step.device;
         answer.layouts.push_back(to_string(step.layout));
-        answer.measured_ns.push_back(row.step.ns);
+        answer.places.push_back(row.place);
+        answer.batches.push_back(step.layout.batch);
         steps.push_back(row.step);
     }
     TrainingProgram program = layout.layout.how();
@@ -154,9 +263,10 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
         calibrated(program, steps, device, what.model().experts > 0, [&](std::size_t k, const TrainingProgram& tried) {
             Row row = rows[k];
             row.layout.layout.program = std::make_shared<const TrainingProgram>(tried);
-            const LayoutStep step = layout_step(what, row.layout, row.question.pipeline);
+            const LayoutStep step = step_of(what, row);
             return PredictedStep{step.step_ns(), static_cast<double>(highest_peak(step.simulation))};
         });
+    answer.measured = std::move(steps);
     TrainingProgram& found = answer.calibration.program;
     found.source = fmt::format("{} fitted to {} on {}", program.name.empty() ? "no program" : program.name,
                                counted(rows.size(), "measured step", "measured steps"), device) +
@@ -165,22 +275,59 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
     return answer;
 }
 
+namespace {
+/// What a device shows in the fitted program, over what it showed, less 1. Empty without measured memory, and if no
+/// program says what a process holds besides tensors.
+std::optional<double> memory_error(const MeasuredAnswer& answer, std::size_t step) {
+    const TrainingProgram& program = answer.calibration.program;
+    const std::optional<double>& bytes = answer.measured[step].bytes;
+    if (!bytes || !program.context_bytes) {
+        return std::nullopt;
+    }
+    const Bytes tensors = std::llround(answer.calibration.tensor_bytes[step]);
+    return static_cast<double>(program.shown_bytes(tensors)) / *bytes - 1;
+}
+
+/// Why memory is not fitted although it was measured; empty if it is, or was not.
+std::string memory_text(const MeasuredAnswer& answer) {
+    const Calibration& found = answer.calibration;
+    if (!found.below_tensors) {
+        return "";
+    }
+    const std::size_t k = *found.below_tensors;
+    const auto bytes = [](double number) { return format_bytes(std::llround(number)); };
+    return fmt::format(
+        "{}: a device showed {}, less than its predicted tensors of {}{}; such a peak cannot say what a process holds "
+        "besides tensors, so {} stays; check gib, recompute and zero",
+        answer.places[k], bytes(*answer.measured[k].bytes), bytes(found.tensor_bytes[k]),
+        found.program.reserved_share > 0 ? " with the allocator's share" : "",
+        found.program.context_bytes ? "context_bytes of the program" : "the device's headroom");
+}
+}  // namespace
+
 nlohmann::ordered_json to_json(const MeasuredAnswer& answer) {
     const Calibration& found = answer.calibration;
     nlohmann::ordered_json object{{"program", found.program.name}, {"work_factor", found.program.work_factor}};
     object["step_ns"] = found.fits_step ? nlohmann::ordered_json(found.program.step_ns) : nullptr;
     object["context_bytes"] =
         found.fits_context ? nlohmann::ordered_json(*found.program.context_bytes) : nlohmann::ordered_json(nullptr);
+    const std::string why = memory_text(answer);
+    object["memory_not_fitted_because"] = why.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(why);
     object["mean_error_left_out"] = found.left_out.empty() ? nlohmann::ordered_json(nullptr)
                                                            : nlohmann::ordered_json(mean_absolute(found.left_out));
     for (std::size_t k = 0; k < answer.layouts.size(); ++k) {
+        const std::optional<double>& bytes = answer.measured[k].bytes;
         object["steps"].push_back(
             {{"layout", answer.layouts[k]},
-             {"measured_ns", std::llround(answer.measured_ns[k])},
+             {"batch", answer.batches[k]},
+             {"measured_ns", std::llround(answer.measured[k].ns)},
              {"error_before", found.before[k]},
              {"error_after", found.after[k]},
              {"error_left_out",
-              found.left_out.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(found.left_out[k])}});
+              found.left_out.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(found.left_out[k])},
+             {"measured_bytes", bytes ? nlohmann::ordered_json(std::llround(*bytes)) : nlohmann::ordered_json(nullptr)},
+             {"tensor_bytes", std::llround(found.tensor_bytes[k])},
+             {"memory_error_after", or_null(memory_error(answer, k))}});
     }
     return object;
 }
@@ -198,14 +345,33 @@ std::string to_text(const MeasuredAnswer& answer) {
     text += found.fits_step ? fmt::format(", step_ns {:.4g}", found.program.step_ns) : "";
     text += found.fits_context ? fmt::format(", context_bytes {}", *found.program.context_bytes) : "";
     text += fmt::format(", fitted to {}\n", counted(answer.layouts.size(), "measured step", "measured steps"));
-    TextTable table({{"layout", Align::left}, {"measured"}, {"error before"}, {"fitted"}, {"left out"}});
-    const auto percent = [](double error) { return fmt::format("{:+.1f} %", 100 * error); };
+    std::vector<Column> columns{{"layout", Align::left}, {"batch"},  {"measured"},
+                                {"error before"},        {"fitted"}, {"left out"}};
+    const bool has_memory =
+        std::ranges::any_of(answer.measured, [](const MeasuredStep& each) { return each.bytes.has_value(); });
+    if (has_memory) {
+        columns.insert(columns.end(), {{"memory"}, {"tensors"}, {"memory fitted"}});
+    }
+    TextTable table(columns);
     for (std::size_t k = 0; k < answer.layouts.size(); ++k) {
-        table.add_row({answer.layouts[k], format_duration(Nanoseconds{std::llround(answer.measured_ns[k])}),
-                       percent(found.before[k]), percent(found.after[k]),
-                       found.left_out.empty() ? "" : percent(found.left_out[k])});
+        const MeasuredStep& step = answer.measured[k];
+        std::vector<std::string> cells{answer.layouts[k],
+                                       std::to_string(answer.batches[k]),
+                                       format_duration(Nanoseconds{std::llround(step.ns)}),
+                                       format_error_percent(found.before[k]),
+                                       format_error_percent(found.after[k]),
+                                       found.left_out.empty() ? "" : format_error_percent(found.left_out[k])};
+        if (has_memory) {
+            cells.push_back(step.bytes ? format_bytes(std::llround(*step.bytes)) : "");
+            cells.push_back(format_bytes(std::llround(found.tensor_bytes[k])));
+            cells.push_back(format_error_percent(memory_error(answer, k)));
+        }
+        table.add_row(std::move(cells));
     }
     text += table.str();
+    if (const std::string why = memory_text(answer); !why.empty()) {
+        text += why + "\n";
+    }
     return text + (found.left_out.empty()
                        ? "one step cannot say how far others lie\n"
                        : fmt::format("mean error of steps left out: {:.1f} %\n", 100 * mean_absolute(found.left_out)));

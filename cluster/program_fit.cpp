@@ -77,6 +77,11 @@ Constants fitted(const std::vector<Curve>& curves, const std::vector<MeasuredSte
     }
     return found;
 }
+
+/// Bytes that a device showed beside what the allocator holds for the predicted tensors; 0 without measured memory.
+double beside_tensors(const MeasuredStep& step, const PredictedStep& predicted, const TrainingProgram& program) {
+    return step.bytes ? *step.bytes - predicted.tensor_bytes * (1 + program.reserved_share) : 0;
+}
 }  // namespace
 
 double mean_absolute(const std::vector<double>& errors) {
@@ -103,7 +108,13 @@ Calibration calibrated(const TrainingProgram& program, const std::vector<Measure
     const std::vector<PredictedStep> given = predict_all(program.work_factor);
     double least = kMostWorkFactor;
     double most = kLeastWorkFactor;
+    bool has_memory = false;
     for (std::size_t k = 0; k < steps.size(); ++k) {
+        found.tensor_bytes.push_back(given[k].tensor_bytes);
+        has_memory = has_memory || steps[k].bytes.has_value();
+        if (!found.below_tensors && beside_tensors(steps[k], given[k], program) < 0) {
+            found.below_tensors = k;
+        }
         const double ratio = steps[k].ns / given[k].ns;
         found.before.push_back(1 / ratio - 1);
         least = std::min(least, program.work_factor * ratio);
@@ -126,10 +137,10 @@ Calibration calibrated(const TrainingProgram& program, const std::vector<Measure
         }
         return errors;
     };
-    found.fits_context = std::ranges::any_of(steps, [](const MeasuredStep& each) { return each.bytes.has_value(); });
+    found.fits_context = has_memory && !found.below_tensors;
     found.left_out = errors_left_out(false);
     constexpr std::size_t kStepsOfTwo = 3;  // with two, one is left, which cannot say two constants
-    if (!found.fits_context && steps.size() >= kStepsOfTwo) {
+    if (!has_memory && steps.size() >= kStepsOfTwo) {
         std::vector<double> of_two = errors_left_out(true);
         if (mean_absolute(of_two) < mean_absolute(found.left_out)) {
             found.fits_step = true;
@@ -151,11 +162,11 @@ Calibration calibrated(const TrainingProgram& program, const std::vector<Measure
         double count = 0;
         for (std::size_t k = 0; k < steps.size(); ++k) {
             if (steps[k].bytes) {
-                sum += *steps[k].bytes - given[k].tensor_bytes * (1 + program.reserved_share);
+                sum += beside_tensors(steps[k], given[k], program);
                 ++count;
             }
         }
-        found.program.context_bytes = std::max<Bytes>(0, std::llround(sum / count));
+        found.program.context_bytes = std::max<Bytes>(kLeastContext, std::llround(sum / count));
     }
     for (std::size_t k = 0; k < steps.size(); ++k) {
         found.after.push_back(predict(k, found.program).ns / steps[k].ns - 1);

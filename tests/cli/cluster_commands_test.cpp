@@ -59,8 +59,8 @@ TEST_F(ClusterCommands, FitsAProgramToMeasuredStepsThatPlanTakes) {
     };
     const double one = step_ns("");
     const double two = step_ns("--data-parallel 2");
-    user.writes("runs.csv", "# ours\ndata-parallel,micro-batch-size,seconds\n1,," + std::to_string(one * 2 / 1e9) +
-                                "\n2,1," + std::to_string(two * 2 / 1e9) + "\n");
+    user.writes("runs.csv", "# ours\ndata-parallel,micro-batch-size,batch,seconds\n1,,8," +
+                                std::to_string(one * 2 / 1e9) + "\n2,1,8," + std::to_string(two * 2 / 1e9) + "\n");
     const std::string fit = "simulate" + on + "--measured runs.csv --program-output ours.json";
     const auto fitted = user.succeeds(fit + " --json").json();
     EXPECT_NEAR(fitted.at("step_ns").get<double>() / one, 2, 0.1);
@@ -78,7 +78,7 @@ TEST_F(ClusterCommands, FitsAProgramToMeasuredStepsThatPlanTakes) {
     EXPECT_THAT(
         refused("simulate" + on + "--measured bad.csv"),
         HasSubstr("bad.csv: column 'colour' is unknown; the columns are seconds, gib, batch, context-parallel"));
-    user.writes("bad.csv", "seconds\n0\n");
+    user.writes("bad.csv", "seconds,batch\n0,8\n");
     EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"), HasSubstr("bad.csv, line 2: seconds is '0'"));
     user.writes("bad.csv", "data-parallel\n1\n");
     EXPECT_THAT(refused("simulate" + on + "--measured bad.csv"), HasSubstr("column seconds is missing"));
@@ -88,11 +88,14 @@ TEST_F(ClusterCommands, FitsAProgramToMeasuredStepsThatPlanTakes) {
     EXPECT_EQ(fitted_plan.at("measured").at("work_factor"), fitted.at("measured").at("work_factor"));
     EXPECT_EQ(fitted_plan.at("candidates").at(0).at("layout").at("program"), "measured");
     EXPECT_EQ(user.reads("again.json"), user.reads("ours.json"));
+    EXPECT_EQ(user.succeeds("simulate" + on + "-n 2 --zero 1 --measured runs.csv --json").json().at("measured"),
+              fitted.at("measured"))
+        << "a measured step does not follow the question";
     EXPECT_THAT(user.succeeds(plan_fit + " --force").out, HasSubstr("mean error of steps left out: "));
     EXPECT_THAT(refused("plan" + on + "--program-output x.json"), HasSubstr("add --measured"));
     EXPECT_THAT(refused("plan p.json --cluster c.json --batch 8 --measured runs.csv"),
                 HasSubstr("--measured is given with a profile"));
-    user.writes("own.csv", "partitions,cuts,sequence_parallel,seconds\n2,\"1,3\",no,0.1\n");
+    user.writes("own.csv", "partitions,cuts,sequence_parallel,batch,seconds\n2,\"1,3\",no,8,0.1\n");
     EXPECT_THAT(user.succeeds("simulate" + on + "--measured own.csv").out, HasSubstr("p2 d1 t1 v1 b1 cuts 1,3"));
     EXPECT_THAT(refused("simulate p.json --cluster c.json --batch 8 --measured runs.csv"),
                 HasSubstr("--measured is given with a profile"));
