@@ -112,8 +112,9 @@ void check_said(const Row& row, const std::set<std::string>& said, const Simulat
                 const LayoutQuestion& layout) {
     const auto check = [&](const char* name, const auto& own, const auto& asked) {
         if (own != asked && !said.contains(name)) {
-            throw UsageError(option_name(name) + " is given, and the row does not say the measured step's own; add " +
-                             name + " to the row" + kPage);
+            throw UsageError(row.place + ": " + option_name(name) +
+                             " is given, and the row does not say the measured step's own; add " + name +
+                             " to the row" + kPage);
         }
     };
     const auto dtype = [](const SimulateQuestion& of) {
@@ -144,8 +145,8 @@ Row row_of(const SimulateQuestion& question, const LayoutQuestion& layout, const
     OptionTable table;
     add_simulate_options(table, row.question);
     add_layout_options(table, row.layout);
+    std::set<std::string> said;
     try {
-        std::set<std::string> said;
         for (const auto& [column, cell] : cells.values()) {
             take_cell(row, table, option_of(column), cell);
             if (!cell.empty()) {
@@ -155,11 +156,11 @@ Row row_of(const SimulateQuestion& question, const LayoutQuestion& layout, const
         if (!said.contains("batch")) {
             throw UsageError(std::string("batch is empty; it says of how many samples a step was; add it") + kPage);
         }
-        take_program(table, row.layout.layout);
-        check_said(row, said, question, layout);
     } catch (const UsageError& fault) {
-        throw UsageError(cells.place() + ": " + fault.what());
+        throw UsageError(cells.place() + ": " + fault.what());  // names columns, which are options without dashes
     }
+    take_program(table, row.layout.layout);
+    check_said(row, said, question, layout);
     return row;
 }
 

@@ -74,7 +74,7 @@ TEST_F(MeasuredSteps, FitTheirDevices) {
            "10,64,4,2,yes,1,full\n");
     EXPECT_THAT(refused(kSmall, csv_with(10000)), AllOf(HasSubstr("line 2: gib is 10000"), HasSubstr("H100 has 79.")));
     EXPECT_THAT(refused(kSmall, "seconds,batch\n1e300,64\n"), HasSubstr("above 0 and below 1e9"));
-    EXPECT_THAT(refused(kSmall, "seconds,batch,data-parallel\n1,64,3\n"), HasSubstr("runs.csv, line 2: --batch is 64"));
+    EXPECT_THAT(refused(kSmall, "seconds,batch,data-parallel\n1,64,3\n"), HasSubstr("runs.csv, line 2: batch is 64"));
 }
 
 TEST_F(MeasuredSteps, NeverTakeAwayTheRoomOfAContext) {
