@@ -16,12 +16,12 @@ from torch.nn.parameter import is_lazy
 
 from pipescope._graph_cuts import Analysis
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
+from pipescope._held_state import HeldState
 from pipescope._mini_batch import Rule, part_of, split_of
 from pipescope._structure import error_of, tensors_in
 from pipescope._trace_model import (
     Arguments,
     CannotCut,
-    HeldState,
     Output,
     Trace,
     arguments_of,

@@ -39,6 +39,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
+from pipescope._held_state import Absent, held_value, hooks_of_all_modules
 from pipescope.errors import UsageError
 
 __all__ = [
@@ -48,7 +49,6 @@ __all__ = [
     "CannotCut",
     "Constant",
     "FunctionCall",
-    "HeldState",
     "Input",
     "Output",
     "Trace",
@@ -304,102 +304,6 @@ def _numbers_of_python() -> Any:
 
 _OF_TORCH = ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook")
 
-class _Absent:
-    """Stands for an attribute that is not there."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Same:
-    """Equals what holds the same object."""
-
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
-
-    __hash__ = object.__hash__
-
-
-def _held_value(value: Any) -> Any:
-    """A copy of what a trace holds on to: numbers, texts and lists of them, tensors, and the keys of hooks. None for others."""
-    if isinstance(value, Tensor):
-        return _Same(value)
-    if isinstance(value, (bool, int, float, str, torch.dtype)) or value is _Absent:
-        return type(value), value
-    if isinstance(value, Mapping):
-        return tuple((key, _held_value(each)) for key, each in value.items())
-    return tuple(_held_value(each) for each in value) if isinstance(value, (tuple, list)) else None
-
-
-def _hooks_of_all_modules() -> tuple[Any, ...]:
-    """The keys of hooks of all modules, as register_module_forward_hook() adds them, by kind; without those of torch's tools, which
-    only watch. Keys are those of this process."""
-    kinds: Any = nn.modules.module
-    tables = (kinds._global_forward_pre_hooks, kinds._global_forward_hooks, kinds._global_backward_pre_hooks, kinds._global_backward_hooks)
-    return os.getpid(), *(tuple(key for key, hook in table.items() if not _is_of_torch(hook)) for table in tables)
-
-
-def _is_of_torch(hook: Any) -> bool:
-    return str(getattr(hook, "__module__", "")).startswith("torch.")
-
-
-class HeldState:
-    """What a model's forward read besides its parameters and buffers, which its layers keep as it was. A copy of the model
-    and of this object is about the copied model."""
-
-    def __init__(self, model: nn.Module, reads: Mapping[tuple[int, str], tuple[nn.Module, str, str]]) -> None:
-        self._model = model
-        self._modules = self._modules_now()
-        self._of_all = _hooks_of_all_modules()
-        self._reads = [
-            (module, name, title, _held_value(vars(module).get(name, _Absent))) for module, name, title in reads.values()
-        ]
-        self._missing = [
-            (module, table, name, _joined(path, name))
-            for path, module in model.named_modules()
-            for table in ("_parameters", "_buffers")
-            for name, each in getattr(module, table).items()
-            if each is None
-        ]
-
-    def _modules_now(self) -> dict[str, tuple[nn.Module, type, Any]]:
-        return {
-            path: (module, type(module), vars(module).get("forward"))
-            for path, module in self._model.named_modules(remove_duplicate=False)
-        }
-
-    def check(self) -> None:
-        """Raises UsageError if a value is another one now, or a module."""
-        now = self._modules_now()
-        for path in () if now == self._modules else (*self._modules, *now):
-            before, after = self._modules.get(path), now.get(path)
-            if before != after:
-                is_same = before is not None and after is not None and before[0] is after[0]
-                what = "has another class or forward" if is_same else "is another one" if before and after else (
-                    "was added" if after else "was removed")
-                raise UsageError(
-                    f"the model's module {path} {what} since it was traced, and the pipeline's layers do what they saw then; build "
-                    "the pipeline again"
-                )
-        of_all = _hooks_of_all_modules()
-        if of_all != self._of_all and of_all[0] == self._of_all[0]:
-            raise UsageError(
-                "hooks of all modules were added or removed since the model was traced, and the pipeline's layers keep what they saw "
-                "then; build the pipeline again"
-            )
-        for module, name, title, held in self._reads:
-            if _held_value(vars(module).get(name, _Absent)) != held:
-                what = "hooks were added or removed" if name.endswith("_hooks") else f"{title} has changed"
-                where = f" at {title.rpartition('.')[0] or 'the model'}" if name.endswith("_hooks") else ""
-                raise UsageError(
-                    f"the model's {what}{where} since it was traced, and the pipeline's layers keep what they saw then; build the "
-                    "pipeline again"
-                )
-        for module, table, name, title in self._missing:
-            if getattr(module, table).get(name) is not None:
-                raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
-
-
 _OF_VALUES = (GuardOnDataDependentSymNode, DynamicOutputShapeException, DataDependentOutputException)
 
 
@@ -589,7 +493,7 @@ class _Losses:
                 self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
                 if not type(module).__module__.startswith("torch."):  # as the list of an RNN's weights
                     self.kept.append(self._title(module, name))
-            elif (id(module), name) in self.reads and _held_value(value) != _held_value(vars(module).get(name, _Absent)):
+            elif (id(module), name) in self.reads and held_value(value) != held_value(vars(module).get(name, Absent)):
                 self.counted.append(self._title(module, name))
         return True
 
@@ -697,7 +601,7 @@ def trace_of(
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
             raise UsageError(f"the module {name or 'itself'} has a hook of its backward, which a trace loses; remove it")
-    if any(_hooks_of_all_modules()[3:]):
+    if any(hooks_of_all_modules()[3:]):
         raise CannotCut("all modules have a hook of their backwards, which layers would not run; remove it")
     with warnings.catch_warnings(), _modes(model, training), _without_cache():
         warnings.filterwarnings("ignore", category=FutureWarning)
