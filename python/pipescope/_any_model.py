@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from pipescope._graph_cuts import Analysis
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
-from pipescope._held_state import HeldState
+from pipescope._held_state import HeldState, Reads
 from pipescope._mini_batch import Rule, part_of, split_of
 from pipescope._structure import error_of, tensors_in
 from pipescope._trace_model import (
@@ -104,7 +104,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         self._guards = list(guards)
         self._known: set[tuple[int, ...]] = set()  # sizes that fit
         self._only_mode = only_mode  #: why eval mode cannot run; empty if it can
-        self._held_state = HeldState(model, {})
+        self._held_state = HeldState(model)
         self._signatures: dict[bool, str] = {}
         self._how: tuple[Any, ...] = ([], False)
         self._autocasts: set[Any] = set()
@@ -249,7 +249,7 @@ class ModelLayers(Mapping[str, nn.Module]):
     def _sizes_text(self) -> str:
         return "\n".join(f"{each.name} {_shape_text(each.shape)}" for each in self.inputs)
 
-    def hold_state(self, reads: Mapping[tuple[int, str], tuple[nn.Module, str, str]]) -> None:
+    def hold_state(self, reads: Optional[Reads]) -> None:
         """From now on, check_state() compares."""
         self._held_state = HeldState(self.model, reads)
 
@@ -575,7 +575,7 @@ def _traced_layers(
         _compare_with_model(found, sample, _held_samples(train, found.inputs, given, traced))
     traces = {True: train} if evaluation is None else {True: train, False: evaluation}
     found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known, frees_all)
-    found.hold_state({**train.reads, **(evaluation.reads if evaluation is not None else {})})
+    found.hold_state(train.reads.joined(evaluation.reads if evaluation is not None else None) if train.reads is not None else None)
     return found
 
 

@@ -1,22 +1,45 @@
-"""What a model's forward read besides its parameters and buffers, and whether it has changed since."""
+"""What a model's forward read besides its parameters and buffers, and whether it has changed since.
+
+A trace holds on to all of that. Reads are noted while it is made:
+
+- attributes of the model's modules, and of the plain objects that these reach through attributes, lists, dicts and closures;
+- attributes and methods of their classes, unless the class is torch's or of Python's library;
+- globals that the code of these methods names, and of the functions that they call by a global name.
+
+An object whose class cannot tell which attributes are read, as SimpleNamespace, counts as a whole. What a forward gets in other
+ways, as from a file or from the environment, is not noted.
+"""
 
 from __future__ import annotations
 
+import builtins
+import collections
+import contextlib
+import copy
 import dataclasses
+import dis
+import enum
+import functools
+import itertools
 import os
-from collections.abc import Mapping
-from typing import Any
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
 
 from pipescope.errors import UsageError
 
-__all__ = ["Absent", "HeldState", "held_value", "hooks_of_all_modules"]
+__all__ = ["Absent", "HeldState", "Reads", "frozen", "held_tensor", "hooks_of_all_modules"]
 
 
 class Absent:
     """Stands for an attribute that is not there."""
+
+
+# ---- Values ----
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,15 +54,408 @@ class _Same:
     __hash__ = object.__hash__
 
 
-def held_value(value: Any) -> Any:
-    """A copy of what a trace holds on to: numbers, texts and lists of them, tensors, and the keys of hooks. None for others."""
-    if isinstance(value, Tensor):
+@dataclasses.dataclass(frozen=True)
+class _OfFunction:
+    """A function and what its closure holds. Copies of a model share their functions."""
+
+    parts: tuple[Any, ...]
+
+    def __deepcopy__(self, memo: Any) -> _OfFunction:
+        return self
+
+
+_ATOMS = frozenset((
+    bool, int, float, complex, str, bytes, type(None), range, type, types.ModuleType, types.BuiltinFunctionType, torch.dtype,
+    torch.device, torch.layout, torch.memory_format, torch.Size, torch.nn.Parameter, Tensor,
+))
+_BY_IDENTITY = (Tensor, nn.Module, type, types.ModuleType, enum.Enum, types.BuiltinFunctionType)
+_MOST_ITEMS = 4096  #: of a list, dict or set, and of an array's values: of more, only these are compared
+_DEEPEST = 6
+
+
+def frozen(value: Any, watched: frozenset[type] = frozenset(), depth: int = _DEEPEST) -> Any:
+    """What equals the frozen value of the same object later unless it has changed. ``watched``: classes whose objects' attributes
+    are compared one by one elsewhere."""
+    kind = type(value)
+    if isinstance(value, _BY_IDENTITY) or value is Absent or kind in watched:
         return _Same(value)
-    if isinstance(value, (bool, int, float, str, torch.dtype)) or value is Absent:
-        return type(value), value
+    if kind.__module__ == "numpy":
+        return _frozen_array(value)
+    if isinstance(value, (bool, int, float, complex, str, bytes, range)) or kind in _ATOMS:
+        return kind, value
+    if depth == 0:
+        return _Same(value)
+    below = functools.partial(frozen, watched=watched, depth=depth - 1)
+    if isinstance(value, (dict, types.MappingProxyType)):
+        items = dict.items(value) if isinstance(value, dict) else value.items()
+        return kind, len(value), tuple((key, below(each)) for key, (_, each) in zip(value, zip(range(_MOST_ITEMS), dict(items).values())))
+    if isinstance(value, (list, tuple, collections.deque)):
+        return kind, len(value), tuple(below(each) for _, each in zip(range(_MOST_ITEMS), value))
+    if isinstance(value, (set, builtins.frozenset)):
+        return kind, builtins.frozenset(value)
+    if isinstance(value, bytearray):
+        return kind, bytes(value)
+    if isinstance(value, functools.partial):
+        return kind, below(value.func), below(value.args), below(value.keywords)
+    if isinstance(value, types.MethodType):
+        return kind, _Same(value.__func__), below(value.__self__)
+    if isinstance(value, types.FunctionType):
+        return _OfFunction((_Same(value), *(below(_content(cell)) for cell in value.__closure__ or ())))
+    state = _state_of(value) if _is_whole(kind) else None
+    if not state:
+        return _Same(value)
+    return _Same(kind), tuple((name, below(each)) for name, each in state.items())
+
+
+def _frozen_array(value: Any) -> Any:
+    """Of NumPy's arrays and numbers; its other objects are themselves."""
+    if not hasattr(value, "tobytes") or value.dtype.hasobject:
+        return _Same(value)
+    if value.size > _MOST_ITEMS:
+        some = value.reshape(-1)[:: value.size // _MOST_ITEMS] if value.flags.c_contiguous else value[:1]
+        return _Same(value), value.dtype.str, value.shape, some.tobytes()
+    return type(value), value.dtype.str, value.shape, value.tobytes()
+
+
+def held_tensor(value: Any, title: str = "", depth: int = _DEEPEST) -> str:
+    """The name of a tensor or an array that an object holds; empty if it holds none."""
+    if isinstance(value, Tensor) or type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+        return title or "values"
+    if depth == 0 or isinstance(value, (*_BY_IDENTITY, str, bytes)):
+        return ""
+    parts: Any = ()
     if isinstance(value, Mapping):
-        return tuple((key, held_value(each)) for key, each in value.items())
-    return tuple(held_value(each) for each in value) if isinstance(value, (tuple, list)) else None
+        parts = ((f"{title}[{key!r}]", each) for key, each in value.items())
+    elif isinstance(value, (list, tuple, set, builtins.frozenset, collections.deque)):
+        parts = ((f"{title}[{k}]", each) for k, each in enumerate(value))
+    elif isinstance(value, functools.partial):
+        parts = [(title, value.args), (title, value.keywords)]
+    elif isinstance(value, types.FunctionType):
+        parts = [(name, _content(cell)) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ())]
+    elif _is_whole(type(value)):
+        parts = ((_joined(title, key), each) for key, each in _state_of(value).items())
+    return next((found for key, each in itertools.islice(parts, _MOST_ITEMS) if (found := held_tensor(each, key, depth - 1))), "")
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is empty
+        return Absent
+
+
+def _is_atom(value: Any, watched: frozenset[type]) -> bool:
+    """True for what is the same as long as it is the same object."""
+    kind = type(value)
+    if kind in _ATOMS or kind in watched or isinstance(value, _BY_IDENTITY) or value is Absent:
+        return True
+    return isinstance(value, types.FunctionType) and not value.__closure__
+
+
+_OF_LIBRARY = (sys.stdlib_module_names | {"torch", "numpy", "sympy", "pipescope"}) - {"types", "argparse", "collections", "__main__"}
+
+
+def _is_of_library(name: Optional[str]) -> bool:
+    """Of a module of torch, NumPy or Python, whose objects a training does not change."""
+    return str(name).partition(".")[0] in _OF_LIBRARY
+
+
+def _is_whole(kind: type) -> bool:
+    """True if all attributes of such an object count."""
+    return not _is_of_library(kind.__module__)
+
+
+def _state_of(value: Any) -> dict[str, Any]:
+    """An object's attributes."""
+    state: dict[str, Any] = {}
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if isinstance(cls.__dict__.get(name), types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    state[name] = cls.__dict__[name].__get__(value)
+    state.update(_dict_of(value))
+    return state
+
+
+def _of_class(kind: type, name: str) -> Any:
+    """(what a class or its bases have by this name, the class that has it); Absent if none has."""
+    for cls in kind.__mro__:
+        if name in cls.__dict__:
+            return cls.__dict__[name], cls
+    return Absent, None
+
+
+# ---- Reads ----
+
+
+def _joined(name: str, key: str) -> str:
+    return f"{name}.{key}" if name else key
+
+
+_OF_TORCH = frozenset((
+    "training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook",
+))
+
+
+class Reads:
+    """What a forward reads, while ``noted()`` lasts and ``is_running()`` is true."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.own: dict[tuple[int, str], tuple[Any, str, str]] = {}  #: attributes of objects: (object, name, title)
+        self.of_classes: dict[tuple[type, str], str] = {}  #: attributes of classes, with a title
+        self.counted: list[str] = []  #: attributes that the forward both reads and changes
+        self._changed: list[tuple[Any, str]] = []
+        self._first: dict[tuple[int, str], Any] = {}
+        self._contents: dict[int, tuple[Any, Any]] = {}  #: lists, dicts and sets that the forward read, with copies
+        self._seen: set[tuple[int, str]] = set()
+        self._written: set[tuple[int, str]] = set()  #: so that the forward reads its own value
+        self._titles: dict[int, tuple[Any, str]] = {id(module): (module, name) for name, module in model.named_modules()}
+        self.watched: frozenset[type] = frozenset()
+        for module, name in list(self._titles.values()):
+            for key, value in vars(module).items():
+                if key not in _OF_TORCH and not key.endswith("_hooks"):
+                    self._reach(value, _joined(name, key), 8)
+
+    def _reach(self, value: Any, title: str, depth: int) -> None:
+        """Notes the plain objects in a value."""
+        if depth == 0 or _is_atom(value, frozenset()) and not isinstance(value, types.FunctionType) or id(value) in self._titles:
+            return
+        parts: Iterator[tuple[str, Any]]
+        if isinstance(value, dict):
+            parts = ((f"{title}[{key!r}]", each) for key, each in dict.items(value))
+        elif isinstance(value, (list, tuple, set, builtins.frozenset, collections.deque)):
+            parts = ((f"{title}[{k}]", each) for k, each in enumerate(value))
+        elif isinstance(value, functools.partial):
+            parts = iter([(title, value.func), (title, value.args), (title, value.keywords)])
+        elif isinstance(value, types.MethodType):
+            parts = iter([(title, value.__self__)])
+        elif isinstance(value, types.FunctionType):
+            parts = ((f"{title}.{name}", _content(cell)) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()))
+        elif _is_whole(type(value)) and (state := _state_of(value)):
+            self._titles[id(value)] = value, title
+            parts = ((_joined(title, key), each) for key, each in state.items())
+        else:
+            return
+        for name, each in list(parts)[:_MOST_ITEMS]:
+            self._reach(each, name, depth - 1)
+
+    @contextlib.contextmanager
+    def noted(self, is_running: Any) -> Iterator[None]:
+        """Of the plain objects. Who watches modules calls note() and note_written()."""
+        before: list[tuple[Any, str, Any]] = []
+        watched = set()
+        for kind in {type(each) for each, _ in self._titles.values() if not isinstance(each, nn.Module)}:
+            with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be changed
+                self._watch(kind, is_running, before)
+                watched.add(kind)
+        self.watched = frozenset(watched)
+        try:
+            yield
+        finally:
+            self.put_back()
+            self._contents.clear()
+            for kind, name, value in reversed(before):
+                if value is Absent:
+                    delattr(kind, name)
+                else:
+                    setattr(kind, name, value)
+
+    def _watch(self, kind: Any, is_running: Any, before: list[tuple[Any, str, Any]]) -> None:
+        get, put = kind.__getattribute__, kind.__setattr__
+
+        def noting_get(owner: Any, name: str) -> Any:
+            if is_running():
+                self.note(owner, name)
+            return get(owner, name)
+
+        def noting_put(owner: Any, name: str, value: Any) -> None:
+            if is_running():
+                self.note_written(owner, name, value)
+            put(owner, name, value)
+
+        for name, function in (("__getattribute__", noting_get), ("__setattr__", noting_put)):
+            old = kind.__dict__.get(name, Absent)
+            setattr(kind, name, function)
+            before.append((kind, name, old))
+
+    def note(self, owner: Any, name: str) -> None:
+        """Of an attribute that is read."""
+        key = id(owner), name
+        if key in self._seen or name in _OF_TORCH:
+            return
+        held, title = self._titles.get(id(owner), (None, ""))
+        if held is not owner:
+            return
+        self._seen.add(key)
+        is_module = isinstance(owner, nn.Module)
+        if name == "__dict__" and not is_module:
+            for each in _state_of(owner):
+                self.note(owner, each)
+        if name.startswith("__") or key in self._written:
+            return
+        if is_module and any(name in _dict_of(owner)[table] for table in ("_parameters", "_buffers", "_modules")):
+            return
+        value, cls = _of_class(type(owner), name)
+        is_own = cls is None or isinstance(value, types.MemberDescriptorType)
+        if not is_own and not hasattr(type(value), "__set__"):
+            is_own = name in _dict_of(owner) or not _is_of_library(cls.__module__)
+        if cls is not None and not _is_of_library(cls.__module__) and not isinstance(value, types.MemberDescriptorType):
+            self.of_classes.setdefault((type(owner), name), _joined(title, name))
+        if is_own:
+            self.own[key] = owner, name, _joined(title, name)
+            value = _own_value(owner, name)
+            self._first[key] = frozen(value, self.watched)
+            if not name.endswith("_hooks"):
+                self._note_contents(value)
+
+    def _note_contents(self, value: Any) -> None:
+        """Of containers, which a forward may put tensors of the trace into, as into a cache of masks."""
+        if type(value) in (list, dict, set, tuple, collections.OrderedDict) and id(value) not in self._contents:
+            self._contents[id(value)] = value, copy.copy(value)
+            for each in list(value.values() if isinstance(value, dict) else value)[:_MOST_ITEMS]:
+                self._note_contents(each)
+
+    def put_back(self) -> None:
+        """At the end of a forward: notes which attributes the forward has changed, and gives containers their contents again."""
+        for key, (owner, name, title) in self.own.items():
+            if title not in self.counted and not name.endswith("_hooks"):
+                if frozen(_own_value(owner, name), self.watched) != self._first[key]:
+                    self._changed.append((owner, title))
+        for value, before in self._contents.values():
+            if isinstance(value, list):
+                value[:] = before
+            elif not isinstance(value, tuple):
+                value.clear()
+                value.update(before)
+
+    def note_written(self, owner: Any, name: str, value: Any) -> None:
+        """Of an attribute that is set."""
+        if self._titles.get(id(owner), (None, ""))[0] is not owner:
+            return
+        key = id(owner), name
+        if key not in self.own:
+            self._written.add(key)
+        elif frozen(value, self.watched) != self._first[key]:
+            self.counted.append(self.own[key][2])
+
+    def finish(self, kept: Any = ()) -> None:
+        """Forgets what the forward changes itself. ``kept``: titles to forget."""
+        self.counted += [title for owner, title in self._changed if title not in kept and not _is_of_library(type(owner).__module__)]
+        forgotten = {*self.counted, *kept, *(title for _, title in self._changed)}
+        self.own = {key: each for key, each in self.own.items() if each[2] not in forgotten}
+        self._first.clear()
+
+    def of_generators(self) -> list[str]:
+        """Attributes that are generators of random numbers."""
+        return [title for owner, name, title in self.own.values() if isinstance(_own_value(owner, name), torch.Generator)]
+
+    def joined(self, other: Optional[Reads]) -> Reads:
+        """With those of another trace of the same model."""
+        if other is not None:
+            self.own = {**self.own, **other.own}
+            self.of_classes = {**self.of_classes, **other.of_classes}
+            self.watched = self.watched & other.watched
+        return self
+
+
+def _dict_of(owner: Any) -> dict[str, Any]:
+    """Its attributes, without its class's rules; empty for an object of slots."""
+    try:
+        state: dict[str, Any] = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return state
+
+
+def _own_value(owner: Any, name: str) -> Any:
+    """An object's attribute; its class's names do not count. A class may have attributes by other rules, such as names that stand for
+    others."""
+    state = _dict_of(owner)
+    if name in state:
+        return state[name]
+    if isinstance(owner, nn.Module):
+        return Absent
+    value, cls = _of_class(type(owner), name)
+    if cls is not None and not isinstance(value, types.MemberDescriptorType):
+        return Absent
+    try:
+        return getattr(owner, name, Absent)
+    except Exception:  # of the class's own rules
+        return Absent
+
+
+# ---- Globals ----
+
+
+class _Names:
+    """The names of a module, or of a class. Copies of a model share them."""
+
+    def __init__(self, owner: Any, names: Any) -> None:
+        self.owner, self.names = owner, names
+
+    def get(self, name: str) -> Any:
+        return _of_class(self.owner, name)[0] if isinstance(self.owner, type) else self.names.get(name, Absent)
+
+
+_MOST_FUNCTIONS = 2000
+
+
+def _globals_of(functions: list[Any]) -> dict[tuple[int, str], tuple[_Names, str, str]]:
+    """What the code of these functions names, and of the functions that it names: (names, name, title)."""
+    found: dict[tuple[int, str], tuple[_Names, str, str]] = {}
+    waiting, seen = list(functions), set()
+    while waiting and len(seen) < _MOST_FUNCTIONS:
+        function = _plain_function(waiting.pop())
+        if function is None or id(function) in seen or _is_of_library(function.__module__):
+            continue
+        seen.add(id(function))
+        waiting += [_content(cell) for cell in function.__closure__ or ()]
+        for path in _paths_of(function.__code__):
+            owner: Any = None
+            names: Any = function.__globals__
+            for name in path:
+                holder = _Names(owner, names)
+                value = holder.get(name)
+                if value is Absent:
+                    break
+                title = f"global {getattr(owner, '__name__', function.__module__)}"
+                found.setdefault((id(names), name), (holder, name, f"{title}.{name}"))
+                waiting.append(value)
+                if isinstance(value, types.ModuleType) and not _is_of_library(value.__name__):
+                    owner, names = value, vars(value)
+                elif isinstance(value, type) and not isinstance(value, enum.EnumMeta) and not _is_of_library(value.__module__):
+                    owner, names = value, value.__dict__
+                    names = owner
+                else:
+                    break
+    return found
+
+
+def _plain_function(value: Any) -> Any:
+    value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    value = value.__wrapped__ if type(value).__name__ == "_lru_cache_wrapper" else value
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def _paths_of(code: Any) -> Iterator[list[str]]:
+    """Globals that code names, with the attributes that it reads of them."""
+    path: list[str] = []
+    for each in dis.get_instructions(code):
+        if each.opname in ("LOAD_ATTR", "LOAD_METHOD") and path:
+            path.append(each.argval)
+        elif each.opname not in ("PRECALL", "CACHE", "PUSH_NULL"):
+            if path:
+                yield path
+            path = [each.argval] if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") else []
+    if path:
+        yield path
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _paths_of(constant)
+
+
+# ---- Whether it has changed ----
 
 
 def hooks_of_all_modules() -> tuple[Any, ...]:
@@ -58,20 +474,69 @@ class HeldState:
     """What a model's forward read besides its parameters and buffers, which its layers keep as it was. A copy of the model
     and of this object is about the copied model."""
 
-    def __init__(self, model: nn.Module, reads: Mapping[tuple[int, str], tuple[nn.Module, str, str]]) -> None:
+    def __init__(self, model: nn.Module, reads: Optional[Reads] = None) -> None:
         self._model = model
         self._modules = self._modules_now()
         self._of_all = hooks_of_all_modules()
-        self._reads = [
-            (module, name, title, held_value(vars(module).get(name, Absent))) for module, name, title in reads.values()
-        ]
+        self._watched = frozenset() if reads is None else reads.watched
+        self._own, self._hooks = [], []
+        absent: dict[int, tuple[Any, str, set[str]]] = {}
+        for owner, name, title in () if reads is None else reads.own.values():
+            raw = _own_value(owner, name)
+            if name.endswith("_hooks") and isinstance(owner, nn.Module):
+                self._hooks.append((owner, name, title, _hooks_in(raw)))
+            elif raw is Absent and isinstance(owner, nn.Module):
+                absent.setdefault(id(owner), (owner, title.rpartition(".")[0], set()))[2].add(name)
+            else:
+                held = None if _is_atom(raw, self._watched) else frozen(raw, self._watched)
+                self._own.append((owner, name, title, raw if held is None else None, held))
+        self._absent = [(owner, title, frozenset(names)) for owner, title, names in absent.values()]
         self._missing = [
-            (module, table, name, f"{path}.{name}" if path else name)
+            (module, table, name, _joined(path, name))
             for path, module in model.named_modules()
             for table in ("_parameters", "_buffers")
             for name, each in getattr(module, table).items()
             if each is None
         ]
+        self._outside = [] if reads is None else self._outside_of(reads)
+
+    def _outside_of(self, reads: Reads) -> list[tuple[_Names, str, str, Any, Any]]:
+        """Of classes and globals: (names, name, title, value, its frozen value unless it is an atom)."""
+        places = [(_Names(kind, None), name, title) for (kind, name), title in reads.of_classes.items()]
+        values = [names.get(name) for names, name, _ in places]
+        values += [raw for *_, raw, _ in self._own if raw is not None]
+        values += [each for *_, hooks in self._hooks for each in hooks]
+        places += _globals_of(values).values()
+        found = []
+        for names, name, title in places:
+            raw = names.get(name)
+            held = None if _is_atom(raw, self._watched) or isinstance(raw, property) else frozen(raw, self._watched)
+            found.append((names, name, title, raw if held is None else None, held))
+        return found
+
+    def __deepcopy__(self, memo: Any) -> HeldState:
+        made = object.__new__(HeldState)
+        memo[id(self)] = made
+        state = {key: copy.deepcopy(value, memo) for key, value in self.__dict__.items() if key not in ("_outside", "_watched")}
+        made.__dict__.update(state, _outside=self._outside, _watched=self._watched)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """In a file, numbers and texts of classes and globals only."""
+        outside = [
+            (names.owner if isinstance(names.owner, type) else names.names.get("__name__"), name, title, raw)
+            for names, name, title, raw, held in self._outside
+            if held is None and type(raw) in (bool, int, float, str)
+        ]
+        return {**self.__dict__, "_outside": outside}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._outside = []
+        for owner, name, title, raw in state["_outside"]:
+            names = _Names(owner, None) if isinstance(owner, type) else _Names(None, vars(sys.modules.get(owner, types.ModuleType(""))))
+            if names.get(name) is not Absent:
+                self._outside.append((names, name, title, raw, None))
 
     def _modules_now(self) -> dict[str, tuple[nn.Module, type, Any]]:
         return {
@@ -98,14 +563,33 @@ class HeldState:
                 "hooks of all modules were added or removed since the model was traced, and the pipeline's layers keep what they saw "
                 "then; build the pipeline again"
             )
-        for module, name, title, held in self._reads:
-            if held_value(vars(module).get(name, Absent)) != held:
-                what = "hooks were added or removed" if name.endswith("_hooks") else f"{title} has changed"
-                where = f" at {title.rpartition('.')[0] or 'the model'}" if name.endswith("_hooks") else ""
-                raise UsageError(
-                    f"the model's {what}{where} since it was traced, and the pipeline's layers keep what they saw then; build the "
-                    "pipeline again"
-                )
+        for module, name, title, held in self._hooks:
+            if _hooks_in(vars(module).get(name)) != held:
+                self._refuse(f"hooks were added or removed at {title.rpartition('.')[0] or 'the model'}")
+        for owner, name, title, raw, held in self._own:
+            self._compare(_own_value(owner, name), raw, held, f"{title} has changed")
+        for owner, title, names in self._absent:
+            if not names.isdisjoint(vars(owner)):
+                self._refuse(f"{_joined(title, min(names & vars(owner).keys()))} has changed")
+        for names, name, title, raw, held in self._outside:
+            self._compare(names.get(name), raw, held, f"{title} has changed")
         for module, table, name, title in self._missing:
             if getattr(module, table).get(name) is not None:
                 raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
+
+    def _compare(self, now: Any, raw: Any, held: Any, what: str) -> None:
+        if held is None and now is raw:
+            return
+        if frozen(now, self._watched) != (frozen(raw, self._watched) if held is None else held):
+            self._refuse(what)
+
+    @staticmethod
+    def _refuse(what: str) -> None:
+        raise UsageError(
+            f"the model's {what} since it was traced, and the pipeline's layers keep what they saw then; build the pipeline again"
+        )
+
+
+def _hooks_in(table: Optional[Mapping[int, Any]]) -> tuple[Any, ...]:
+    """Hooks' keys and functions."""
+    return tuple(table.items()) if table else ()

@@ -39,7 +39,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
-from pipescope._held_state import Absent, held_value, hooks_of_all_modules
+from pipescope._held_state import Reads, hooks_of_all_modules
 from pipescope.errors import UsageError
 
 __all__ = [
@@ -253,8 +253,7 @@ class Trace:
     calls: list[FunctionCall] = dataclasses.field(default_factory=list)  #: of autograd.Functions, by number
     signature: str = ""  #: equal for traces of the same operators
     assigned: list[str] = dataclasses.field(default_factory=list)  #: buffers that a forward replaces
-    #: attributes of modules that the forward read, and did not change
-    reads: dict[tuple[int, str], tuple[nn.Module, str, str]] = dataclasses.field(default_factory=dict)
+    reads: Optional[Reads] = None  #: what the forward read besides tensors, and did not change
 
 
 class _CallState:
@@ -302,8 +301,6 @@ def _numbers_of_python() -> Any:
     return random.getstate(), [each.tolist() if hasattr(each, "tolist") else each for each in of_numpy]
 
 
-_OF_TORCH = ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook")
-
 _OF_VALUES = (GuardOnDataDependentSymNode, DynamicOutputShapeException, DataDependentOutputException)
 
 
@@ -331,9 +328,7 @@ class _Losses:
 
     def __init__(self, call: _Call, branches: Optional[dict[str, list[bool]]] = None) -> None:
         self._branches = branches  #: what tensors that the forward branches on were, by place
-        self.reads: dict[tuple[int, str], tuple[nn.Module, str, str]] = {}  #: attributes, with their titles
-        self._written: set[tuple[int, str]] = set()  #: attributes that the forward has set, so that it reads its own value
-        self.counted: list[str] = []  #: attributes that a forward reads and changes
+        self.reads = Reads(call.model)
         self.lost: list[str] = []  #: what the model did that a trace cannot hold
         self.functions: list[str] = []
         self.replaced: list[str] = []  #: buffers whose new values a trace cannot hold, with the reason
@@ -389,10 +384,8 @@ class _Losses:
             return values.pop(0)
 
         def noting_getattribute(module: nn.Module, name: str) -> Any:
-            if self._state.is_running and name not in _OF_TORCH and name in object.__getattribute__(module, "__dict__"):
-                title = self._names.get(id(module))
-                if title is not None and (id(module), name) not in self._written:
-                    self.reads.setdefault((id(module), name), (module, name, _joined(title, name)))
+            if self._state.is_running:
+                self.reads.note(module, name)
             return object.__getattribute__(module, name)
 
         def refusing(original: Any, what: str) -> Any:
@@ -455,7 +448,8 @@ class _Losses:
 
         losses.ctc_loss = noting_ctc_loss
         try:
-            yield
+            with self.reads.noted(lambda: self._state.is_running):
+                yield
         finally:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
             del changed.__getattribute__
@@ -488,13 +482,11 @@ class _Losses:
         if name in module._buffers:
             return self._note_buffer(module, name, value)
         if name not in module._parameters and name not in module._modules:
-            self._written.add((id(module), name))
+            self.reads.note_written(module, name, value)
             if any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
                 self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
                 if not type(module).__module__.startswith("torch."):  # as the list of an RNN's weights
                     self.kept.append(self._title(module, name))
-            elif (id(module), name) in self.reads and held_value(value) != held_value(vars(module).get(name, Absent)):
-                self.counted.append(self._title(module, name))
         return True
 
     def _note_buffer(self, module: nn.Module, name: str, value: Any) -> bool:
@@ -511,6 +503,7 @@ class _Losses:
 
     def _write_back(self) -> None:
         """Buffers that were replaced take their new values, in their own memory."""
+        self.reads.put_back()
         self.assigned = [self._title(module, name) for module, name, _ in self._assigned.values()]
         for module, name, original in self._assigned.values():
             value, module._buffers[name] = module._buffers[name], original
@@ -537,9 +530,9 @@ class _Losses:
                 f"the model's forward keeps a tensor as {self.kept[0]}; the pipeline's layers do not, so it stays as it is",
                 stacklevel=2,
             )
-        if self.counted:
+        if self.reads.counted:
             warnings.warn(
-                f"the model's forward reads and changes {self.counted[0]}; the pipeline's layers keep the value of the trace, so "
+                f"the model's forward reads and changes {self.reads.counted[0]}; the pipeline's layers keep the value of the trace, so "
                 "build the pipeline again where it matters",
                 stacklevel=2,
             )
@@ -682,13 +675,14 @@ def _exported(
     except Exception:
         losses.check()
         raise
+    losses.reads.finish(losses.kept)
     losses.check()
     _refuse_lost_checks(program)
     trace = _read(program, call, arguments)
     trace.calls = list(_calls)
     trace.assigned = losses.assigned
     trace.signature = _signature(program.graph)
-    trace.reads = {key: each for key, each in losses.reads.items() if each[2] not in {*losses.counted, *losses.kept}}
+    trace.reads = losses.reads
     return trace
 
 
