@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from pipescope.errors import EngineError, UsageError
 
-__all__ = ["Call", "Rule", "Split", "flatten_target", "inputs_of", "make_call", "output_dimensions", "samples_of", "split_of"]
+__all__ = ["Call", "CutTarget", "Rule", "Split", "flatten_target", "inputs_of", "make_call", "output_dimensions", "samples_of", "split_of"]
 
 # A dimension; None: each micro-batch gets the whole tensor; a function (whole, first, end) -> tensor makes its part.
 Rule = Union[int, None, Callable[[Tensor, int, int], Tensor]]
@@ -246,8 +247,19 @@ def _on(value: Any, device: torch.device) -> Any:
     return value
 
 
+@dataclasses.dataclass(frozen=True)
+class CutTarget:
+    """A target of tensors that are cut as said, and what the loss gets of their parts."""
+
+    tensors: tuple[Tensor, ...]
+    rules: tuple[Rule, ...]
+    rebuild: Callable[[Iterator[Tensor]], Any]
+
+
 def flatten_target(target: Any, rule: Any, is_cut: bool) -> tuple[list[Tensor], list[Rule], Any]:
     """(tensors, their rules, how the loss gets its part of them)."""
+    if isinstance(target, CutTarget):
+        return list(target.tensors), list(target.rules), target.rebuild
     tree = _Tree(is_cut)
     rebuild = tree.take_top(target, rule)
     return tree.tensors, tree.rules, rebuild

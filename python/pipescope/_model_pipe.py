@@ -13,7 +13,9 @@ from pipescope import _mini_batch
 from pipescope._any_model import ModelLayers, call_of, layers_of
 from pipescope._gpipe import GPipe
 from pipescope._layers import check_loss
+from pipescope._mini_batch import CutTarget
 from pipescope._scaled_loss import ScaledLoss
+from pipescope._trace_model import flattened, unflattened
 from pipescope.errors import UsageError
 
 __all__ = ["ModelPipe"]
@@ -146,19 +148,32 @@ class ModelPipe(GPipe):
             check_loss(loss)
         is_own = target is None
         if is_own:
-            target = self._as_target(batch, inputs)
+            target = self._as_target(batch, inputs, given)
         weights = self._micro_batch_weights(given, target)
         if isinstance(loss, ScaledLoss):
             inner = self._called_loss(loss.loss, weights)
             return given, target, ScaledLoss(inner, loss._scale, loss._factor)
         return given, target, self._called_loss(loss or self.own_loss, weights)
 
-    def _as_target(self, batch: Any, inputs: Mapping[str, Any]) -> Any:
-        """The batch, of which a loss for each micro-batch gets a part. What is not cut for the model is whole for the loss."""
-        if not isinstance(batch, Mapping) and not inputs:
+    def _as_target(self, batch: Any, inputs: Mapping[str, Any], given: Any) -> Any:
+        """The batch, of which a loss for each micro-batch gets a part. Its tensors are cut as they are for the model."""
+        found = self._found.inputs
+        if isinstance(batch, Tensor) and not inputs and found[0].rule == 0:
             return batch
         args, kwargs = call_of(batch)
-        return dict(kwargs, **inputs) if not args else (args, {**kwargs, **inputs})
+        if args and (kwargs or inputs):
+            batch = (args, {**kwargs, **inputs})
+        elif not args:
+            batch = {**kwargs, **inputs}
+        tensors = given if isinstance(given, (tuple, list)) else (given,)
+        rules = {id(each): info.rule for info, each in reversed(list(zip(found, tensors)))}
+        leaves, tree = flattened(batch)
+        parts = tuple(each for each in leaves if isinstance(each, Tensor))
+
+        def rebuild(cut: Iterator[Tensor]) -> Any:
+            return unflattened([next(cut) if isinstance(each, Tensor) else each for each in leaves], tree)
+
+        return CutTarget(parts, tuple(rules.get(id(each)) if each.dim() else None for each in parts), rebuild)
 
     def own_loss(self, output: Any, batch: Any = None) -> Tensor:
         """The loss that the model computed, of its output."""

@@ -39,7 +39,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
-from pipescope._held_state import Reads, hooks_of_all_modules
+from pipescope._held_state import Reads, frozen, held_tensor, hooks_of_all_modules
 from pipescope.errors import UsageError
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "depends_on_values",
     "expect",
     "expect_size",
+    "flattened",
     "may_free_more",
     "op_name",
     "place_of",
@@ -66,6 +67,7 @@ __all__ = [
     "refuse_unknown_outputs",
     "same_in_both_modes",
     "trace_of",
+    "unflattened",
     "unknown_sizes_of",
 ]
 
@@ -84,7 +86,8 @@ class Arguments:
     names: tuple[str, ...]  #: of the tensors
     tensors: tuple[Tensor, ...]
     tree: Any
-    others: tuple[Any, ...]  #: every leaf of the tree; None in a tensor's place
+    others: tuple[Any, ...]  #: every leaf of the tree; a mark in a tensor's place
+    held: tuple[Any, ...]  #: what the leaves were, to compare
 
     def call(self, model: nn.Module, tensors: Sequence[Tensor]) -> Any:
         """The model's output for other tensors in the places of these."""
@@ -95,13 +98,21 @@ class Arguments:
 
     def difference(self, other: Arguments) -> str:
         """What makes a call other than this one; empty if it is alike."""
-        if self.names != other.names:
-            return _changed_names(self.names, other.names) or "the inputs have another order"
+        before, after = (_names_of_leaves(each.tree, each.others) for each in (self, other))
+        if before != after or self.names != other.names:
+            if set(before) == set(after) and set(self.names) == set(other.names):
+                of = next((one.partition("[")[0] for one, two in zip(before, after) if one != two), "a dict")
+                keys = (", ".join(name for name in names if name.partition("[")[0] == of) for names in (before, after))
+                return "the keys of {0} have another order: the sample has {1}, and this call {2}; a forward may go through a dict in its " \
+                       "order, so give them in the sample's".format(of, *keys)
+            return _changed_names(self.names, other.names) or _changed_names(before, after) or (
+                f"the sample has tensors as {', '.join(self.names)}, and this call as {', '.join(other.names)}")
         if self.tree != other.tree:
-            names = (_names_of_leaves(each.tree, each.others) for each in (self, other))
-            return _changed_names(*names) or "the values are nested otherwise"
-        for name, mine, its in zip(_names_of_leaves(self.tree, self.others), self.others, other.others):
-            if mine is not its and not bool(mine == its):
+            return "the values are nested otherwise"
+        for name, mine, its, was, now in zip(before, self.others, other.others, self.held, other.held):
+            if was != now and not (isinstance(mine, (int, float)) and mine == its and type(mine) in (int, float)):
+                if mine is its:
+                    return f"{name} has changed since, which is an object of the class {type(its).__name__}"
                 return f"{name} is {its!r} and was {mine!r}"
         return ""
 
@@ -142,7 +153,15 @@ def _names_of_leaves(tree: Any, leaves: Sequence[Any]) -> list[str]:
 def arguments_of(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
     """The arguments as the model's forward binds them. Raises Python's TypeError for those that it does not take."""
     signature = inspect.signature(model.forward)
-    bound = signature.bind(*args, **kwargs)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        takes = ", ".join(each.name for each in signature.parameters.values())
+        more = (
+            "; the entries of a tuple or list are the arguments of the forward, so a target is given apart, as by step(x, y, loss)"
+            if len(args) > 1 else ""
+        )
+        raise TypeError(f"{error}; the forward of {type(model).__name__} takes ({takes}){more}") from None
     given: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         parameter = signature.parameters[name]
@@ -150,12 +169,49 @@ def arguments_of(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
             continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             value = {key: value[key] for key in sorted(value)}
-        given[name] = dict(value) if isinstance(value, Mapping) and type(value) is not dict else value
+        given[name] = _with_dicts(value)
     leaves, tree = _pytree.tree_flatten(given)
     others = tuple(_TENSOR if isinstance(leaf, Tensor) else leaf for leaf in leaves)
     names = _names_of_leaves(tree, others)
+    for name, leaf in zip(names, others):
+        _refuse_hidden_tensors(name, leaf)
     tensors = [(name, leaf) for name, leaf in zip(names, leaves) if isinstance(leaf, Tensor)]
-    return Arguments(tuple(name for name, _ in tensors), tuple(leaf for _, leaf in tensors), tree, others)
+    held = tuple(None if leaf is _TENSOR else frozen(leaf) for leaf in others)
+    return Arguments(tuple(name for name, _ in tensors), tuple(leaf for _, leaf in tensors), tree, others, held)
+
+
+def _with_dicts(value: Any) -> Any:
+    """Mappings that torch does not know, such as a UserDict, as dicts."""
+    if isinstance(value, Mapping) and type(value) not in _pytree.SUPPORTED_NODES:
+        return {key: _with_dicts(each) for key, each in value.items()}
+    if type(value) is dict:
+        return {key: _with_dicts(each) for key, each in value.items()}
+    return type(value)([_with_dicts(each) for each in value]) if type(value) in (list, tuple) else value
+
+
+def flattened(value: Any) -> tuple[list[Any], Any]:
+    """(leaves, tree) as of a model's arguments."""
+    return _pytree.tree_flatten(_with_dicts(value))
+
+
+def unflattened(leaves: Sequence[Any], tree: Any) -> Any:
+    return _pytree.tree_unflatten(list(leaves), tree)
+
+
+def _refuse_hidden_tensors(name: str, value: Any) -> None:
+    """Refuses an argument that is no tensor, and holds some or arrays: a trace would keep the sample's."""
+    if value is _TENSOR or isinstance(value, _PLAIN) or not (found := held_tensor(value)):
+        return
+    kind = type(value).__name__
+    how = (
+        f"register the class by torch.export.register_dataclass({kind})" if dataclasses.is_dataclass(value)
+        else "pass it as a tensor, as by torch.as_tensor()" if type(value).__module__ == "numpy"
+        else f"register the class by torch.utils._pytree.register_pytree_node({kind}, ..)"
+    )
+    raise UsageError(
+        f"the argument {name} is of the class {kind}, in which a trace sees no tensors, so its layers would keep the sample's "
+        f"{found}; give the tensors themselves, also in dicts, lists and tuples, or {how}"
+    )
 
 
 # ---- Outputs ----

@@ -240,3 +240,139 @@ def test_the_check_is_cheap(reader):
     for _ in range(20):
         state.check()
     assert (time.process_time() - before) / 20 < 10e-3  # about 0.1 ms
+
+
+# ---- Arguments ----
+
+
+class Context:
+    def __init__(self, mask):
+        self.mask = mask
+
+
+class Takes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, context=None, options=None, entries=None, extra=None):
+        if context is not None:
+            x = x * context.mask
+        if options is not None:
+            x = x * options.gain
+        if entries is not None:
+            x = x * entries["a"] - entries["b"]
+        if extra is not None:
+            x = x + sum(extra)
+        return self.last(torch.tanh(self.first(x)))
+
+
+@dataclasses.dataclass
+class Held:
+    mask: torch.Tensor
+
+
+def taken(batch, **options):
+    options = {"devices": ["cpu"] * 2, "chunks": 3, "schedule": "1f1b", "split": ["last"], **options}
+    torch.manual_seed(0)
+    return pipescope.GPipe(Takes(), sample=batch, **options)
+
+
+@pytest.mark.parametrize("context, text", [
+    (Context(torch.ones(6, 1)), "argument context is of the class Context.*mask.*register_pytree_node"),
+    (Held(torch.ones(6, 1)), "argument context is of the class Held.*register_dataclass"),
+    (types.SimpleNamespace(mask=torch.ones(6, 1)), "argument context is of the class SimpleNamespace"),
+])
+def test_objects_that_hold_tensors_are_refused(context, text):
+    with pytest.raises(pipescope.UsageError, match=text):
+        pipescope.layers_of(Takes(), {"x": torch.randn(6, 4), "context": context})
+
+
+def test_arrays_are_refused_as_arguments():
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(pipescope.UsageError, match=r"argument extra\[0\] is of the class ndarray.*as_tensor"):
+        pipescope.layers_of(Takes(), {"x": torch.randn(6, 4), "extra": [numpy.ones(4)]})
+
+
+def test_objects_of_numbers_are_those_of_the_sample():
+    options = Options()
+    batch = {"x": torch.randn(6, 4), "options": options}
+    pipe = taken(batch)
+    pipe.step({**batch, "options": Options()}, loss=squares)
+    is_refused(lambda: pipe.step({**batch, "options": Options(3.0)}, loss=squares), "options is")
+    options.gain = 3.0
+    is_refused(lambda: pipe.step(batch, loss=squares), "options has changed")
+
+
+def test_dicts_of_other_kinds_and_orders():
+    a, b = torch.randn(6, 4), torch.randn(6, 4)
+    batch = {"x": torch.randn(6, 4), "entries": collections.UserDict(a=a, b=b)}
+    pipe = taken(batch)
+    one = pipe.step(batch, loss=squares)
+    assert float(pipe.step({**batch, "entries": {"a": a, "b": b}}, loss=squares)) == float(one)
+    is_refused(lambda: pipe.step({**batch, "entries": {"b": b, "a": a}}, loss=squares), "keys of entries have another order")
+
+
+def test_a_list_as_a_batch_says_what_it_is():
+    pipe = taken(torch.randn(6, 4))
+    with pytest.raises(TypeError, match=r"takes \(x, context, .*step\(x, y, loss\)"):
+        pipe.step([torch.randn(6, 4)] * 9, loss=squares)
+
+
+# ---- The batch as the loss's target ----
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, images, more, targets):
+        x = sum(images) * more[0]["w"][:, None] + more[1]
+        return functional.mse_loss(self.last(torch.tanh(self.first(x))), targets[0])
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_nested_arguments_are_cut_for_the_loss_as_for_the_model(schedule):
+    torch.manual_seed(0)
+    batch = {
+        "images": [torch.randn(6, 6) for _ in range(6)],
+        "more": [{"w": torch.randn(6)}, torch.randn(6, 6)],
+        "targets": (torch.randn(6, 6),),
+    }
+    model = Images()
+    pipe = pipescope.GPipe(model, sample=batch, devices=["cpu"] * 2, chunks=3, schedule=schedule, split=["last"])
+    total = 0.0
+    for k in range(0, 6, 2):
+        part = torch.utils._pytree.tree_map(lambda each, k=k: each[k:k + 2], batch)
+        loss = model(**part) / 3
+        loss.backward()
+        total += float(loss)
+    expected = [each.grad.clone() for each in model.parameters()]
+    model.zero_grad()
+    assert abs(float(pipe.step(batch)) - total) < 1e-6
+    assert all(torch.allclose(each.grad, other, atol=1e-6) for each, other in zip(model.parameters(), expected))
+    seen = []
+    pipe.step(batch, loss=lambda output, part: seen.append(part) or output)
+    rows = 6 if schedule == "gpipe" else 2
+    assert all(type(part["images"]) is list and [len(each) for each in part["images"]] == [rows] * 6 for part in seen)
+    assert all(part["more"][0]["w"].shape == (rows,) and type(part["targets"]) is tuple for part in seen)
+
+
+class SequenceFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.last = nn.GRU(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.last(self.inner(x)[0])
+
+
+def test_a_batch_of_one_argument_is_cut_as_split_says():
+    batch = (torch.randn(5, 6, 4),)
+    pipe = pipescope.GPipe(
+        SequenceFirst(), sample=batch, devices=["cpu"], chunks=3, schedule="1f1b", balance=[1], split={"x": 1, "layers": []}
+    )
+    shapes = []
+    pipe.step(batch, loss=lambda output, part: shapes.append(part[0].shape) or squares(output, None))
+    assert shapes == [(5, 2, 4)] * 3
