@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from pipescope._graph_cuts import Analysis
+from pipescope._graph_cuts import Analysis, why_whole
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
 from pipescope._held_state import HeldState, Reads
 from pipescope._mini_batch import Rule, part_of, split_of
@@ -93,6 +94,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         guards: Sequence[Any],
         only_mode: str,
         named_samples: str = "",
+        why_whole: str = "",
     ) -> None:
         self.model = model
         self._arguments = dataclasses.replace(arguments, tensors=())
@@ -110,6 +112,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         self._autocasts: set[Any] = set()
         self.least_samples = 1
         self.named_samples = named_samples  #: which input names samples of the mini-batch by their number; empty if none does
+        self.why_whole = why_whole  #: why the model is one layer; empty if it is cut
         self._tied = _tied_names(model)
         self._dtypes = {name: each.dtype for name, each in model.named_parameters()}
 
@@ -137,7 +140,8 @@ class ModelLayers(Mapping[str, nn.Module]):
         return self._outputs.get(self.model.training if training is None else training, self._outputs[True])
 
     def __str__(self) -> str:
-        lines = [f"{type(self.model).__name__} in {len(self)} layers"]
+        lines = [f"{type(self.model).__name__} in {len(self)} layer{'s' if len(self) > 1 else ''}"]
+        lines += [f"  not cut: {self.why_whole}"] if self.why_whole else []
         lines += [f"  input {each.name} {_shape_text(each.shape)} {_cut_text(each.rule)}" for each in self.inputs]
         width = max(len(name) for name in self)
         for k, (name, layer) in enumerate(self.items()):
@@ -239,15 +243,29 @@ class ModelLayers(Mapping[str, nn.Module]):
                 continue
             for guard in self._guards:
                 if not _holds(guard, sizes):
-                    named = ", ".join(f"{name} is {size}" for name, size in sizes.items() if name in str(guard))
-                    raise UsageError(
-                        f"the model was traced for sizes with {guard}, and {named}; its forward does something else then; build a "
-                        "pipeline with a sample of such sizes\n" + self._sizes_text()
-                    )
+                    raise UsageError(self._guard_text(guard, sizes))
             self._known.add(key)
 
-    def _sizes_text(self) -> str:
-        return "\n".join(f"{each.name} {_shape_text(each.shape)}" for each in self.inputs)
+    def _guard_text(self, guard: Any, sizes: Mapping[str, int]) -> str:
+        """What to say of sizes for which the forward does something else than in its trace."""
+        places = {
+            str(size): f"dimension {k} of the input {each.name}"
+            for each in reversed(self.inputs) for k, size in reversed(list(enumerate(each.shape))) if not isinstance(size, int)
+        }
+        places["batch"] = "the number of samples of a micro-batch"
+        names = [name for name in sizes if name in {str(each) for each in guard.free_symbols}]
+        found = " and ".join(f"{places[name]} is {sizes[name]}" for name in names)
+        relation = str(guard)
+        if len(names) == 1 and len(relation) <= 40 and "(" not in relation:
+            pattern = rf"(?<!\w){names[0]}(?!\w)"
+            told = f"the model was traced where {re.sub(pattern, places[names[0]], relation)}"
+        else:
+            told = "the model was traced for sizes for which its forward takes another branch"
+        others = [places[name] for name in names if name != "batch"]
+        remedy = f"a sample in which {' and '.join(f'{places[name]} is {sizes[name]}' for name in names if name != 'batch')}" if others else ""
+        fewer = "use fewer chunks, so that micro-batches have more samples" if "batch" in names else ""
+        remedies = ", or ".join(each for each in (fewer, f"build a pipeline with {remedy}" if remedy else "") if each)
+        return f"{told}, and here {found}; its forward does something else then; {remedies}"
 
     def hold_state(self, reads: Optional[Reads]) -> None:
         """From now on, check_state() compares."""
@@ -492,6 +510,12 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
             return layers
         if isinstance(error, UsageError):
             raise
+        named = (*model.named_buffers(), *model.named_parameters())
+        if sparse := next((name for name, each in named if each.layout is not torch.strided), ""):
+            raise UsageError(
+                f"the model's {sparse} is a sparse tensor, which torch.export does not take in this model; hold it as a dense one, or its "
+                "indices and values as two buffers"
+            ) from error
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         place = place_of_error(model, error)
         if depends_on_values(error):
@@ -569,7 +593,8 @@ def _traced_layers(
     ]
     guards = _guards_of(train, batch) + (_guards_of(evaluation, batch) if evaluation is not None and False in analyses else [])
     found = ModelLayers(
-        model, sample, layers, inputs, outputs, crossings, borders, guards, only_mode, _named_samples(analyses[True], batch, rules)
+        model, sample, layers, inputs, outputs, crossings, borders, guards, only_mode, _named_samples(analyses[True], batch, rules),
+        why_whole(analyses) if len(layers) == 1 and names is None else "",
     )
     if not any(each.is_meta for each in sample.tensors):
         _compare_with_model(found, sample, _held_samples(train, found.inputs, given, traced))
@@ -762,6 +787,14 @@ def _compare_with_model(layers: ModelLayers, sample: Arguments, held_samples: st
                 found, _ = value_of(lambda: _run(layers, sample.tensors))
                 for name, one, other in zip(layers.output().made.names, found, expected):
                     if not error_of([one], [other]) <= 0.01:
+                        with torch.enable_grad():
+                            again, _ = value_of(lambda: [each.detach() for each in Output(
+                                sample.call(model, [each.clone() for each in sample.tensors])).tensors])
+                        if error_of(found, again) <= 0.01:
+                            raise CannotCut(
+                                "the model computes something else without gradients than with them, as by a branch on "
+                                "torch.is_grad_enabled(), and its layers hold one branch; branch on self.training instead"
+                            )
                         raise CannotCut(
                             f"the traced layers compute another output {name or 'value'} than the model on its sample in "
                             f"{'train' if training else 'eval'} mode; the model depends on something that a trace does not hold, "

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -175,6 +176,9 @@ class GPipe(Layered):
                 f"chunks is {chunks}; a mini-batch has at most {engine.most_micro_batches} micro-batches; use fewer"
             )
         order = _schedule_option(schedule)
+        if balance is None and isinstance(order, str) and order not in (runnable := Schedule.names(runnable=True)):
+            raise UsageError(f"schedule is {order!r}; a model runs {', '.join(runnable)} or a CSV file; use one of them")
+        self._has_devices = devices is not None
         lane_of = [whole(lane, "placement") for lane in listed(placement, "placement", "[0, 1, 0, 1]")]
         lanes = _lanes_of(order, lane_of, None if balance is None else len(balance))
         self._options: dict[str, Any] = {
@@ -289,15 +293,19 @@ class GPipe(Layered):
             table = Schedule.from_csv(order[1], name=order[0])
             batch = samples * table.micro_batches
             return lambda profile: profile.balance(batch=batch, checkpoint=checkpoint, schedule=table)
-        runnable = Schedule.names(runnable=True)
-        if order not in runnable:
-            raise UsageError(f"schedule is {order!r}; a model runs {', '.join(runnable)} or a CSV file; use one of them")
         a_lane = _partitions_a_lane(order)
         wanted = _lanes_of(order, self._options["placement"], None)
         lanes = min(len(self._options["devices"]) if wanted is None else wanted, len(self._layers) // a_lane)
         if lanes == 0:
             raise BalanceError(
                 f"the model has {len(self._layers)} layers; the schedule {order} needs {a_lane} for each lane; use 1f1b"
+            )
+        if self._has_devices and lanes < len(self._options["devices"]) and not self._options["placement"]:
+            warnings.warn(
+                f"{len(self._options['devices'])} devices are given, and the model has {len(self._layers)} "
+                f"layer{'s' if len(self._layers) > 1 else ''}, so {lanes} of them run{'s' if lanes == 1 else ''}: "
+                f"{self._why_few_layers()}",
+                stacklevel=2,
             )
         with python_messages():
             Schedule(order, lanes=lanes, chunks=chunks)  # refuses numbers that do not fit
@@ -307,6 +315,9 @@ class GPipe(Layered):
         return lambda profile: profile.plan(
             partitions=lanes, batch=batch, chunks=chunks, checkpoint=checkpoint, schedule=order
         ).candidates[0].balance
+
+    def _why_few_layers(self) -> str:
+        return "give as many layers as devices"
 
     def _check_call(self) -> None:
         if _has_ended is None or _has_ended[0]:  # None: the interpreter has cleared this module

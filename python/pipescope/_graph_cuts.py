@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import torch
@@ -23,7 +23,7 @@ from pipescope._trace_model import CHECK, CannotCut, Trace, op_name, place_of, r
 from pipescope.errors import UsageError
 
 __all__ = ["Analysis", "anchors_of", "bytes_of", "checked_relation", "is_item", "is_number", "places_by_name", "places_of", "positions_of",
-           "size_of", "tensors_below"]
+           "size_of", "tensors_below", "why_whole"]
 
 _MOST_SHARE = 1 / 16  # of the model's work or parameters: a larger piece is cut again, if there is a place
 _LEAST_SHARE = 1 / 256  # a smaller piece is part of its neighbour
@@ -378,14 +378,19 @@ class Analysis:
             for each in self._writes.get(node, []):
                 last[self._classes.of(each)] = k
         forbidden: set[int] = set()
+        self.bonds: list[tuple[int, int, str]] = []  #: (first and last operator of those that stay in one layer, why)
         for root, end in last.items():
             forbidden |= set(range(first[root] + 1, end + 1))
+            name = next((info.name for node, info in self.trace.constants.items() if self._classes.of(node) is root), "")
+            what = f"the buffer {name} changes, and is used" if name else "a value is changed in place"
+            self.bonds.append((first[root], end, what))
         ends: dict[Any, list[int]] = {}  # the first and the last operator with a size that depends on values
         for k, node in enumerate(self.order):
             for symbol in unknown_sizes_of([node.meta.get("val"), *[each.meta.get("val") for each in node.all_input_nodes]]):
                 ends.setdefault(symbol, [k, k])[1] = k
         for begin, end in ends.values():
             forbidden |= set(range(begin + 1, end + 1))
+            self.bonds.append((begin, end, "a size that depends on values is used"))
         for k, node in enumerate(self.order):  # an operator and the parts of its result
             if not isinstance(node.meta.get("val"), Tensor):
                 users = [self.index[user] for user in node.users if user in self.index]
@@ -507,6 +512,22 @@ def _without_needless_changes(trace: Trace, classes: _Classes, writes: dict[Node
 
 
 # ---- Which places ----
+
+
+def why_whole(analyses: Mapping[bool, Analysis]) -> str:
+    """Why a model is one layer."""
+    main = analyses[True]
+    if len(analyses) > 1 and places_of(main):
+        return (
+            "the model runs other operators in eval mode than in train mode, and no module of its own begins at the same place in both; "
+            "put its parts into modules"
+        )
+    begin, end, what = max(main.bonds, key=lambda bond: bond[1] - bond[0], default=(0, 0, ""))
+    begin = max(0, begin)
+    if 2 * (end - begin) >= len(main.order):
+        return f"{what} from {place_of(main.order[begin])} to {place_of(main.order[end])}, and the model is not cut in between"
+    return "it has no place where few bytes cross; name the modules that begin layers, as by split=['blocks.1']"
+
 
 
 def places_of(analysis: Analysis, allowed: Optional[Iterable[int]] = None) -> list[int]:

@@ -77,6 +77,9 @@ class ModelPipe(GPipe):
         """The model itself."""
         return self._found.model
 
+    def _why_few_layers(self) -> str:
+        return self._found.why_whole or "name more modules that begin layers in split, or give fewer devices"
+
     def _shared_keys(self) -> list[list[str]]:
         return [keys for keys, *_ in self._found.shared_parameters()]
 

@@ -495,7 +495,11 @@ class _Losses:
             nest_function, "calls torch.func.functionalize(){}, which no trace can hold; call the function itself"
         )
         losses: Any = torch
-        ctc_loss = losses.ctc_loss
+        ctc_loss, seed = losses.ctc_loss, losses.manual_seed
+        losses.manual_seed = losses.random.manual_seed = refusing(
+            seed, "seeds torch's random numbers{}, which its layers would not do; seed them outside of the model, with the option seed of "
+            "the pipeline"
+        )
 
         def noting_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, *more: Any, **named: Any) -> Any:
             stands_in = self._state.is_running and isinstance(input_lengths, Tensor) and isinstance(target_lengths, Tensor)
@@ -510,7 +514,7 @@ class _Losses:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
             del changed.__getattribute__
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
-            losses.ctc_loss = ctc_loss
+            losses.ctc_loss, losses.manual_seed, losses.random.manual_seed = ctc_loss, seed, seed
             gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting = grad, nest, nest_forward
             forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map
             of_function._func_increment_nesting = nest_function
@@ -570,6 +574,11 @@ class _Losses:
     def check(self) -> None:
         if self.lost:
             raise UsageError(f"the model {self.lost[0]}")
+        if generators := self.reads.of_generators():
+            raise UsageError(
+                f"the model has a torch.Generator of its own, {generators[0]}, whose state its layers could not share; draw from torch's "
+                "generator, whose numbers depend on the pipeline's seed, the step, the micro-batch and the layer"
+            )
         if self.functions:
             raise UsageError(
                 f"the model calls the autograd.Function {self.functions[0]}, and a trace loses its backward; give it tensors, "
@@ -1143,6 +1152,7 @@ def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> list[An
         counters = {id(each) for name, each in named.items() if name.endswith("num_batches_tracked")}
         call = _Call(model, arguments)
         losses = _Losses(call)
+        _calls.clear()  # whose numbers the recorder compares
         recorder = _Recorder(counters)
         with losses.noted(), _reparametrize_module(model, named), recorder, torch.random.fork_rng(devices=[]):
             call(*tensors)
