@@ -376,3 +376,148 @@ def test_a_batch_of_one_argument_is_cut_as_split_says():
     shapes = []
     pipe.step(batch, loss=lambda output, part: shapes.append(part[0].shape) or squares(output, None))
     assert shapes == [(5, 2, 4)] * 3
+
+
+# ---- What cannot be cut, and what to do about it ----
+
+
+class Rounds(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, steps):
+        return torch.round(x * steps) / steps
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class Does(nn.Module):
+    """Runs `compute` on its layers, which are no modules' own operators."""
+
+    def __init__(self, compute, **state):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(6, 6) for _ in range(4))
+        self.compute = compute
+        self.__dict__.update(state)
+
+    def forward(self, x):
+        return self.compute(self, x)
+
+
+def rounded(model, x):
+    for block in model.blocks:
+        x = torch.tanh(functional.linear(x, Rounds.apply(block.weight, 8.0), block.bias))
+    return x
+
+
+def test_functions_of_parameters_do_not_hinder_cuts():
+    x = torch.randn(6, 6)
+    assert len(pipescope.layers_of(Does(rounded), x)) > 1
+
+
+def collected(model, x):
+    out = torch.zeros(x.shape[0], 4, 6)
+    for k, block in enumerate(model.blocks):
+        x = torch.tanh(block(x))
+        out[:, k] = x
+    return out
+
+
+def test_a_model_that_is_not_cut_says_why():
+    x = torch.randn(6, 6)
+    layers = pipescope.layers_of(Does(collected), x)
+    assert len(layers) == 1 and "not cut: a value is changed in place from" in str(layers) and "aten.zeros in the model" in str(layers)
+    pipe = pipescope.GPipe(layers, devices=["cpu"] * 2, chunks=3, schedule="1f1b")
+    with pytest.warns(UserWarning, match="2 devices are given, and the model has 1 layer, so 1 of them runs: a value is changed in place"):
+        pipe.step(x, loss=squares)
+
+
+def stacked(model, x):
+    for block in model.blocks:
+        x = torch.tanh(block(x))
+    return x
+
+
+def test_more_devices_than_layers_are_told():
+    x = torch.randn(6, 6)
+    layers = pipescope.layers_of(Does(stacked), x, split=["blocks.2"])
+    pipe = pipescope.GPipe(layers, devices=["cpu"] * 3, chunks=3, schedule="1f1b")
+    with pytest.warns(UserWarning, match="3 devices are given, and the model has 2 layers, so 2 of them run: name more modules"):
+        pipe.step(x, loss=squares)
+
+
+def test_a_schedule_that_is_none_is_refused_at_once():
+    with pytest.raises(pipescope.UsageError, match="schedule is '1f1b-x'; a model runs"):
+        pipescope.GPipe([nn.Linear(4, 4)], schedule="1f1b-x")
+
+
+def with_grad_mode(model, x):
+    x = stacked(model, x)
+    return 2 * x if torch.is_grad_enabled() else 3 * x
+
+
+def with_seed(model, x):
+    torch.manual_seed(5)
+    return stacked(model, x + torch.randn(x.shape))
+
+
+def with_generator(model, x):
+    return stacked(model, x + torch.randn(x.shape, generator=model.own))
+
+
+def with_sparse(model, x):
+    return stacked(model, torch.sparse.mm(model.graph, x.t()).t())
+
+
+@pytest.mark.parametrize("compute, text", [
+    (with_grad_mode, "branch on torch.is_grad_enabled"),
+    (with_seed, r"seeds torch's random numbers, at the model \(test_any_model_reads.py, line .*seed of the pipeline"),
+    (with_generator, "torch.Generator of its own, own"),
+    (with_sparse, "graph is a sparse tensor"),
+])
+def test_what_cannot_be_traced_is_named(compute, text):
+    model = Does(compute, own=torch.Generator())
+    model.register_buffer("graph", torch.eye(6).to_sparse() if compute is with_sparse else torch.eye(6))
+    with pytest.raises(pipescope.UsageError, match=text):
+        pipescope.layers_of(model, torch.randn(6, 6))
+
+
+class Long(nn.Module):
+    def __init__(self, compute):
+        super().__init__()
+        self.embedding, self.last, self.compute, self.masks = nn.Embedding(9, 6), nn.Linear(6, 6), compute, {}
+
+    def forward(self, tokens):
+        return self.last(self.compute(self, self.embedding(tokens)))
+
+
+def with_cache(model, x):
+    length = x.shape[1]
+    if length not in model.masks:
+        model.masks[length] = torch.tril(torch.ones(length, length)) / length
+    return model.masks[length] @ x
+
+
+def test_a_cache_of_masks_is_that_of_the_samples_length():
+    torch.manual_seed(0)
+    model, tokens = Long(with_cache), torch.randint(9, (6, 5))
+    with pytest.warns(UserWarning, match="reads and changes masks"):
+        pipe = pipescope.GPipe(model, sample=tokens, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    assert not any(type(each) is not torch.Tensor for each in model.masks.values())
+    total, expected = plain_step(model, {"tokens": tokens}, squares, 3)
+    model.zero_grad()
+    assert abs(float(pipe.step(tokens, loss=squares)) - total) < 1e-5 and worst(model, expected) < 1e-5
+    is_refused(lambda: pipe.step(torch.randint(9, (6, 7)), loss=squares), "dimension 1 of the input tokens is 7")
+
+
+def with_branch(model, x):
+    return x * 2 if x.shape[1] <= 6 else x
+
+
+def test_a_size_that_takes_another_branch_is_named():
+    pipe = pipescope.GPipe(Long(with_branch), sample=torch.randint(9, (6, 5)), devices=["cpu"] * 2, chunks=3, schedule="1f1b",
+                           split=["last"])
+    with pytest.raises(pipescope.UsageError) as raised:
+        pipe.step(torch.randint(9, (6, 9)), loss=squares)
+    assert "traced where dimension 1 of the input tokens <= 6, and here dimension 1 of the input tokens is 9" in str(raised.value)
+    assert "sample in which dimension 1 of the input tokens is 9" in str(raised.value)
