@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from pipescope._graph_cuts import Analysis, why_whole
+from pipescope._graph_cuts import Analysis, changed_buffers, why_whole
 from pipescope._graph_layers import Crossing, TracedLayer, layers_from
 from pipescope._held_state import HeldState, Reads
 from pipescope._mini_batch import Rule, part_of, split_of
@@ -572,7 +572,8 @@ def _traced_layers(
         except Exception as error:
             only_mode = f"the model runs other operators in eval mode, which cannot be traced: {error}; use train()"
     batch, rules = _batch_of(train, traced, given)
-    analyses = {True: Analysis(train)}
+    changing = {mode: set() if trace is None else changed_buffers(trace) for mode, trace in ((True, train), (False, evaluation))}
+    analyses = {True: Analysis(train, changing[False])}
     outputs = {True: ModelOutput(train.output, tuple(_output_dimensions(analyses[True], batch)))}
     _refuse_mixed_samples(analyses[True], batch)
     if evaluation is not None:
@@ -582,7 +583,7 @@ def _traced_layers(
                 "the model's inputs are cut otherwise in eval mode than in train mode; use train(), or say in split how they are"
             )
         else:
-            analyses[False] = Analysis(evaluation)
+            analyses[False] = Analysis(evaluation, changing[True])
             outputs[False] = ModelOutput(evaluation.output, tuple(_output_dimensions(analyses[False], other_batch)))
             _refuse_mixed_samples(analyses[False], other_batch)
     dimensions = {mode: each.dimensions for mode, each in outputs.items()}

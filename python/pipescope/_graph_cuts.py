@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import torch
@@ -22,8 +22,8 @@ from torch.utils import _pytree
 from pipescope._trace_model import CHECK, CannotCut, Trace, op_name, place_of, refuse_unknown_outputs, unknown_sizes_of
 from pipescope.errors import UsageError
 
-__all__ = ["Analysis", "anchors_of", "bytes_of", "checked_relation", "is_item", "is_number", "places_by_name", "places_of", "positions_of",
-           "size_of", "tensors_below", "why_whole"]
+__all__ = ["Analysis", "anchors_of", "bytes_of", "changed_buffers", "checked_relation", "is_item", "is_number", "places_by_name",
+           "places_of", "positions_of", "size_of", "tensors_below", "why_whole"]
 
 _MOST_SHARE = 1 / 16  # of the model's work or parameters: a larger piece is cut again, if there is a place
 _LEAST_SHARE = 1 / 256  # a smaller piece is part of its neighbour
@@ -32,7 +32,7 @@ _FEWER = 0.8  # of a place's bytes, or less, are fewer
 
 _NAMED = {"aten.type_as", "aten.meshgrid", "aten.broadcast_tensors", "aten.atleast_1d", "aten.atleast_2d", "aten.atleast_3d",
           "pipescope.function"}
-_WRITES_STATISTICS = {"aten.batch_norm": (3, 4), "aten.instance_norm": (3, 4)}
+_WRITES_STATISTICS = {"aten.batch_norm": (3, 4), "aten.instance_norm": (3, 4), "pipescope.cumulative_batch_norm": (3, 4)}
 
 
 def size_of(value: Any) -> int:
@@ -234,13 +234,22 @@ def _is_random(node: Node, modules: dict[str, Any]) -> bool:
     return any(_is_random(each, {}) for part in parts for each in part.graph.nodes if each.op == "call_function")
 
 
+def changed_buffers(trace: Trace) -> set[str]:
+    """The names of the buffers that a forward changes."""
+    classes, writes = _memory(trace.graph, trace.modules)
+    changed = {classes.of(each) for nodes in writes.values() for each in nodes}
+    return {info.name for node, info in trace.constants.items() if info.kind == "buffer" and classes.of(node) in changed}
+
+
 class Analysis:
     """What crosses where in a trace.
 
     ``order``: the operators that layers run once, in order. ``again``: those that each layer runs for itself.
+    ``changing``: names of buffers that the forward changes in the model's other mode. They stay within one layer in both,
+    so that no layer holds a buffer that another one changes.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, changing: Collection[str] = ()) -> None:
         self.trace = trace
         _note_unknown_sizes(trace.graph)
         _remove_checks(trace.graph)
@@ -252,6 +261,9 @@ class Analysis:
         self.nodes = [node for node in trace.graph.nodes if node in live]
         refuse_unknown_outputs(trace)
         self.changed = {self._classes.of(each) for node, nodes in self._writes.items() if node in live for each in nodes}
+        self.changed |= {
+            self._classes.of(node) for node, info in trace.constants.items() if info.kind == "buffer" and info.name in changing
+        }
         self._refuse_changed_parameters()
         self.again = self._computed_again()
         self.order = [node for node in self.nodes if node.op == "call_function" and node not in self.again]

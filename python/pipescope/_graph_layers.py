@@ -40,7 +40,16 @@ from pipescope._graph_cuts import (
     positions_of,
     tensors_below,
 )
-from pipescope._trace_model import MODE_ARGUMENTS, FunctionCall, expect, expect_size, op_name, place_of, unknown_sizes_of
+from pipescope._trace_model import (
+    MODE_ARGUMENTS,
+    FunctionCall,
+    cumulative_batch_norm,
+    expect,
+    expect_size,
+    op_name,
+    place_of,
+    unknown_sizes_of,
+)
 from pipescope.errors import UsageError
 from pipescope.skip import Skippable
 
@@ -146,7 +155,7 @@ class _Code:
         return {**self.__dict__, "_function": None}
 
 
-_KNOWN = (probability, count_up, expect, expect_size, _device_of, operator.getitem)
+_KNOWN = (probability, count_up, cumulative_batch_norm, expect, expect_size, _device_of, operator.getitem)
 
 
 # ---- Parts: what a layer does in one of the model's modes ----
@@ -248,6 +257,8 @@ class TracedLayer(Skippable):
 
 
 # ---- Making them ----
+
+_NORMS = ("aten.batch_norm", "aten.instance_norm")
 
 
 class _Maker:
@@ -446,6 +457,8 @@ class _PartMaker:
             return True
         if op_name(node) not in MODE_ARGUMENTS or self.maker.prefix == "eval ":
             return False
+        if op_name(node) in _NORMS and _argument(node, 3) is None:  # it has no running statistics, so it needs the samples' own
+            return False
         position, is_probability = MODE_ARGUMENTS[op_name(node)]
         value = _argument(node, position)
         return isinstance(value, float) and value > 0 if is_probability else value is True
@@ -492,6 +505,8 @@ class _PartMaker:
                 kwargs[name] = value
             else:
                 args[position] = value
+        if op_name(node) == "pipescope.cumulative_batch_norm":
+            target = cumulative_batch_norm
         return self.graph.call_function(target, tuple(args), kwargs)
 
     def _read_sizes(self, places: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:

@@ -35,6 +35,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.export import Dim
 from torch.export.graph_signature import InputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
+from torch.nn import functional
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
@@ -54,6 +55,7 @@ __all__ = [
     "Trace",
     "arguments_of",
     "autocast_state",
+    "cumulative_batch_norm",
     "depends_on_values",
     "expect",
     "expect_size",
@@ -507,6 +509,23 @@ class _Losses:
             return function(log_probs, targets, input_lengths, target_lengths, *more, **named)
 
         losses.ctc_loss = noting_ctc_loss
+        norms: Any = nn.modules.batchnorm._BatchNorm
+        normalize = norms.forward
+
+        def noting_batch_norm(module: Any, input: Tensor) -> Tensor:
+            is_cumulative = module.momentum is None and module.running_mean is not None and module.num_batches_tracked is not None
+            if not self._state.is_running or not is_cumulative or not module.track_running_stats:
+                return normalize(module, input)  # type: ignore[no-any-return]
+            module._check_input_dim(input)
+            if module.training:
+                functional._verify_batch_size(input.size())
+                module.num_batches_tracked.add_(1)
+            return torch.ops.pipescope.cumulative_batch_norm(  # type: ignore[no-any-return]
+                input, module.weight, module.bias, module.running_mean, module.running_var, module.training,
+                module.num_batches_tracked, module.eps,
+            )
+
+        norms.forward = noting_batch_norm
         try:
             with self.reads.noted(lambda: self._state.is_running):
                 yield
@@ -515,6 +534,7 @@ class _Losses:
             del changed.__getattribute__
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
             losses.ctc_loss, losses.manual_seed, losses.random.manual_seed = ctc_loss, seed, seed
+            norms.forward = normalize
             gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting = grad, nest, nest_forward
             forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map
             of_function._func_increment_nesting = nest_function
@@ -958,6 +978,8 @@ _EXPECT = "pipescope::expect"
 _FUNCTION = "pipescope::function"
 #: Stands in a trace for torch.ctc_loss(), whose own operators have tables of a size that depends on values.
 _CTC_LOSS = "pipescope::ctc_loss"
+#: Stands in a trace for a batch norm with momentum=None, whose factor is a number that depends on a counter's value.
+_CUMULATIVE_BATCH_NORM = "pipescope::cumulative_batch_norm"
 
 class FunctionCall:
     """Calls an autograd.Function with other tensors in the places of those of its trace."""
@@ -1006,6 +1028,15 @@ def expect_size(holds: bool, relation: str, place: str) -> None:
         )
 
 
+def cumulative_batch_norm(
+    input: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], running_mean: Tensor, running_var: Tensor, training: bool,
+    count: Tensor, eps: float,
+) -> Tensor:
+    """Torch's batch norm with momentum=None. ``count``: of the mini-batches so far, with this one."""
+    factor = 1.0 / float(count) if training and not count.is_meta else 0.0
+    return torch.batch_norm(input, weight, bias, running_mean, running_var, training, factor, eps, torch.backends.cudnn.enabled)
+
+
 _calls: list[FunctionCall] = []  # of the trace that is being made
 
 
@@ -1052,6 +1083,10 @@ torch.library.define(_CTC_LOSS, "(Tensor log_probs, Tensor targets, Tensor input
                      "int reduction=1, bool zero_infinity=False) -> Tensor")
 torch.library.impl(_CTC_LOSS, "CompositeExplicitAutograd", lambda *args: torch.ops.aten.ctc_loss.Tensor(*args))
 torch.library.register_fake(_CTC_LOSS, _like_ctc_loss)
+torch.library.define(_CUMULATIVE_BATCH_NORM, "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+                     "bool training, Tensor count, float eps) -> Tensor")
+torch.library.impl(_CUMULATIVE_BATCH_NORM, "CompositeExplicitAutograd", lambda *args: cumulative_batch_norm(*args))
+torch.library.register_fake(_CUMULATIVE_BATCH_NORM, lambda input, *args: torch.empty_like(input))
 torch.library.define(_FUNCTION, "(Tensor[] tensors, int number) -> Tensor[]")
 torch.library.impl(_FUNCTION, "CompositeExplicitAutograd", _of_function)
 torch.library.register_fake(_FUNCTION, _of_function)
@@ -1101,7 +1136,7 @@ MODE_ARGUMENTS: dict[str, tuple[int, bool]] = {
     "aten.feature_alpha_dropout": (2, False), "aten.feature_alpha_dropout_": (2, False), "aten.batch_norm": (5, False),
     "aten.instance_norm": (5, False), "aten.rrelu": (3, False), "aten.rrelu_": (3, False),
     "aten.scaled_dot_product_attention": (4, True), "aten.lstm": (6, False), "aten.gru": (6, False),
-    "aten.rnn_tanh": (6, False), "aten.rnn_relu": (6, False),
+    "aten.rnn_tanh": (6, False), "aten.rnn_relu": (6, False), "pipescope.cumulative_batch_norm": (5, False),
 }
 
 
@@ -1111,6 +1146,7 @@ class _Recorder(TorchFunctionMode):
     def __init__(self, counters: set[int]) -> None:
         super().__init__()
         self.calls: list[Any] = []
+        self.told: list[Any] = []  #: numbers, bools and texts of the calls that may depend on the mode
         self._counters = counters
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -1121,6 +1157,9 @@ class _Recorder(TorchFunctionMode):
             return result
         values = [each for each in _pytree.tree_leaves((args, kwargs)) if isinstance(each, (int, float, str)) or each is None]
         if name.strip("_") in _MODE_FUNCTIONS:
+            tensors = [each for each in (*args[1:3], kwargs.get("running_mean")) if isinstance(each, Tensor)]
+            if "norm" not in name or tensors:  # one without running statistics does the same in both modes
+                self.told.append((name, tuple(values)))
             values = []
         self.calls.append((name, tuple(values)))
         return result
@@ -1136,10 +1175,21 @@ def same_in_both_modes(model: nn.Module, arguments: Arguments) -> bool:
         train, evaluation = (_recorded(model, arguments, training) for training in (True, False))
     except Exception:  # the exports tell what is wrong
         return False
-    return train == evaluation
+    return train.calls == evaluation.calls and not any(
+        one == other and _may_be_on(*one) for one, other in zip(train.told, evaluation.told)
+    )
 
 
-def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> list[Any]:
+def _may_be_on(name: str, values: Sequence[Any]) -> bool:
+    """Of an operator that is told the same in both modes: whether it does in eval mode what others do in train mode only, as
+    F.dropout(x) does. True where that is not known."""
+    flags = [each for each in values if isinstance(each, bool)]
+    if name == "scaled_dot_product_attention":
+        return any(isinstance(each, float) and each > 0 for each in values)
+    return any(flags) or not flags and "norm" not in name
+
+
+def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> _Recorder:
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, warnings.catch_warnings(), _modes(model, training):
         warnings.simplefilter("ignore")
         memo: dict[int, Tensor] = {}
@@ -1156,7 +1206,7 @@ def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> list[An
         recorder = _Recorder(counters)
         with losses.noted(), _reparametrize_module(model, named), recorder, torch.random.fork_rng(devices=[]):
             call(*tensors)
-    return recorder.calls
+    return recorder
 
 
 # ---- What cannot be cut ----

@@ -1,0 +1,158 @@
+"""Operators of any model that act otherwise in train mode than in eval mode, or in both alike, and buffers that one mode changes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pipescope = pytest.importorskip("pipescope")
+pytest.importorskip("pipescope._torch")
+
+from torch import nn  # noqa: E402
+
+functional = nn.functional
+
+
+def squares(output, _batch=None):
+    return output.square().mean()
+
+
+def train_alike(make, draw, *, lanes=2, chunks=3, schedules=("1f1b", "gpipe"), checkpoint="except_last", rows=(6, 9), steps=2):
+    """Asserts that steps, outputs in eval mode and buffers are those of the plain model, micro-batch by micro-batch."""
+    for schedule in schedules:
+        torch.manual_seed(1)
+        model = make().double().train()
+        plain = copy.deepcopy(model)
+        torch.manual_seed(2)
+        batches = [draw(count) for count in rows[:steps]]
+        layers = pipescope.layers_of(model, batches[0])
+        balance = [len(layers) // lanes + (k < len(layers) % lanes) for k in range(lanes)]
+        pipe = pipescope.GPipe(
+            layers, balance, devices=["cpu"] * lanes, chunks=chunks, schedule=schedule, checkpoint=checkpoint
+        )
+        for batch in batches:
+            pipe.zero_grad()
+            plain.zero_grad()
+            loss = pipe.step(batch, loss=squares)
+            expected = 0.0
+            for part in batch.tensor_split(min(chunks, len(batch))):
+                value = squares(plain(part)) * (len(part) / len(batch))
+                value.backward()
+                expected += float(value.detach())
+            assert float(loss) == pytest.approx(expected, rel=1e-10), schedule
+            for (name, one), other in zip(model.named_parameters(), plain.parameters()):
+                assert torch.allclose(one.grad, other.grad, rtol=1e-9, atol=1e-11), (schedule, name)
+            for (name, one), other in zip(model.named_buffers(), plain.buffers()):
+                assert torch.allclose(one, other, rtol=1e-11, atol=0), (schedule, name)
+            with torch.no_grad():
+                for one, other in zip(model.parameters(), plain.parameters()):
+                    one -= 0.1 * one.grad
+                    other -= 0.1 * other.grad
+        if schedule == "gpipe":
+            pipe.eval()
+            plain.eval()
+            assert torch.allclose(pipe(batches[0]), torch.cat([plain(each) for each in batches[0].tensor_split(chunks)]))
+
+
+class Norms(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(3, 3, 3, padding=1) for _ in range(4))
+        self.norms = nn.ModuleList(make(3) for _ in range(4))
+
+    def forward(self, x):
+        for conv, norm in zip(self.convs, self.norms):
+            x = functional.relu(norm(conv(x)))
+        return x
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        nn.InstanceNorm2d,
+        lambda width: nn.InstanceNorm2d(width, affine=True, track_running_stats=True),
+        lambda width: nn.BatchNorm2d(width, track_running_stats=False),
+        lambda width: nn.BatchNorm2d(width, momentum=None),
+    ],
+    ids=["instance", "instance with statistics", "batch without statistics", "batch with cumulative statistics"],
+)
+def test_norms_in_both_modes(make, capfd):
+    train_alike(lambda: Norms(make), lambda count: torch.randn(count, 3, 5, 5, dtype=torch.float64))
+    assert "def forward" not in capfd.readouterr().err
+
+
+class Keeps(nn.Module):
+    """Two dropouts, of which one is on in eval mode, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.drop = nn.Linear(6, 6), nn.Linear(6, 6), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.last(self.drop(functional.dropout(self.first(x), 0.5)))
+
+
+def test_a_dropout_that_is_on_in_eval_mode():
+    torch.manual_seed(1)
+    model = Keeps().eval()
+    x = torch.randn(4, 6)
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"], chunks=1)
+    found = torch.stack([pipe(x) for _ in range(3)])
+    assert not torch.equal(found[0], found[1])
+    hidden = model.first(x)
+    kept = [[each for each in (0.0, 2.0)]] * 6
+    for row, value in zip(hidden, found[0]):  # each value is that of one of the 64 masks
+        masks = torch.cartesian_prod(*[torch.tensor(each) for each in kept])
+        assert (model.last(row * masks) - value).abs().amax(1).min() < 1e-5
+
+
+class Anneals(nn.Module):
+    """A counter that train mode moves, first, in the middle or last, and that each block reads."""
+
+    def __init__(self, where, assigns=False):
+        super().__init__()
+        self.blocks, self.where, self.assigns = nn.ModuleList(nn.Linear(6, 6) for _ in range(8)), where, assigns
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, x):
+        for k, block in enumerate(self.blocks):
+            if k == self.where:
+                self._count()
+            x = torch.tanh(block(x) * torch.exp(-self.steps / 10)) + x
+        if self.where == 8:
+            self._count()
+        return x
+
+    def _count(self):
+        if self.training and self.assigns:
+            self.steps = self.steps + 1
+        elif self.training:
+            self.steps += 1
+
+
+class AnnealsOnce(Anneals):
+    """Reads its counter once, for all blocks."""
+
+    def forward(self, x):
+        self._count()
+        temperature = torch.exp(-self.steps / 10)
+        for block in self.blocks:
+            x = torch.tanh(block(x) * temperature) + x
+        return x
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "zero-bubble-h1"])
+@pytest.mark.parametrize("assigns", [False, True])
+def test_a_counter_of_steps_in_a_buffer(schedule, assigns):
+    train_alike(
+        lambda: AnnealsOnce(0, assigns), lambda count: torch.randn(count, 6, dtype=torch.float64), lanes=4, chunks=6,
+        schedules=(schedule,), rows=(12, 14),
+    )
+
+
+@pytest.mark.parametrize("where", [0, 4, 8])
+def test_a_counter_that_all_blocks_read_stays_in_one_layer(where):
+    layers = pipescope.layers_of(Anneals(where), torch.randn(4, 6))
+    assert sum("steps" in dict(layer.named_buffers()) for layer in layers.values()) == 1
