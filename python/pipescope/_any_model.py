@@ -104,7 +104,9 @@ class ModelLayers(Mapping[str, nn.Module]):
         self.crossings = list(crossings)
         self.borders = list(borders)
         self._guards = list(guards)
-        self._known: set[tuple[int, ...]] = set()  # sizes that fit
+        self._known: set[tuple[Any, ...]] = set()  # modes and sizes that fit
+        #: by mode: empty if the layers were found to be right for one sample, whatever the guards say, or what is wrong
+        self._of_one: dict[bool, str] = {}
         self._only_mode = only_mode  #: why eval mode cannot run; empty if it can
         self._held_state = HeldState(model)
         self._signatures: dict[bool, str] = {}
@@ -228,23 +230,44 @@ class ModelLayers(Mapping[str, nn.Module]):
         """Refuses sizes that the trace does not stand for."""
         for samples in set(micro_batches):
             if samples < self.least_samples:
-                raise UsageError(
-                    f"a micro-batch has {samples} sample, and the model does something else with one sample than with several; "
-                    "use fewer chunks"
-                )
-            sizes = {
-                str(expected): samples if each.rule == k else int(size)
-                for each, tensor in zip(self.inputs, tensors)
-                for k, (expected, size) in enumerate(zip(each.shape, tensor.shape))
-                if not isinstance(expected, int)
-            }
-            key = tuple(sizes.values())
+                raise UsageError(_one_sample_text(""))
+            of_one = self._of_one.get(self.model.training) if samples == 1 and self._is_in_one_mode() else None
+            if of_one:
+                raise UsageError(_one_sample_text(of_one))
+            sizes = self._sizes_of(tensors, samples)
+            key = (self.model.training, of_one, *sizes.values())
             if key in self._known:
                 continue
             for guard in self._guards:
                 if not _holds(guard, sizes):
+                    if _holds_for_several(guard, sizes):
+                        if of_one is not None:
+                            continue
+                        raise UsageError(_one_sample_text(f", as its trace has {guard}"))
                     raise UsageError(self._guard_text(guard, sizes))
             self._known.add(key)
+
+    def _sizes_of(self, tensors: Sequence[Tensor], samples: int) -> dict[str, int]:
+        """The numbers that the names of sizes stand for, in a micro-batch of so many samples."""
+        return {
+            str(expected): samples if each.rule == k else int(size)
+            for each, tensor in zip(self.inputs, tensors)
+            for k, (expected, size) in enumerate(zip(each.shape, tensor.shape))
+            if not isinstance(expected, int)
+        }
+
+    def one_breaks_guards(self, tensors: Sequence[Tensor]) -> bool:
+        """True if a guard does not hold for one sample, and holds for two. ``tensors``: of any number of samples."""
+        sizes = self._sizes_of(tensors, 1)
+        return any(not _holds(each, sizes) and _holds_for_several(each, sizes) for each in self._guards)
+
+    def _is_in_one_mode(self) -> bool:
+        """False for a model with frozen batch norms, of which checks in train mode say nothing."""
+        return all(each.training == self.model.training for each in self.model.modules())
+
+    def hold_one(self, training: bool, wrong: str) -> None:
+        """From now on, check_sizes() refuses one sample in this mode, or takes it although it breaks guards if nothing is wrong."""
+        self._of_one[training] = wrong
 
     def _guard_text(self, guard: Any, sizes: Mapping[str, int]) -> str:
         """What to say of sizes for which the forward does something else than in its trace."""
@@ -415,6 +438,18 @@ def _holds(guard: Any, sizes: Mapping[str, int]) -> bool:
     if len(known) < len(guard.free_symbols):
         return True
     return str(guard.subs(known)) != "False"
+
+
+def _holds_for_several(guard: Any, sizes: Mapping[str, int]) -> bool:
+    """Of a guard that does not hold: whether that is since there is one sample."""
+    return sizes.get("batch") == 1 and _holds(guard, {**sizes, "batch": 2})
+
+
+def _one_sample_text(why: str) -> str:
+    return (
+        f"a micro-batch has one sample, and the model does something else with one sample than with several{why}; use fewer chunks, or "
+        "leave out an epoch's last samples, as by drop_last=True of a DataLoader"
+    )
 
 
 def _bytes_text(count: float) -> str:
@@ -599,6 +634,7 @@ def _traced_layers(
     )
     if not any(each.is_meta for each in sample.tensors):
         _compare_with_model(found, sample, _held_samples(train, found.inputs, given, traced))
+        _compare_one_sample(found, sample)
     traces = {True: train} if evaluation is None else {True: train, False: evaluation}
     found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known, frees_all)
     found.hold_state(train.reads.joined(evaluation.reads if evaluation is not None else None) if train.reads is not None else None)
@@ -857,6 +893,64 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
                 stacklevel=2,
             )
             return
+
+
+def _compare_one_sample(layers: ModelLayers, sample: Arguments) -> None:
+    """Finds in which modes the layers compute what the model does with one sample, also its gradients if guards say otherwise.
+
+    An export takes all sizes that may differ for larger than 1. Mostly it only describes memory so, and its graph is right for 1,
+    too. But a branch of the model on that number is lost, with a guard or without one.
+    """
+    breaks_guards = layers.one_breaks_guards(sample.tensors)
+    tensors = [part_of(each, i.rule, 0, 1) for i, each in zip(layers.inputs, sample.tensors)]
+    model = layers.model
+    put_back = put_back_of(model)
+    names = [name for name, each in model.named_parameters() if each.requires_grad]
+
+    def whole(values: Sequence[Tensor]) -> tuple[list[Tensor], list[list[Any]]]:
+        return Output(sample.call(model, values)).tensors, [[_tensor_of(model, name)] for name in names]
+
+    def layered(values: Sequence[Tensor]) -> tuple[list[Tensor], list[list[Any]]]:
+        held = [dict(layer.named_parameters(recurse=False)) for layer in layers.values()]
+        return _run(layers, values), [[each[name] for each in held if name in each] for name in names]
+
+    def found(run: Callable[[Sequence[Tensor]], tuple[list[Tensor], list[list[Any]]]]) -> tuple[list[Tensor], list[Tensor]]:
+        """(outputs, gradients of weighted outputs) of the same random numbers each time."""
+        put_back(with_modes=False)
+        torch.manual_seed(0)
+        outputs, parameters = run([each.detach().clone() for each in tensors])
+        roots = [each for each in outputs if each.requires_grad]
+        weights = [torch.linspace(1, 2, each.numel(), dtype=each.dtype, device=each.device).reshape(each.shape) for each in roots]
+        flat = [each for uses in parameters for each in uses]
+        if not roots or not flat:
+            return [each.detach() for each in outputs], []
+        gradients = iter(torch.autograd.grad(roots, flat, weights, allow_unused=True))
+        sums = []
+        for uses in parameters:
+            own = [each.to_dense() for each in (next(gradients) for _ in uses) if each is not None]
+            sums.append(torch.stack(own).sum(0) if own else torch.zeros(()))
+        return [each.detach() for each in outputs], sums
+
+    try:
+        with torch.set_grad_enabled(breaks_guards), torch.random.fork_rng(), _as_with_gradients():
+            for training in (True, False):
+                model.train(training)
+                if layers._only_mode and not training:
+                    continue
+                try:
+                    expected = found(whole)
+                except Exception as error:  # as a batch norm in train mode
+                    layers.hold_one(training, f": {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+                    continue
+                try:
+                    is_right = all(error_of(mine, its) <= 0.001 for mine, its in zip(found(layered), expected))
+                except UsageError:  # a branch or a size that depends on values
+                    continue
+                except Exception:
+                    is_right = False
+                layers.hold_one(training, "" if is_right else ", which its trace does not hold")
+    finally:
+        put_back()
 
 
 def _run(layers: ModelLayers, tensors: Sequence[Tensor]) -> list[Tensor]:

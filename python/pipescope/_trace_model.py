@@ -32,8 +32,9 @@ import torch
 from torch import Tensor, nn
 from torch._functorch import config as _functorch_config, eager_transforms, vmap as _vmaps
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
-from torch.export import Dim
+from torch.export import Dim, _trace as _exports
 from torch.export.graph_signature import InputKind
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
 from torch.nn import functional
 from torch.nn.utils.stateless import _reparametrize_module
@@ -681,7 +682,7 @@ def trace_of(
             raise UsageError(f"the module {name or 'itself'} has a hook of its backward, which a trace loses; remove it")
     if any(hooks_of_all_modules()[3:]):
         raise CannotCut("all modules have a hook of their backwards, which layers would not run; remove it")
-    with warnings.catch_warnings(), _modes(model, training), _without_cache():
+    with warnings.catch_warnings(), _quiet(), _modes(model, training), _without_cache():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*(export|dynamic).*")
         errors: list[Exception] = []
@@ -694,6 +695,21 @@ def trace_of(
             except Exception as error:  # of the model or of torch; the first is raised again below
                 errors.append(error)
     raise errors[0]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the graphs that torch prints where an export fails, and its warnings about numbers that depend on values: what
+    cannot be traced is an error here, and graphs check the numbers that they rely on. TORCH_LOGS shows the warnings again."""
+    exporting: Any = _exports
+    log, was_off = symbolic_shapes.log, symbolic_shapes.log.disabled
+    exporting.print = lambda *args, **kwargs: None
+    log.disabled = was_off or "TORCH_LOGS" not in os.environ
+    try:
+        yield
+    finally:
+        del exporting.print
+        log.disabled = was_off
 
 
 _MOST_PARTS = 200  #: of an expression. Models whose images may have any size stay below 110; windows in windows exceed 400

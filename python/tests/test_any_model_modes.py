@@ -156,3 +156,50 @@ def test_a_counter_of_steps_in_a_buffer(schedule, assigns):
 def test_a_counter_that_all_blocks_read_stays_in_one_layer(where):
     layers = pipescope.layers_of(Anneals(where), torch.randn(4, 6))
     assert sum("steps" in dict(layer.named_buffers()) for layer in layers.values()) == 1
+
+
+class Siamese(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x):
+        one, other = self.last(torch.tanh(self.first(torch.cat([x, 2 * x])))).chunk(2)
+        return one * other
+
+
+class Padded(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.embed, self.last = nn.Embedding(9, 6, **options), nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.embed(x).mean(1)))
+
+
+class Doubles(Siamese):
+    """Asks for the number of its samples."""
+
+    def forward(self, x):
+        hidden = self.first(x)
+        return self.last(hidden * 2 if x.shape[0] > 1 else hidden)
+
+
+@pytest.mark.parametrize(
+    "make, draw",
+    [
+        (Siamese, lambda count: torch.randn(count, 6, dtype=torch.float64)),
+        (lambda: Padded(padding_idx=0), lambda count: torch.randint(9, (count, 4))),
+        (lambda: Padded(scale_grad_by_freq=True), lambda count: torch.randint(9, (count, 4))),
+    ],
+    ids=["siamese", "padding", "frequencies"],
+)
+def test_micro_batches_of_one_sample(make, draw):
+    train_alike(make, draw, rows=(6, 4), lanes=1)
+
+
+def test_a_model_that_asks_for_one_sample_is_refused_there():
+    pipe = pipescope.GPipe(Doubles(), sample=torch.randn(6, 6), devices=["cpu"], chunks=3, schedule="1f1b")
+    pipe.step(torch.randn(7, 6), loss=squares)
+    with pytest.raises(pipescope.UsageError, match="one sample than with several, which its trace does not hold; use fewer chunks"):
+        pipe.step(torch.randn(4, 6), loss=squares)
