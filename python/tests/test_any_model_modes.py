@@ -203,3 +203,30 @@ def test_a_model_that_asks_for_one_sample_is_refused_there():
     pipe.step(torch.randn(7, 6), loss=squares)
     with pytest.raises(pipescope.UsageError, match="one sample than with several, which its trace does not hold; use fewer chunks"):
         pipe.step(torch.randn(4, 6), loss=squares)
+
+
+class Frozen(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x)))
+
+
+def test_a_batch_norm_of_one_sample_is_refused_unless_it_is_frozen():
+    model = Frozen()
+    pipe = pipescope.GPipe(model, sample=torch.randn(6, 6), devices=["cpu"], chunks=3, schedule="1f1b")
+    with pytest.raises(pipescope.UsageError, match="one sample.*Expected more than 1 value per channel"):
+        pipe.step(torch.randn(4, 6), loss=squares)
+    model.norm.eval()
+    assert pipe.step(torch.randn(4, 6), loss=squares).isfinite()
+
+
+def test_nothing_is_printed_where_an_export_fails(capfd):
+    class Reads(Frozen):
+        def forward(self, x):
+            return self.last(x) / float(self.norm.num_batches_tracked + 1)
+
+    pipescope.layers_of(Reads(), torch.randn(4, 6))
+    assert capfd.readouterr().err == ""
