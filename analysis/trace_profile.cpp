@@ -69,6 +69,7 @@ public:
                 micro_batches_ = std::max(micro_batches_, std::get<2>(name) + 1);
             }
         }
+        require_partition_0(all);
         const std::int32_t frozen = frozen_partition(all);
         for (const std::int32_t number : steps.numbers()) {
             RunStep& step = all.at(number);
@@ -127,6 +128,22 @@ public:
     }
 
 private:
+    void require_partition_0(const std::map<std::int32_t, RunStep>& steps) const {
+        std::int32_t least = partitions_;
+        for (const auto& [number, step] : steps) {
+            for (const auto& [name, slice] : step.tasks) {
+                least = std::min(least, std::get<1>(name));
+            }
+        }
+        if (least > 0 && least < partitions_) {
+            throw Error(fmt::format(
+                "holds tasks of the partitions {} to {}, and none of partition 0; partitions are numbered from 0; if "
+                "this program numbers them from {}, name its tasks anew, otherwise give the files of all ranks of the "
+                "pipeline",
+                least, partitions_ - 1, least));
+        }
+    }
+
     /// The first partition that has forwards but no backward in any step. -1 if there is none, or if no partition has
     /// backwards.
     std::int32_t frozen_partition(const std::map<std::int32_t, RunStep>& steps) const {
@@ -289,29 +306,85 @@ Nanoseconds arrival_in_time(const RunStep& step, const Slice& copy, const TaskLa
     return copy.end - std::max(late, Nanoseconds{0});
 }
 
-/// When a task's output could leave: at its end, or at the end of a collective that follows it, as the last sum of a
-/// tensor-parallel group. The collective ends before the output's message starts, or, without a message, before the
-/// lane's next task, and starts right after the task.
-Nanoseconds end_of_output(const RunStep& step, LaneId lane, const std::vector<Slice>& slices, std::size_t k,
-                          const TaskLaunches& launches) {
-    constexpr Nanoseconds kPause{20'000};
-    const Slice& slice = slices[k];
-    const std::span<const LaneWork> work = launches.work_of(lane, LaneWorkKind::collective);
-    const auto next = std::ranges::upper_bound(work, slice.end, {}, &LaneWork::end);
-    const bool computes = slice.key.kind == TaskKind::forward || slice.key.kind == TaskKind::backward;
-    if (next == work.end() || !computes) {
-        return slice.end;
+/// When the outputs of tasks could leave: at their end, or at the end of a collective that follows them, as the last
+/// sum of a tensor-parallel group. Such a sum follows every task of its kind and partition, starts after the task, and
+/// ends before the output's message starts, or, without a message, before the lane's next task. A sum of gradients over
+/// replicas does not: it belongs to the end of the step.
+class OutputTimes {
+public:
+    OutputTimes(const RunShape& shape, const TaskLaunches& launches) : launches_(launches) {
+        struct Sums {
+            std::size_t tasks = 0;
+            std::vector<double> times;
+        };
+        std::map<std::pair<TaskKind, std::int32_t>, Sums> all;
+        for (const RunStep& step : shape.steps()) {
+            for (const auto& [lane, slices] : step.lanes) {
+                for (std::size_t k = 0; k < slices.size(); ++k) {
+                    if (!needed_at(step, slices, k)) {
+                        continue;
+                    }
+                    Sums& sums = all[{slices[k].key.kind, slices[k].key.partition}];
+                    ++sums.tasks;
+                    if (const Nanoseconds time = sum_after(step, lane, slices, k); time > Nanoseconds{0}) {
+                        sums.times.push_back(static_cast<double>(time.count()));
+                    }
+                }
+            }
+        }
+        constexpr std::size_t kTenths = 9;  // the others' collectives may be lost
+        for (auto& [name, sums] : all) {
+            if (!sums.times.empty() && sums.times.size() * 10 >= sums.tasks * kTenths) {
+                usual_[name] = Nanoseconds{std::llround(median_of(std::move(sums.times)))};
+            }
+        }
     }
-    TaskKey copy = slice.key;
-    copy.kind = slice.key.kind == TaskKind::forward ? TaskKind::copy_forward : TaskKind::copy_backward;
-    copy.partition -= slice.key.kind == TaskKind::forward ? 0 : 1;
-    const auto sent = step.copies.find(name_of(copy));
-    const Nanoseconds until = sent != step.copies.end() ? sent->second.start
-                              : k + 1 < slices.size()   ? slices[k + 1].start
-                                                        : Nanoseconds::max();
-    const bool follows = sent != step.copies.end() || next->start <= slice.end + kPause;
-    return follows && next->end <= until ? next->end : slice.end;
-}
+
+    Nanoseconds end_of(const RunStep& step, LaneId lane, const std::vector<Slice>& slices, std::size_t k) const {
+        const Slice& slice = slices[k];
+        const auto usual = usual_.find({slice.key.kind, slice.key.partition});
+        if (usual == usual_.end()) {
+            return slice.end;
+        }
+        // Nothing waits for the last backward of the first partition, so its sum's end is not known.
+        return slice.end + (needed_at(step, slices, k) ? sum_after(step, lane, slices, k) : usual->second);
+    }
+
+private:
+    /// When the output's message starts, or else the lane's next task. Empty if there is neither.
+    static std::optional<Nanoseconds> needed_at(const RunStep& step, const std::vector<Slice>& slices, std::size_t k) {
+        const Slice& slice = slices[k];
+        if (const Slice* const sent = message_of(step, slice)) {
+            return sent->start;
+        }
+        return k + 1 < slices.size() ? std::optional(slices[k + 1].start) : std::nullopt;
+    }
+    static const Slice* message_of(const RunStep& step, const Slice& slice) {
+        TaskKey copy = slice.key;
+        copy.kind = slice.key.kind == TaskKind::forward ? TaskKind::copy_forward : TaskKind::copy_backward;
+        copy.partition -= slice.key.kind == TaskKind::forward ? 0 : 1;
+        const auto sent = step.copies.find(name_of(copy));
+        return sent == step.copies.end() ? nullptr : &sent->second;
+    }
+    /// From the end of the task to that of its sum; 0 if there is none.
+    Nanoseconds sum_after(const RunStep& step, LaneId lane, const std::vector<Slice>& slices, std::size_t k) const {
+        constexpr Nanoseconds kPause{20'000};
+        constexpr Nanoseconds kRounding{1'000};
+        const Slice& slice = slices[k];
+        const std::span<const LaneWork> work = launches_.work_of(lane, LaneWorkKind::collective);
+        const auto next = std::ranges::upper_bound(work, slice.end, {}, &LaneWork::end);
+        const bool computes = slice.key.kind == TaskKind::forward || slice.key.kind == TaskKind::backward;
+        if (next == work.end() || !computes || next->start < slice.end - kRounding ||
+            next->end > needed_at(step, slices, k).value_or(slice.end)) {
+            return Nanoseconds{0};
+        }
+        const bool follows = message_of(step, slice) != nullptr || next->start <= slice.end + kPause;
+        return follows ? next->end - slice.end : Nanoseconds{0};
+    }
+
+    const TaskLaunches& launches_;
+    std::map<std::pair<TaskKind, std::int32_t>, Nanoseconds> usual_;  // median time of the sum, by kind and partition
+};
 
 /// Times of tasks, from the moment when the lane was free and the input had arrived. If the input's arrival is not
 /// recorded, the task's time may contain its wait. Such a time is the recorded range alone, and counts only if no task
@@ -321,6 +394,7 @@ MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, doub
     MeasuredCosts measured;
     Costs uncertain;
     std::set<std::pair<TaskKind, std::int32_t>> certain;
+    const OutputTimes outputs(shape, launches);
     for (const RunStep& step : shape.steps()) {
         for (const auto& [lane, slices] : step.lanes) {
             Nanoseconds loss_left{0};
@@ -337,7 +411,7 @@ MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, doub
                 if (opens_backwards(shape, slices, k)) {
                     loss_left = Nanoseconds{std::llround(loss_ns)};
                 }
-                const auto end_of = [&](std::size_t at) { return end_of_output(step, lane, slices, at, launches); };
+                const auto end_of = [&](std::size_t at) { return outputs.end_of(step, lane, slices, at); };
                 if (k > 0 && !may_wait && is_certain) {
                     const Nanoseconds before = end_of(k - 1);
                     const Nanoseconds input = copy ? arrival_in_time(step, arrived->second, launches) : before;

@@ -122,6 +122,31 @@ INSTANTIATE_TEST_SUITE_P(TraceProfile, ProfileOfSchedule,
                              return name;
                          });
 
+// Data parallelism sums gradients once a step, after the last backward of each lane.
+TEST(TraceProfile, LeavesSumsOfGradientsOutOfTheLastBackward) {
+    const Timeline measured = recorded(simulate(three_layers(), of_three_lanes(Schedule::one_f_one_b)));
+    std::map<std::pair<std::int32_t, std::int32_t>, const Slice*> lasts;  // backwards, by step and partition
+    for (const Slice& slice : measured.slices) {
+        if (slice.key.kind == TaskKind::backward) {
+            lasts[{slice.key.step, slice.key.partition}] = &slice;
+        }
+    }
+    for (const std::int64_t early : {0, 10'000}) {  // within the last backward, too
+        std::vector<LaneWork> sums;
+        for (const auto& [name, slice] : lasts) {
+            sums.push_back({slice->lane, LaneWorkKind::collective, slice->end - Nanoseconds{early},
+                            slice->end + Nanoseconds{900'000}});
+        }
+        RecordedRun run = of_another_program();
+        const TraceProfile plain = profile_of(run, measured);
+        run.launches = TaskLaunches({}, joined_work(sums));
+        const TraceProfile summed = profile_of(run, measured);
+        for (std::size_t partition = 0; partition < 3; ++partition) {
+            EXPECT_EQ(summed.profile->layers[partition].backward_ns, plain.profile->layers[partition].backward_ns);
+        }
+    }
+}
+
 TEST(TraceProfile, FindsTheOrderOfBackwardsAndTheCheckpointMode) {
     PipelineOptions options = of_three_lanes(Schedule::gpipe);
     options.backward_order = BackwardOrder::first_first;
@@ -290,6 +315,15 @@ TEST(TraceProfile, RefusesARunWithoutAWholeStep) {
                 HasSubstr("5 of 6 tasks"));
     EXPECT_THAT(refused([](const Slice& slice) { return slice.key.partition != 1; }),
                 HasSubstr("step 0 lacks forward (0, 1)"));
+}
+
+TEST(TraceProfile, SaysThatPartitionsAreNumberedFrom0) {
+    Timeline measured = recorded(simulate(three_layers(), of_three_lanes(Schedule::gpipe)));
+    for (Slice& slice : measured.slices) {
+        slice.key.partition += slice.key.partition >= 0 ? 1 : 0;
+    }
+    EXPECT_THAT(thrown<Error>([&] { profile_of(of_another_program(), measured); }),
+                HasSubstr("holds tasks of the partitions 1 to 3, and none of partition 0"));
 }
 
 // The simulated tasks of other partitions would wait for its backwards.
