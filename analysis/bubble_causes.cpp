@@ -1,5 +1,7 @@
 #include "analysis/bubble_causes.h"
 
+#include "trace/store/launch_attribution.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -430,12 +432,9 @@ const TaskOnDevice* TaskLaunches::find(const TaskKey& task) const {
 }
 
 std::optional<std::int64_t> TaskLaunches::could_start(const TaskKey& key) const {
-    constexpr std::int64_t kLatency = 10'000;  // from a call until its kernel starts on an idle device, at most
     const TaskOnDevice* task = find(key);
-    if (task == nullptr) {
-        return std::nullopt;
-    }
-    return task->start <= task->launch + Nanoseconds{kLatency} ? task->start.count() : task->launch.count();
+    return task == nullptr ? std::nullopt
+                           : std::optional(pipescope::could_start(task->launch.count(), task->start.count()));
 }
 
 std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends, const TaskLaunches& launches) {

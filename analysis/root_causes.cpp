@@ -25,7 +25,8 @@ KindAndPartition kind_and_partition(const TaskKey& key) {
 /// Durations of the tasks of one step, in graph order and ns.
 struct StepWork {
     std::vector<std::int64_t> spans;
-    std::vector<std::int64_t> busy;         ///< without a device's gaps between kernels
+    std::vector<std::int64_t> busy;         ///< without a device's gaps between kernels, and without earlier tasks'
+    std::vector<std::int64_t> inner_gaps;   ///< between kernels, while the host had not launched the next one
     std::vector<std::int64_t> launch_gaps;  ///< from when the task was ready until the host had launched it
     std::int64_t measured = 0;              ///< the step
 };
@@ -115,11 +116,33 @@ private:
         return std::ranges::none_of(tasks.starts, [](std::int64_t start) { return start == kNotRecorded; });
     }
 
+    /// The time in ns in which each task ran and no earlier task of its lane did: time that counts as busy once.
+    std::vector<std::int64_t> alone_of(const MeasuredTasks& tasks) const {
+        std::map<LaneId, std::vector<std::size_t>> lanes;
+        std::vector<std::int64_t> alone(tasks.ends.size());
+        for (std::size_t task = 0; task < alone.size(); ++task) {
+            alone[task] = tasks.ends[task] - tasks.starts[task];
+            if (is_compute(graph_.tasks()[task].key.kind)) {
+                lanes[graph_.tasks()[task].lane].push_back(task);
+            }
+        }
+        for (auto& [lane, order] : lanes) {
+            std::ranges::stable_sort(order, {}, [&](std::size_t task) { return tasks.starts[task]; });
+            std::int64_t until = kNotRecorded;
+            for (const std::size_t task : order) {
+                alone[task] = std::max<std::int64_t>(0, tasks.ends[task] - std::max(until, tasks.starts[task]));
+                until = std::max(until, tasks.ends[task]);
+            }
+        }
+        return alone;
+    }
+
     void add(const MeasuredTasks& tasks, std::int32_t number) {
         const std::size_t count = tasks.ends.size();
         StepWork step;
         std::vector<std::int64_t> ready(count);
         clock_.ready(tasks.ends, *std::ranges::min_element(tasks.starts), ready);
+        const std::vector<std::int64_t> alone = alone_of(tasks);
         for (std::size_t task = 0; task < count; ++task) {
             TaskKey key = graph_.tasks()[task].key;
             key.step = number;
@@ -131,8 +154,10 @@ private:
             const std::int64_t gap = std::max<std::int64_t>(0, tasks.starts[task] - ready[task]);
             const std::int64_t late = launches_.could_start(key).value_or(ready[task]) - ready[task];
             step.spans.push_back(span);
-            step.busy.push_back(device != nullptr && is_compute(key.kind) ? std::min(span, device->busy.count())
-                                                                          : span);
+            const bool has_gaps = device != nullptr && is_compute(key.kind);
+            step.busy.push_back(std::min(alone[task], has_gaps ? std::min(span, device->busy.count()) : span));
+            step.inner_gaps.push_back(
+                has_gaps ? std::clamp<std::int64_t>(device->launch_gap.count(), 0, span - step.busy.back()) : 0);
             step.launch_gaps.push_back(std::clamp<std::int64_t>(late, 0, gap));
             if (is_compute(key.kind)) {
                 times_[kind_and_partition(key)][key.micro_batch].push_back(step.busy.back());
@@ -292,7 +317,7 @@ std::optional<RootCauses> root_causes(const Measured& measured, const TaskGraph&
         const std::vector<std::int64_t> busy = run.with(step, typical, true);
         std::vector<std::int64_t> launched = busy;
         for (std::size_t task = 0; task < launched.size(); ++task) {
-            launched[task] += step.spans[task] - step.busy[task];  // the gaps between its kernels
+            launched[task] += step.inner_gaps[task];
         }
         const std::array<std::int64_t, kNumRootCauses> idle{idle_of(mean, false),
                                                             idle_of(equal, false),

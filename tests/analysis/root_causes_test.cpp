@@ -102,6 +102,43 @@ TEST_F(RootCausesOfARun, NameMessages) {
     EXPECT_EQ(causes.of(RootCause::imbalance).time.count(), 0);
 }
 
+/// One lane with a forward and a backward of 10 ns each; the backward starts at `start`.
+RootCauses on_one_lane(std::int64_t start, Nanoseconds busy, Nanoseconds launch_gap) {
+    PipelineOptions options;
+    options.balance = Balance({1});
+    options.chunks = options.batch = 1;
+    options.checkpoint = Checkpoint::never;
+    const Profile profile = uniform_profile(1);
+    const TaskGraph graph = pipeline_graph(options, TaskCosts(profile, options));
+    const TaskKey forward{0, TaskKind::forward, 0, 0, -1};
+    const TaskKey backward{0, TaskKind::backward, 0, 0, -1};
+    const Nanoseconds end{start + 10};
+    const Timeline timeline{
+        Source::measured,
+        std::vector<LaneInfo>(1),
+        {{forward, LaneId{0}, Nanoseconds{0}, Nanoseconds{10}, 0}, {backward, LaneId{0}, Nanoseconds{start}, end, 0}}};
+    const std::vector<TaskOnDevice> devices{
+        {backward, 2, 0, Nanoseconds{start}, end, busy, Nanoseconds{start}, launch_gap}};
+    return root_causes({timeline, {}, {0}, {}}, graph, TaskLaunches(devices)).value_or(RootCauses{});
+}
+
+TEST_F(RootCausesOfARun, CountTimeInWhichTasksOverlapOnce) {
+    const RootCauses causes = on_one_lane(5, Nanoseconds{10}, Nanoseconds{0});
+    double sum = 0;
+    for (const RootCauses::Part& part : causes.parts) {
+        sum += part.share;
+    }
+    EXPECT_NEAR(sum, 0, 1e-9) << "the lane works all the time";
+}
+
+TEST_F(RootCausesOfARun, TakeGapsWithinATaskForTheHostsOnlyIfTheyEndWithALaunch) {
+    const RootCauses late = on_one_lane(10, Nanoseconds{6}, Nanoseconds{4});
+    EXPECT_NEAR(late.of(RootCause::launch).share, 0.2, 1e-9);
+    const RootCauses other = on_one_lane(10, Nanoseconds{6}, Nanoseconds{0});
+    EXPECT_NEAR(other.of(RootCause::launch).share, 0, 1e-9);
+    EXPECT_NEAR(other.of(RootCause::other).share, 0.2, 1e-9);
+}
+
 TEST_F(RootCausesOfARun, NameLateLaunches) {
     const RootCauses causes =
         found(usual, [](const TaskKey& key) { return key.kind == TaskKind::forward ? 500'000 : 0; });

@@ -478,7 +478,8 @@ private:
             leave_out_edges(launched);
             TaskWorkSum sum;
             for (const LaunchedRange* each : launched) {
-                sum.add(each->is_kernel, each->range->start.count(), each->range->end.count(), each->launch.count());
+                sum.add(each->is_kernel, each->range->start.count(), each->range->end.count(),
+                        on_device_clock(each->launch).count());
             }
             times.spans.emplace(host, DeviceTimes::Span{Nanoseconds{sum.start}, Nanoseconds{sum.end}, sum});
         }
@@ -721,8 +722,7 @@ private:
     }
 
     std::optional<Nanoseconds> launch_of(const DeviceTimes::Span& span) const {
-        return span.work ? std::optional(on_device_clock(Nanoseconds{span.work->start - span.work->launch_delay}))
-                         : std::nullopt;
+        return span.work ? std::optional(Nanoseconds{span.work->start - span.work->launch_delay}) : std::nullopt;
     }
     /// A time of the host as the device's clock shows it. If kernels seem to start before their launch, the device's
     /// clock is behind by the largest such time.
@@ -924,9 +924,11 @@ private:
                 slice.start = device->start;
                 slice.end = device->end;
                 device_end = std::max(device_end, slice.end);
-                if (const auto& work = device->work) {
-                    found_.on_device.push_back({each.key, work->kernels, work->copies, slice.start, slice.end,
-                                                Nanoseconds{work->busy}, *launch_of(*device)});
+                if (const auto& work = device->work) {  // an annotation may be shorter than its kernels, by rounding
+                    const Nanoseconds busy = std::min(Nanoseconds{work->busy}, slice.end - slice.start);
+                    found_.on_device.push_back(
+                        {each.key, work->kernels, work->copies, slice.start, slice.end, busy, *launch_of(*device),
+                         std::min(Nanoseconds{work->launch_gap}, slice.end - slice.start - busy)});
                 }
             } else if (on_device_) {  // the device had nothing to compute
                 slice.start = std::max(host.start, device_end);

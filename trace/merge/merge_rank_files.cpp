@@ -526,6 +526,8 @@ public:
             db.exec(event_tables_sql());
             statements_.emplace(db);
         });
+        task.busy = std::min(task.busy, task.end - task.start);  // clocks may run at different speeds
+        task.launch_gap = std::min(task.launch_gap, task.end - task.start - task.busy);
     }
 
     /// `tasks`: the ids of the rows of tasks.
@@ -785,7 +787,8 @@ void write_tasks_on_device(const std::vector<TaskOnDevice>& tasks, const std::ma
         for (const TaskOnDevice& each : tasks) {
             if (const auto row = rows.find(each.task); row != rows.end()) {
                 statements.insert("PIPESCOPE_TASK_DEVICE", row->second, each.kernels, each.copies, each.start, each.end,
-                                  each.busy, each.end - each.start - each.busy, each.start - each.launch);
+                                  each.busy, each.end - each.start - each.busy, each.start - each.launch,
+                                  each.launch_gap);
             }
         }
     });

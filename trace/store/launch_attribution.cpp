@@ -138,10 +138,18 @@ std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks
     return found;
 }
 
+std::int64_t could_start(std::int64_t launch, std::int64_t start) {
+    constexpr std::int64_t kLatency = 10'000;
+    return start <= launch + kLatency ? start : launch;
+}
+
 void TaskWorkSum::add(bool is_kernel, std::int64_t from, std::int64_t to, std::int64_t launch) {
     if (kernels + copies == 0) {
         start = end = from;
         launch_delay = from - launch;
+    }
+    if (from > end) {
+        launch_gap += std::clamp(could_start(launch, from), end, from) - end;
     }
     ++(is_kernel ? kernels : copies);
     busy += std::max<std::int64_t>(0, to - std::max(from, end));

@@ -35,6 +35,10 @@ struct Attribution {
 /// only: then the lanes are those of the thread's other work, or else the only lane. Cost: O((tasks + work) log tasks).
 std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work);
 
+/// When a device could have started work since the host had launched it, in ns. An idle device starts work within 10 us
+/// of the call, so such work waited for nothing else.
+std::int64_t could_start(std::int64_t launch, std::int64_t start);
+
 /// Device work of one task: totals over its work, in order of starts. Times in ns.
 struct TaskWorkSum {
     std::int64_t kernels = 0;
@@ -43,6 +47,7 @@ struct TaskWorkSum {
     std::int64_t end = 0;           ///< end of its last work
     std::int64_t busy = 0;          ///< time from `start` to `end` in which some of its work ran
     std::int64_t launch_delay = 0;  ///< from its first launching call to the start of that work
+    std::int64_t launch_gap = 0;    ///< time between its work in which the host had not launched the next work
 
     void add(bool is_kernel, std::int64_t from, std::int64_t to, std::int64_t launch);
 };

@@ -219,25 +219,33 @@ std::vector<TaskOnDevice> TraceReader::tasks_on_device() const {
     if (!has_table("PIPESCOPE_TASK_DEVICE")) {
         return tasks;
     }
-    impl_->for_each(
+    bool has_launch_gap = false;
+    impl_->for_each("SELECT 1 FROM pragma_table_info('PIPESCOPE_TASK_DEVICE') WHERE name = 'launchGap'",
+                    [&](const Rows&) { has_launch_gap = true; });
+    // An earlier version did not tell the causes of gaps, and took all of them for late launches.
+    const std::string launch_gap = has_launch_gap ? "ifnull(d.launchGap, d.gap)" : "d.gap";
+    const std::string sql =
         "SELECT t.step, t.kind, t.partition, t.microBatch, t.skip, t.lane, d.start, d.end, t.bytes, t.id, d.kernels, "
-        "d.copies, d.busy, d.launchDelay FROM PIPESCOPE_TASK_DEVICE AS d JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId "
-        "WHERE +t.source = 'measured' ORDER BY d.taskId",
-        [&](const Rows& row) {
-            const Slice slice = slice_of(row);
-            const TaskOnDevice task{slice.key,
-                                    row.amount(10),
-                                    row.amount(11),
-                                    slice.start,
-                                    slice.end,
-                                    row.time(12),
-                                    slice.start - row.time(13)};
-            if (task.busy > slice.duration() || task.busy.count() < 0) {
-                impl_->damaged(fmt::format("the device worked {} ns for task {}, in a span of {} ns", task.busy.count(),
-                                           row.number(9), slice.duration().count()));
-            }
-            tasks.push_back(task);
-        });
+        "d.copies, d.busy, d.launchDelay, " +
+        launch_gap +
+        " FROM PIPESCOPE_TASK_DEVICE AS d JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId "
+        "WHERE +t.source = 'measured' ORDER BY d.taskId";
+    impl_->for_each(sql.c_str(), [&](const Rows& row) {
+        const Slice slice = slice_of(row);
+        const TaskOnDevice task{slice.key,
+                                row.amount(10),
+                                row.amount(11),
+                                slice.start,
+                                slice.end,
+                                row.time(12),
+                                slice.start - row.time(13),
+                                row.time(14)};
+        if (task.busy > slice.duration() || task.busy.count() < 0) {
+            impl_->damaged(fmt::format("the device worked {} ns for task {}, in a span of {} ns", task.busy.count(),
+                                       row.number(9), slice.duration().count()));
+        }
+        tasks.push_back(task);
+    });
     return tasks;
 }
 

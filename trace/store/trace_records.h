@@ -50,11 +50,12 @@ struct StepRecord {
 struct TaskOnDevice {
     TaskKey task;
     std::int64_t kernels = 0;
-    std::int64_t copies = 0;  ///< includes fills
-    Nanoseconds start{0};     ///< of its first work; of a copy: since then, both ranks run its kernel
-    Nanoseconds end{0};       ///< of its last work
-    Nanoseconds busy{0};      ///< between them, while some of its work ran
-    Nanoseconds launch{0};    ///< start of the call that launched its first work; of a copy: of the later of its two
+    std::int64_t copies = 0;    ///< includes fills
+    Nanoseconds start{0};       ///< of its first work; of a copy: since then, both ranks run its kernel
+    Nanoseconds end{0};         ///< of its last work
+    Nanoseconds busy{0};        ///< between them, while some of its work ran
+    Nanoseconds launch{0};      ///< start of the call that launched its first work; of a copy: of the later of its two
+    Nanoseconds launch_gap{0};  ///< idle time between its work in which the host had not launched the next work
 
     friend bool operator==(const TaskOnDevice&, const TaskOnDevice&) = default;
 };
