@@ -4,6 +4,7 @@
 #include "analysis/task_contradictions.h"
 #include "base/quantities.h"
 #include "simulator/pipeline_defaults.h"
+#include "trace/foreign/task_recognition.h"
 #include "trace/store/process_json.h"
 
 #include <fmt/format.h>
@@ -84,6 +85,12 @@ std::optional<ModelError> judged_model_error(const RunComparison& compared) {
 }
 
 std::string nothing_measured(const RecordedRun& run) {
+    for (const TraceWarning& warning : run.warnings) {
+        if (warning.text.find(kKernelsMissing) != std::string::npos) {
+            return fmt::format("is {} whose steps are all left out, so there is nothing to compare: {}", run.source,
+                               warning.text);
+        }
+    }
     return fmt::format(
         "is {} and holds no measured task; there is nothing to compare; record a run with 'pipescope run "
         "--trace'{}",

@@ -213,6 +213,7 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     }
     if (std::string warning = unknown_times_warning(trace.run); !warning.empty()) {
         warnings.push_back(refusal(kNoTimesOfTasks, std::move(warning)));
+        warnings.back().of_steps = true;
     }
     if (const std::vector<std::size_t> lanes = launching_lanes(trace); !lanes.empty()) {
         warnings.push_back(refusal(

@@ -74,7 +74,8 @@ NamedRank named_rank(const json& distributed) {
     if (rank) {
         const std::vector<int> ranks = pipeline_ranks(distributed, *rank);
         const auto own = std::ranges::find(ranks, *rank);
-        named.rank = {*rank, *size, own == ranks.end() ? *rank : static_cast<int>(own - ranks.begin()), ranks};
+        named.rank = {*rank, *size, own == ranks.end() ? *rank : static_cast<int>(own - ranks.begin()), ranks,
+                      distributed.value("backend", json()) == "nccl"};
     }
     return named;
 }

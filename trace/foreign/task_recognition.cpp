@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -99,19 +100,30 @@ struct DeviceWork {
     bool is_called = false;               ///< a call launches a kernel
     std::vector<LaunchedRange> launched;  ///< the work whose launch is known
     std::vector<LostLaunch> lost;
+    std::size_t impossible = 0;          ///< kernels among `lost` whose record has times that cannot be
     std::vector<LaunchedRange> orphans;  ///< kernels that compute, without a known launch although others have one
+};
+
+struct SpanOnDevice {
+    Nanoseconds start{0};
+    Nanoseconds end{0};
+    std::optional<TaskWorkSum> work = {};  ///< empty if only an annotation shows the span
+};
+
+/// What is known of a range of which some kernels are lost.
+struct PartialSpan {
+    bool first = false;                      ///< the first kernel may be lost
+    bool last = false;                       ///< the last kernel may be lost
+    std::optional<SpanOnDevice> known = {};  ///< from the first known kernel to the last one
 };
 
 /// The times of ranges on the device, by the range on the host.
 struct DeviceTimes {
-    struct Span {
-        Nanoseconds start{0};
-        Nanoseconds end{0};
-        std::optional<TaskWorkSum> work = {};  ///< empty if only an annotation shows the span
-    };
+    using Span = SpanOnDevice;
+    using Partial = PartialSpan;
     std::map<const TraceRange*, Span> spans;
-    std::set<const TraceRange*> lacking;  ///< some of their kernels are lost
-    std::set<std::int32_t> whole;         ///< steps whose tasks all have times
+    std::map<const TraceRange*, Partial> lacking;
+    std::set<std::int32_t> whole;  ///< steps whose tasks all have times
 };
 
 /// The copy that brings a task its input.
@@ -181,8 +193,22 @@ public:
         if (repeated_ > 0) {
             warnings.push_back(fmt::format(
                 "rank {}: {} a step's task again, as with accumulated gradients; of each task the first range "
-                "counts, so idle time is too large",
+                "counts, so the step time is too short: it is that of the first pass; idle time may be too large",
                 found_.rank, counted(repeated_, "range is", "ranges are")));
+        }
+        if (work_.impossible > 0) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} impossible times, such as an end at the start, or a start before the launch; each counts "
+                "as lost",
+                found_.rank, counted(work_.impossible, "kernel has", "kernels have")));
+        }
+        if (lost_in_tasks_ > 0) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} of the {} calls that launch the tasks' kernels ({:.2g} %) {} no kernel in the file, so "
+                "the device times of these tasks are not known; record all kernels, also those of CUDA graphs",
+                found_.rank, lost_in_tasks_, lost_in_tasks_ + launched_in_tasks_,
+                100.0 * static_cast<double>(lost_in_tasks_) / static_cast<double>(lost_in_tasks_ + launched_in_tasks_),
+                lost_in_tasks_ == 1 ? "has" : "have"));
         }
         if (std::string warning = steps_out_of_order(); !warning.empty()) {
             warnings.push_back(std::move(warning));
@@ -399,6 +425,31 @@ private:
         return each.named->meaning.role == RangeRole::task && !each.has_inner && is_compute(each.key.kind);
     }
 
+    /// The tracks of ranges on streams that run NCCL's kernels only. A task's range there holds a wait for other ranks.
+    std::set<std::size_t> tracks_of_messages() const {
+        std::map<std::pair<std::string, std::string>, bool> computes;  // by group and name of the stream
+        for (const RangeTrack& track : trace_.tracks) {
+            if (track.kind == RangeTrack::Kind::stream) {
+                computes[{track.group, track.name}] = std::ranges::any_of(track.ranges, [&](const TraceRange& range) {
+                    return !trace_.names.at(range.name).starts_with("nccl");
+                });
+            }
+        }
+        std::set<std::size_t> found;
+        for (std::size_t k = 0; k < trace_.tracks.size(); ++k) {
+            const RangeTrack& track = trace_.tracks[k];
+            if (track.kind != RangeTrack::Kind::annotations || !track.name.ends_with(kAnnotationsSuffix)) {
+                continue;
+            }
+            const auto stream =
+                computes.find({track.group, track.name.substr(0, track.name.size() - kAnnotationsSuffix.size())});
+            if (stream != computes.end() && !stream->second) {
+                found.insert(k);
+            }
+        }
+        return found;
+    }
+
     /// Takes times from the ranges that the profiler shows on the device. Ranges with one name run there in the host's
     /// order, so the times are known if the profiler shows all of them.
     DeviceTimes times_of_annotations() const {
@@ -411,8 +462,11 @@ private:
             OfName& own = names[each.range->name];
             (each.on_device ? own.device[each.track] : own.host).push_back(each.range);
         }
+        const std::set<std::size_t> waiting = tracks_of_messages();
         DeviceTimes times;
         for (const auto& [name, ranges] : names) {
+            const std::optional<RangeMeaning>& meaning = meanings_.at(name);
+            const bool computes = meaning && meaning->role == RangeRole::task && is_compute(meaning->task);
             const std::vector<const TraceRange*>* longest = nullptr;
             Nanoseconds most{-1};
             for (const auto& [track, device] : ranges.device) {
@@ -420,7 +474,7 @@ private:
                 for (const TraceRange* range : device) {
                     total += range->duration();
                 }
-                if (device.size() == ranges.host.size() && total > most) {
+                if (device.size() == ranges.host.size() && total > most && !(computes && waiting.contains(track))) {
                     longest = &device;
                     most = total;
                 }
@@ -435,7 +489,8 @@ private:
     /// Takes times from the kernels that a range launched: first start to last end. A message inside a task does not
     /// count, since its kernel waits for the other rank. Copies count only if there is no kernel, since copies on other
     /// streams may run far ahead.
-    DeviceTimes times_of_kernels() {
+    /// `annotations`: times_of_annotations(), which tell the task of some kernels without a call.
+    DeviceTimes times_of_kernels(const DeviceTimes& annotations) {
         std::vector<const Numbered*> launching;
         std::vector<LaunchingTask> tasks;
         for (const Numbered& each : numbered_) {
@@ -469,11 +524,11 @@ private:
             if (is_task) {
                 found_.work.push_back({each.end(), task->key, each.launch, found[k].by_stream});
             }
+            launched_in_tasks_ += task != nullptr && is_computing(*task) && each.is_kernel ? 1 : 0;
             note_work(each, task);
         }
-        std::vector<const Numbered*> lacking;
-        place_orphans(found, launching, by_range, lacking);
         DeviceTimes times;
+        place_orphans(found, launching, annotations, by_range, times);
         for (auto& [host, launched] : by_range) {
             leave_out_edges(launched);
             TaskWorkSum sum;
@@ -484,11 +539,19 @@ private:
             times.spans.emplace(host, DeviceTimes::Span{Nanoseconds{sum.start}, Nanoseconds{sum.end}, sum});
         }
         for (std::size_t k = work_.launched.size(); k < found.size(); ++k) {
-            if (found[k].task) {
-                lacking.push_back(launching[*found[k].task]);
+            const Numbered* const task = found[k].task ? launching[*found[k].task] : nullptr;
+            if (task == nullptr || !is_computing(*task)) {
+                continue;
             }
+            ++lost_in_tasks_;
+            const LostLaunch& lost = work_.lost[k - work_.launched.size()];
+            const std::vector<const LaunchedRange*>& known = by_range[task->named->range];
+            const auto launched_after = [&](const LaunchedRange* each) { return each->launch > lost.launch; };
+            DeviceTimes::Partial& partial = times.lacking[task->named->range];
+            partial.first = partial.first || std::ranges::all_of(known, launched_after);
+            partial.last = partial.last || std::ranges::none_of(known, launched_after);
         }
-        leave_out_lacking(lacking, times);
+        leave_out_lacking(times);
         return times;
     }
 
@@ -513,11 +576,16 @@ private:
         });
     }
 
-    /// Kernels without a call belong to the task around them on their stream. Between two tasks, it is not known which
-    /// one lacks the kernel, so both do.
+    /// Kernels without a call belong to the task around them on their stream. Between two tasks, an annotation on the
+    /// device may tell. Otherwise it is not known which one lacks the kernel, so both do.
     void place_orphans(const std::vector<Attribution>& found, const std::vector<const Numbered*>& launching,
-                       std::map<const TraceRange*, std::vector<const LaunchedRange*>>& by_range,
-                       std::vector<const Numbered*>& lacking) const {
+                       const DeviceTimes& annotations,
+                       std::map<const TraceRange*, std::vector<const LaunchedRange*>>& by_range, DeviceTimes& times) {
+        const auto shows = [&](const Numbered* task, const LaunchedRange& orphan) {
+            const auto span = task == nullptr ? annotations.spans.end() : annotations.spans.find(task->named->range);
+            return span != annotations.spans.end() && span->second.start <= orphan.range->start &&
+                   span->second.end >= orphan.range->end;
+        };
         struct Neighbour {
             const LaunchedRange* work = nullptr;
             const Numbered* task = nullptr;
@@ -535,15 +603,19 @@ private:
             const auto after = neighbours.upper_bound(orphan.range->start);
             const Numbered* const before = after == neighbours.begin() ? nullptr : std::prev(after)->second.task;
             const Numbered* const next = after == neighbours.end() ? nullptr : after->second.task;
-            if (before != nullptr && before == next) {
-                by_range[before->named->range].push_back(&orphan);
+            const bool is_inside = before != nullptr && before == next;
+            if (is_inside || shows(before, orphan) || shows(next, orphan)) {
+                const Numbered* const task = is_inside || shows(before, orphan) ? before : next;
+                by_range[task->named->range].push_back(&orphan);
+                attributed_.emplace_back(orphan.range->start, orphan.range->end);
                 continue;
             }
-            if (before != nullptr) {
-                lacking.push_back(before);
+            unattributed_.emplace_back(orphan.range->start, orphan.range->end);
+            if (before != nullptr && is_computing(*before)) {
+                times.lacking[before->named->range].last = true;
             }
-            if (next != nullptr && orphan.range->start >= next->named->range->start) {
-                lacking.push_back(next);
+            if (next != nullptr && is_computing(*next) && orphan.range->start >= next->named->range->start) {
+                times.lacking[next->named->range].first = true;
             }
         }
     }
@@ -563,13 +635,17 @@ private:
         if (kind) {
             found_.lane_work.push_back({LaneId{0}, *kind, work.range->start, work.range->end});
         }
-        const bool is_known = kind || task != nullptr || work.is_message;
-        (is_known ? attributed_ : unattributed_).emplace_back(work.range->start, work.range->end);
+        if (work.is_collective) {
+            collectives_.emplace_back(work.range->start, work.range->end);
+        } else if (!work.is_message) {
+            (kind || task != nullptr ? attributed_ : unattributed_).emplace_back(work.range->start, work.range->end);
+        }
     }
     static bool is_task(const Numbered& each) { return each.named->meaning.role == RangeRole::task; }
 
     /// If the tasks have the device's times: what else kept the lane busy, and how much of the device's time has no
-    /// explanation.
+    /// explanation. Kernels of NCCL wait for other ranks, so they explain no other work that runs meanwhile, and those
+    /// of messages are no work.
     void take_lane_work() {
         if (!on_device_ || found_.tasks.empty()) {
             found_.lane_work.clear();
@@ -587,10 +663,7 @@ private:
             start = std::min(start, slice.start);
             end = std::max(end, slice.end);
         }
-        for (const LaunchedRange& each : work_.orphans) {
-            unattributed_.emplace_back(each.range->start, each.range->end);
-        }
-        for (auto* ranges : {&attributed_, &unattributed_}) {
+        for (auto* ranges : {&attributed_, &unattributed_, &collectives_}) {
             for (auto& [from, to] : *ranges) {
                 from = std::clamp(from, start, end);
                 to = std::clamp(to, start, end);
@@ -598,28 +671,17 @@ private:
         }
         const Nanoseconds explained = covered_time(attributed_);
         unattributed_.insert(unattributed_.end(), attributed_.begin(), attributed_.end());
+        found_.unattributed = covered_time(unattributed_) - explained;
+        unattributed_.insert(unattributed_.end(), collectives_.begin(), collectives_.end());
         found_.device_busy = covered_time(std::move(unattributed_));
-        found_.unattributed = found_.device_busy - explained;
     }
 
-    /// Tasks that lack kernels have no time. If all tasks of a name lack some, their calls launch nothing that the
-    /// profiler shows.
-    void leave_out_lacking(const std::vector<const Numbered*>& lacking, DeviceTimes& times) const {
-        const auto name_of = [](const Numbered& each) { return std::pair(each.key.kind, each.key.partition); };
-        std::set<const TraceRange*> ranges;
-        for (const Numbered* each : lacking) {
-            ranges.insert(each->named->range);
-        }
-        std::set<std::pair<TaskKind, std::int32_t>> whole;
-        for (const Numbered& each : numbered_) {
-            if (is_computing(each) && times.spans.contains(each.named->range) && !ranges.contains(each.named->range)) {
-                whole.insert(name_of(each));
-            }
-        }
-        for (const Numbered* each : lacking) {
-            if (is_computing(*each) && whole.contains(name_of(*each))) {
-                times.lacking.insert(each->named->range);
-                times.spans.erase(each->named->range);
+    /// Tasks that lack kernels have no time, but for the known part.
+    static void leave_out_lacking(DeviceTimes& times) {
+        for (auto& [range, partial] : times.lacking) {
+            if (const auto span = times.spans.find(range); span != times.spans.end()) {
+                partial.known = span->second;
+                times.spans.erase(span);
             }
         }
     }
@@ -671,21 +733,20 @@ private:
             return;
         }
         compare_clocks();
-        DeviceTimes kernels = times_of_kernels();
         DeviceTimes annotations = times_of_annotations();
+        DeviceTimes kernels = times_of_kernels(annotations);
         find_whole_steps(kernels);
         find_whole_steps(annotations);
         const bool is_annotated = std::ranges::any_of(ranges_, [](const NamedRange& each) {
             return each.on_device && each.meaning.role == RangeRole::task && is_compute(each.meaning.task);
         });
         found_.has_device_work = is_annotated || !work_.launched.empty();
-        const bool links_nothing = (work_.any || work_.is_called) && work_.launched.empty();
+        const bool is_on_gpu = trace_.rank && trace_.rank->has_nccl;
+        const bool links_nothing = (work_.any || work_.is_called || is_on_gpu) && work_.launched.empty();
         if (!is_annotated && !links_nothing && !runs_ahead(kernels)) {
             return;  // the host's ranges hold the work
         }
-        const bool by_kernels = kernels.whole.size() >= annotations.whole.size();
-        DeviceTimes& best = by_kernels ? kernels : annotations;
-        fill(best, by_kernels ? annotations : kernels, kernels.lacking);
+        DeviceTimes best = joined_times(std::move(kernels), std::move(annotations));
         if (best.whole.empty()) {
             found_.only_launches = true;
             return;
@@ -699,17 +760,53 @@ private:
         found_.has_device_times = true;
     }
 
-    /// Fills in what one source lacks from the other. `lacking`: ranges whose annotation also lacks kernels.
-    void fill(DeviceTimes& times, const DeviceTimes& other, const std::set<const TraceRange*>& lacking) const {
-        for (const auto& [range, span] : other.spans) {
-            DeviceTimes::Span& own = times.spans.try_emplace(range, span).first->second;
+    /// The span of an annotation, if it shows the kernels that the range lacks: then it is longer than the known ones.
+    static std::optional<DeviceTimes::Span> shown_span(const DeviceTimes::Partial& partial,
+                                                       const DeviceTimes& annotations, const TraceRange* range) {
+        const auto annotation = annotations.spans.find(range);
+        if (annotation == annotations.spans.end() || !partial.known || !partial.known->work) {
+            return std::nullopt;
+        }
+        DeviceTimes::Span span = annotation->second;
+        const DeviceTimes::Span& known = *partial.known;
+        constexpr Nanoseconds kRounding{1};
+        const bool shows_first = partial.first ? span.start < known.start - kRounding : true;
+        const bool shows_last = partial.last ? span.end > known.end + kRounding : true;
+        if (!shows_first || !shows_last || span.start > known.start + kRounding || span.end < known.end - kRounding) {
+            return std::nullopt;
+        }
+        if (!partial.first) {  // its launch is known; how long its kernels worked is not
+            span.work = known.work;
+            span.work->launch_delay += span.start.count() - span.work->start;
+            span.work->start = span.start.count();
+            span.work->end = span.end.count();
+            span.work->busy = span.work->end - span.work->start;
+            span.work->launch_gap = 0;
+        }
+        return span;
+    }
+
+    /// Fills in what the better source lacks from the other.
+    DeviceTimes joined_times(DeviceTimes kernels, DeviceTimes annotations) const {
+        const bool by_kernels = kernels.whole.size() >= annotations.whole.size();
+        std::map<const TraceRange*, DeviceTimes::Span> shown;
+        for (const auto& [range, partial] : kernels.lacking) {
+            if (const auto span = shown_span(partial, annotations, range)) {
+                shown.emplace(range, *span);
+            }
+        }
+        DeviceTimes best = by_kernels ? kernels : annotations;
+        for (const auto& [range, span] : (by_kernels ? annotations : kernels).spans) {
+            DeviceTimes::Span& own = best.spans.try_emplace(range, span).first->second;
             own.work = own.work ? own.work : span.work;
         }
-        for (const TraceRange* range : lacking) {
-            times.spans.erase(range);
+        for (const auto& [range, partial] : kernels.lacking) {
+            best.spans.erase(range);
         }
-        times.whole.clear();
-        find_whole_steps(times);
+        best.spans.insert(shown.begin(), shown.end());
+        best.whole.clear();
+        find_whole_steps(best);
+        return best;
     }
 
     /// The range's times on the device. Null if the host's times count, or if the device has none.
@@ -999,6 +1096,9 @@ private:
     Nanoseconds device_behind_{0};
     std::vector<std::pair<Nanoseconds, Nanoseconds>> attributed_;    // the device's work
     std::vector<std::pair<Nanoseconds, Nanoseconds>> unattributed_;  // the device's work
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> collectives_;   // the device's work
+    std::size_t lost_in_tasks_ = 0;                                  // calls without a kernel
+    std::size_t launched_in_tasks_ = 0;                              // kernels
     const std::int32_t position_;
     std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
     std::map<Nanoseconds, std::int32_t> steps_;                          // by start
@@ -1014,6 +1114,73 @@ private:
     std::string first_fault_;
     RankTasks found_;
 };
+
+/// True if the file gives times more finely than whole microseconds, so that no kernel takes no time.
+bool has_fine_times(const OpenedTrace& trace) {
+    constexpr std::int64_t kMicrosecond = 1'000;
+    return std::ranges::any_of(trace.tracks, [](const RangeTrack& track) {
+        return track.kind == RangeTrack::Kind::stream && std::ranges::any_of(track.ranges, [](const TraceRange& range) {
+                   return range.duration().count() % kMicrosecond != 0;
+               });
+    });
+}
+
+/// Finds kernels that start before their launch by more than the clocks of host and device differ. A stream runs its
+/// work in the order of the launches, so only such work out of this order is suspect, and the rest shows the clocks.
+std::vector<bool> started_too_early(const std::vector<LaunchedRange>& launched) {
+    constexpr Nanoseconds kMostClocksDiffer{1'000'000'000};
+    constexpr Nanoseconds kTolerance{10'000};
+    std::vector<std::size_t> order(launched.size());
+    for (std::size_t k = 0; k < order.size(); ++k) {
+        order[k] = k;
+    }
+    std::ranges::stable_sort(order, {}, [&](std::size_t k) {
+        return std::tuple(launched[k].stream, launched[k].launch, launched[k].range->start);
+    });
+    const auto early_by = [&](std::size_t k) { return launched[k].launch - launched[k].range->start; };
+    std::vector<bool> in_order(launched.size());
+    Nanoseconds behind{0};
+    const LaunchedRange* latest = nullptr;  // of the stream
+    for (const std::size_t k : order) {
+        const LaunchedRange& each = launched[k];
+        latest = latest != nullptr && latest->stream == each.stream ? latest : nullptr;
+        in_order[k] = latest == nullptr || each.range->start >= latest->range->start;
+        if (early_by(k) <= kMostClocksDiffer && in_order[k]) {
+            latest = &each;
+            behind = std::max(behind, early_by(k));
+        }
+    }
+    std::vector<bool> early(launched.size());
+    for (std::size_t k = 0; k < early.size(); ++k) {
+        early[k] = early_by(k) > (in_order[k] ? kMostClocksDiffer : behind + kTolerance);
+    }
+    return early;
+}
+
+/// Moves kernels whose times cannot be from the known work to the lost work.
+void leave_out_impossible(DeviceWork& work, bool is_fine) {
+    const auto takes_no_time = [&](const LaunchedRange& each) {
+        return is_fine && each.is_kernel && each.range->end <= each.range->start;
+    };
+    std::vector<LaunchedRange> possible;
+    const auto keep = [&](auto&& is_impossible) {
+        possible.clear();
+        for (std::size_t k = 0; k < work.launched.size(); ++k) {
+            const LaunchedRange& each = work.launched[k];
+            if (is_impossible(k)) {
+                work.lost.push_back({each.thread, each.launch});
+                ++work.impossible;
+            } else {
+                possible.push_back(each);
+            }
+        }
+        work.launched.swap(possible);
+    };
+    keep([&](std::size_t k) { return takes_no_time(work.launched[k]); });
+    const std::vector<bool> early = started_too_early(work.launched);
+    keep([&](std::size_t k) { return early[k]; });
+    std::erase_if(work.orphans, takes_no_time);
+}
 
 /// The work on devices of each process with tasks. A stream of an unknown process counts for every process.
 std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const std::vector<std::size_t>& threads,
@@ -1095,11 +1262,21 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
             continue;
         }
         const std::unordered_set<std::uint32_t>& linked = known[track.group];
+        Nanoseconds within = Nanoseconds::min();  // a call of the driver inside this call may have another number
         for (const TraceRange& range : track.ranges) {
-            if (range.correlation != 0 && launches.at(range.name) && !linked.contains(range.correlation)) {
+            if (range.correlation == 0 || !launches.at(range.name)) {
+                continue;
+            }
+            if (linked.contains(range.correlation)) {
+                within = std::max(within, range.end);
+            } else if (range.start >= within) {
                 own->second.lost.push_back({threads[k], range.start});
             }
         }
+    }
+    const bool is_fine = has_fine_times(trace);
+    for (auto& [group, each] : work) {
+        leave_out_impossible(each, is_fine);
     }
     return work;
 }
@@ -1261,11 +1438,11 @@ std::set<std::int32_t> lost_steps(const std::vector<RankTasks>& ranks, std::vect
         }
     }
     if (!lost.empty()) {
-        warnings.push_back(fmt::format(
-            "{} {} {} left out: on {} {} the ranges only launch work on a device, and the kernels of some tasks are "
-            "missing, as at the start of a profile; record a step more",
-            lost.size() == 1 ? "step" : "steps", fmt::join(lost, ", "), lost.size() == 1 ? "is" : "are",
-            losing.size() == 1 ? "rank" : "ranks", fmt::join(losing, ", ")));
+        warnings.push_back(
+            fmt::format("{} {} {} left out: on {} {} the ranges only launch work on a device, and {}, as at the start "
+                        "of a profile; record a step more",
+                        lost.size() == 1 ? "step" : "steps", fmt::join(lost, ", "), lost.size() == 1 ? "is" : "are",
+                        losing.size() == 1 ? "rank" : "ranks", fmt::join(losing, ", "), kKernelsMissing));
     }
     return lost;
 }

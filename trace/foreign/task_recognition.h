@@ -11,6 +11,9 @@
 #include <vector>
 
 namespace pipescope {
+/// Part of the warning that names the steps left out for want of device times.
+inline constexpr std::string_view kKernelsMissing = "the kernels of some tasks are missing";
+
 /// A message between two partitions, as recorded by one of its ranks, in that rank's time.
 struct MessageEnd {
     Nanoseconds time{0};       ///< when the sender hands it over, or when the receiver has it

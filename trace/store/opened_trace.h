@@ -111,6 +111,7 @@ struct RecordingRank {
     int size = 1;                    ///< ranks of the whole run
     int pipeline_position = 0;       ///< among the ranks of its pipeline; the rank itself if the file does not say
     std::vector<int> pipeline = {};  ///< the ranks of its pipeline; empty if the file does not say
+    bool has_nccl = false;           ///< its backend is NCCL alone, so it computes on a GPU
 
     friend bool operator==(const RecordingRank&, const RecordingRank&) = default;
 };
@@ -144,6 +145,8 @@ inline constexpr std::string_view kLaunchesKey = "only_launches";
 /// lane's device worked while the shown steps ran, and the part that belongs to no task, message, collective, optimizer
 /// or loading of data.
 inline constexpr std::string_view kDeviceTimeKey = "device_time";
+/// The entry of OpenedTrace::run that says by how much messages between ranks arrive before they were sent, at most.
+inline constexpr std::string_view kEarlyMessagesKey = "early_messages";
 /// Key of OpenedTrace::run: {"ranks": [1], "size": 2}, the ranks of another program's run that the trace lacks although
 /// its tasks wait for theirs, as far as is known. `size` is 0 if the ranks are unknown.
 inline constexpr std::string_view kMissingRanksKey = "missing_ranks";

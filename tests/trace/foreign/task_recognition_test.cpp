@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <ctime>
+#include <functional>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -232,6 +234,130 @@ TEST_F(TaskRecognition, LeavesOutStepsThatLackSomeKernels) {
     EXPECT_THAT(texts_of(trace),
                 ElementsAre("step 1 forward (0, 0) 110..130 on rank 0", "step 1 backward (0, 0) 130..170 on rank 0"));
     EXPECT_THAT(trace.on_device, SizeIs(2));
+}
+
+/// Two steps of a forward of two kernels and a backward of one. `add_second` adds the forward's second kernel.
+RankFile with_second_kernels(const std::function<void(RankFile&, double)>& add_second) {
+    RankFile file(0, 1);
+    for (const int step : {0, 1}) {
+        const double t = 100 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+        file.range("PP:0F0", t + 1, t + 3).launched(t + 1.5, t + 10, t + 20);
+        add_second(file, t);
+        file.range("PP:0B0", t + 4, t + 6).launched(t + 5, t + 30.5, t + 70);
+    }
+    return file;
+}
+
+// A profiler without the kernels of CUDA graphs loses the same kernels of each task.
+TEST_F(TaskRecognition, KnowsNoTimesIfEachTaskLacksAKernel) {
+    const OpenedTrace trace =
+        opened(with_second_kernels([](RankFile& file, double t) { file.call(t + 2.5, 9000 + static_cast<int>(t)); }));
+    EXPECT_EQ(trace.run.at(std::string(kLaunchesKey)), R"({"ranks": [0]})");
+    ASSERT_EQ(trace.diagnostics.size(), 1U);
+    EXPECT_THAT(
+        trace.diagnostics[0].text,
+        StartsWith("rank 0: 2 of the 6 calls that launch the tasks' kernels (33 %) have no kernel in the file"));
+}
+
+TEST_F(TaskRecognition, TakesAnAnnotationThatIsLongerThanTheKnownKernels) {
+    const auto texts = [&](double end) {
+        return texts_of(opened(with_second_kernels([end](RankFile& file, double t) {
+            file.call(t + 2.5, 9000 + static_cast<int>(t)).on_device("PP:0F0", t + 10, t + end);
+        })));
+    };
+    EXPECT_THAT(texts(28), Contains("step 0 forward (0, 0) 10..28 on rank 0"));
+    EXPECT_THAT(texts(20), Not(Contains(HasSubstr("10..20")))) << "it lacks the kernel too";
+}
+
+// The profiler rounds a range's start and duration, so the range may be 1 ns shorter than its kernels.
+TEST_F(TaskRecognition, WorksNoLongerThanATaskLasts) {
+    RankFile file(0, 1);
+    for (const int step : {0, 1}) {
+        const double t = 100 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+        file.range("PP:0F0", t + 1, t + 3).launched(t + 2, t + 10, t + 30).on_device("PP:0F0", t + 10, t + 29.999);
+        file.range("PP:0B0", t + 4, t + 6).launched(t + 5, t + 31, t + 70).on_device("PP:0B0", t + 31, t + 70);
+    }
+    file.call(5.6);  // without its kernel, so that the ranges show more whole steps
+    const OpenedTrace trace = opened(file);
+    ASSERT_THAT(texts_of(trace), Contains("step 1 forward (0, 0) 110..129 on rank 0"));
+    for (const TaskOnDevice& task : trace.on_device) {
+        EXPECT_LE(task.busy, task.end - task.start);
+        EXPECT_GE(task.launch_gap, Nanoseconds{0});
+    }
+}
+
+TEST_F(TaskRecognition, TakesACallWithinALaunchForTheSameLaunch) {
+    const OpenedTrace trace = opened(with_second_kernels([](RankFile& file, double t) {
+        file.launched(t + 2, t + 20, t + 30).call(t + 2.2, 9000 + static_cast<int>(t));
+    }));
+    EXPECT_THAT(texts_of(trace), Contains("step 1 forward (0, 0) 110..130 on rank 0"));
+    EXPECT_THAT(trace.diagnostics, IsEmpty());
+}
+
+// A record that was never completed has no end, or no times at all.
+TEST_F(TaskRecognition, TakesKernelsWithImpossibleTimesForLost) {
+    const auto found = [&](double start, double end) {
+        return opened(with_second_kernels(
+            [&](RankFile& file, double t) { file.launched(t + 2, t == 0 ? start : t + 20, t == 0 ? end : t + 30); }));
+    };
+    for (const auto& [start, end] : {std::pair(0.0, 0.0), {20.0, 20.0}, {-15.0, -5.0}}) {
+        const OpenedTrace trace = found(start, end);
+        ASSERT_EQ(trace.measured.slices.size(), 2U) << start;
+        EXPECT_EQ(trace.measured.slices[0].key.step, 1);
+        EXPECT_EQ(trace.measured.slices[0].duration(), Nanoseconds{20'000});
+        EXPECT_THAT(trace.diagnostics.at(0).text, StartsWith("rank 0: 1 kernel has impossible times"));
+    }
+}
+
+TEST_F(TaskRecognition, LeavesOutTheRangesOfTasksOnStreamsOfMessages) {
+    const OpenedTrace trace =
+        opened(RankFile(0, 1)
+                   .range("PP:0F0", 0, 2)
+                   .on_device("PP:0F0", 10, 30)
+                   .work_without_call(10, 30)
+                   .on_device("PP:0F0", 0, 60, 20)
+                   .work_without_call(0, 60, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)", 20)
+                   .range("PP:0B0", 3, 4)
+                   .on_device("PP:0B0", 61, 70));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 61..70 on rank 0"));
+}
+
+// Kernels that wait for other ranks explain no other work.
+TEST_F(TaskRecognition, NotesUnknownWorkUnderAMessage) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 0, 3)
+                                         .launched(1, 10, 20)
+                                         .launched(2, 20, 60, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)", 20)
+                                         .work_without_call(30, 40, "stray", 9)
+                                         .range("PP:0B0", 4, 5)
+                                         .launched(4, 60, 80));
+    EXPECT_EQ(trace.run.at(std::string(kDeviceTimeKey)),
+              R"({"lanes":[{"lane":0,"busy_ns":40000,"unattributed_ns":10000}]})");
+}
+
+// The device waits for its host before the second kernel, and for something else before the third.
+TEST_F(TaskRecognition, TellsTheCausesOfGapsWithinATask) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 0, 60)
+                                         .launched(1, 5, 10)
+                                         .launched(35, 40, 50)
+                                         .launched(36, 90, 100)
+                                         .range("PP:0B0", 61, 62)
+                                         .launched(61, 100, 120));
+    ASSERT_EQ(trace.on_device.size(), 2U);
+    EXPECT_EQ(trace.on_device[0].busy, Nanoseconds{25'000});
+    EXPECT_EQ(trace.on_device[0].launch_gap, Nanoseconds{30'000});
+}
+
+TEST_F(TaskRecognition, KnowsNoTimesOfHostsThatLaunchOnGpus) {
+    const std::string text = RankFile(0, 1).range("PP:0F0", 0, 2).range("PP:0B0", 3, 4).text();
+    const std::string gloo = R"("backend": "gloo")";
+    EXPECT_FALSE(opened(text).run.contains(std::string(kLaunchesKey)));
+    EXPECT_TRUE(opened(std::string(text).replace(text.find(gloo), gloo.size(), R"("backend": "nccl")"))
+                    .run.contains(std::string(kLaunchesKey)));
 }
 
 // NCCL's kernels wait for each other: the message moves while both run.
