@@ -306,6 +306,11 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.steps = trace.steps;
     run.launches = TaskLaunches(trace.on_device, trace.lane_work);
     run.processes = merged_processes(trace.run);
+    const Json early = entry_of(trace, kEarlyMessagesKey);
+    if (const auto most = early.is_object() ? early.find("most_ns") : early.end();
+        most != early.end() && most->is_number_integer()) {
+        run.early_messages = Nanoseconds{most->get<std::int64_t>()};
+    }
     run.lost = lost_records(trace.drops);
     run.cut_off = trace.cut_off();
     run.warnings = trace_warnings(trace);

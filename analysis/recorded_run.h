@@ -44,6 +44,7 @@ struct RecordedRun {
     std::map<std::int32_t, std::int64_t> other_samples;  ///< of the steps with another number; 0: it varies within
     std::optional<MissingRanks> missing;                 ///< missing_ranks()
     std::vector<MergedProcess> processes;                ///< of a merged trace, by rank; otherwise empty
+    Nanoseconds early_messages{0};                       ///< by how much messages arrive before they were sent, at most
     TaskLaunches launches;                               ///< of tasks on devices
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()

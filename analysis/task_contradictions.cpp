@@ -158,6 +158,24 @@ std::vector<TraceWarning> contradiction_warnings(const RecordedRun& run, const T
     if (early.largest) {
         warnings.push_back(warning_of_clocks(run, early, bound));
     }
+    const auto is_long_against = [&](const auto& step) {
+        return !step.second.lanes.empty() && step.second.is_notable(run.early_messages);
+    };
+    const auto by_number = tasks_by_step(measured, steps);
+    if (!refuse_bubbles(warnings) && std::ranges::any_of(by_number, is_long_against)) {
+        warnings.push_back(refusal(
+            "times of different lanes do not fit together",
+            fmt::format("messages arrive up to {} before they were sent, which is more than 1 % of a step: waits "
+                        "across lanes, their causes and bubble fractions are not known and not shown, and step times "
+                        "contain the difference; synchronize the clocks of the machines, or give files of one run",
+                        time_text(run.early_messages))));
+        warnings.back().of_clocks = true;
+    } else if (run.early_messages.count() > 0 && !early.largest) {
+        warnings.push_back(
+            {Severity::caution, fmt::format("messages arrive up to {} before they were sent, so the shares of messages "
+                                            "among the causes, and their time in the simulation, are uncertain",
+                                            time_text(run.early_messages))});
+    }
     if (overlaps.largest) {
         warnings.push_back(
             {Severity::caution,

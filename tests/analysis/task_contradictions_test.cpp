@@ -100,6 +100,19 @@ TEST(TaskContradictions, OfAnotherProgramAreTasksThatEndTooEarly) {
                       HasSubstr("sends and receives"), Not(HasSubstr("at most"))));
 }
 
+TEST(TaskContradictions, WithholdBubblesIfMessagesArriveMuchTooEarly) {
+    TwoProcesses run(std::nullopt);
+    run.run.of_another_program = true;
+    run.run.early_messages = Nanoseconds{1};
+    ASSERT_EQ(run.warnings().size(), 1U);
+    EXPECT_EQ(run.warnings()[0].severity, Severity::caution);
+    run.run.early_messages = step_statistics(run.timeline, steps_of(run.timeline).front()).step_time() / 50;
+    const std::vector<TraceWarning> warnings = run.warnings();
+    ASSERT_EQ(warnings.size(), 1U);
+    EXPECT_EQ(warnings[0].severity, Severity::refusal);
+    EXPECT_TRUE(warnings[0].of_clocks);
+}
+
 TEST(TaskContradictions, AreTasksOfOneLaneThatOverlap) {
     TwoProcesses run(Nanoseconds{1000});
     ASSERT_THAT(run.warnings(), IsEmpty());

@@ -1560,10 +1560,10 @@ std::set<int> pipeline_of(const std::vector<const RankTasks*>& kept, const std::
 }
 
 /// Notes the ranks of the pipeline that are not given. Without a process group, the run's other ranks may be replicas:
-/// they count as missing unless messages show that the pipeline ends with the given ranks. `left_out`: tasks of some
-/// rank are not shown.
+/// they count as missing unless messages show that the pipeline ends with the given ranks. `left_out`:
+/// ranks_of_unknown_steps(), whose tasks are not shown.
 void note_missing_ranks(const std::vector<const RankTasks*>& kept, const std::vector<RecordingRank>& given,
-                        bool left_out, OpenedTrace& trace) {
+                        const std::set<int>& left_out, OpenedTrace& trace) {
     bool is_named = false;
     MissingRanks missing;
     std::ranges::copy_if(pipeline_of(kept, given, is_named), std::back_inserter(missing.ranks), [&](int rank) {
@@ -1574,8 +1574,9 @@ void note_missing_ranks(const std::vector<const RankTasks*>& kept, const std::ve
     });
     const Neighbours found = neighbours_of(kept);
     const bool may_lack = is_named || found.between || found.send_here || found.receive_from_here || !found.any_message;
-    if (computes && (given.empty() ? found.send_here || left_out : may_lack && !missing.ranks.empty())) {
+    if (computes && (given.empty() ? found.send_here || !left_out.empty() : may_lack && !missing.ranks.empty())) {
         missing.size = given.empty() ? 0 : given.front().size;
+        std::ranges::set_intersection(missing.ranks, left_out, std::back_inserter(missing.without_steps));
         trace.run.emplace(kMissingRanksKey, to_json(missing));
     }
 }
@@ -1591,6 +1592,39 @@ std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks)
     return unknown.size() < ranks.size() ? unknown : std::set<int>();
 }
 
+RankPipelines pipelines_of(const std::vector<const RankTasks*>& ranks, const std::vector<RecordingRank>& given) {
+    RankPipelines found;
+    std::vector<std::size_t> sizes;
+    std::map<std::vector<int>, std::size_t> named;
+    std::vector<std::set<TaskKey>> taken;  // tasks of each unnamed pipeline
+    const bool are_named = !ranks.empty() && std::ranges::all_of(ranks, [&](const RankTasks* rank) {
+        const auto own = std::ranges::find(given, rank->rank, &RecordingRank::rank);
+        return own != given.end() && !own->pipeline.empty();
+    });
+    for (const RankTasks* rank : ranks) {
+        std::size_t number = 0;
+        if (are_named) {
+            const std::vector<int>& pipeline = std::ranges::find(given, rank->rank, &RecordingRank::rank)->pipeline;
+            number = named.try_emplace(pipeline, named.size()).first->second;
+        } else {
+            const auto is_free = [&](const std::set<TaskKey>& others) {
+                return std::ranges::none_of(rank->tasks, [&](const Slice& slice) {
+                    return is_compute(slice.key.kind) && others.contains(slice.key);
+                });
+            };
+            const auto free = std::ranges::find_if(taken, is_free);
+            number = static_cast<std::size_t>(free - taken.begin());
+            taken.resize(std::max(taken.size(), number + 1));
+            std::ranges::transform(rank->tasks, std::inserter(taken[number], taken[number].end()), &Slice::key);
+        }
+        sizes.resize(std::max(sizes.size(), number + 1));
+        ++sizes[number];
+        found.of_rank.push_back(number);
+    }
+    found.shown = static_cast<std::size_t>(std::ranges::max_element(sizes) - sizes.begin());
+    return found;
+}
+
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
                                       OpenedTrace& trace) {
     std::vector<std::string> warnings;
@@ -1602,7 +1636,17 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     std::vector<const RankTasks*> all;
     std::ranges::transform(ranks, std::back_inserter(all), [](const RankTasks& rank) { return &rank; });
     const std::set<int> unknown = ranks_of_unknown_steps(all);
-    for (const RankTasks& rank : ranks) {
+    const RankPipelines pipelines = pipelines_of(all, given);
+    std::map<TaskKey, int> shown_by;  // the rank of each compute task in the pipeline that is shown
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+        for (const Slice& slice : ranks[k].tasks) {
+            if (pipelines.of_rank[k] == pipelines.shown && is_compute(slice.key.kind)) {
+                shown_by.emplace(slice.key, ranks[k].rank);
+            }
+        }
+    }
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+        const RankTasks& rank = ranks[k];
         if (unknown.contains(rank.rank)) {
             warnings.push_back(fmt::format(
                 "rank {} names no steps, and other ranks do: which of its tasks belong to which step is not known, so "
@@ -1618,6 +1662,19 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
                 "rank {} has tasks of rank {} again, such as {}, as replicas of a pipeline have; the tasks of rank {} "
                 "are left out; give the files of one pipeline",
                 rank.rank, owners.at(repeated->key), to_string(repeated->key), rank.rank));
+            continue;
+        }
+        if (pipelines.of_rank[k] != pipelines.shown) {
+            const auto same =
+                std::ranges::find_if(rank.tasks, [&](const Slice& slice) { return shown_by.contains(slice.key); });
+            warnings.push_back(
+                same == rank.tasks.end()
+                    ? fmt::format("rank {} belongs to another replica of the pipeline; its tasks are left out; give "
+                                  "the files of one pipeline",
+                                  rank.rank)
+                    : fmt::format("rank {} has tasks of rank {} again, such as {}, as replicas of a pipeline have; the "
+                                  "tasks of rank {} are left out; give the files of one pipeline",
+                                  rank.rank, shown_by.at(same->key), to_string(same->key), rank.rank));
             continue;
         }
         for (const Slice& slice : rank.tasks) {
@@ -1683,7 +1740,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     trace.lane_work = joined_work(std::move(trace.lane_work));
     std::vector<RecordingRank> shown = given;
     std::erase_if(shown, [&](const RecordingRank& each) { return unknown.contains(each.rank); });
-    note_missing_ranks(kept, shown, !unknown.empty(), trace);
+    note_missing_ranks(kept, shown, unknown, trace);
     std::erase_if(samples, [&](const auto& step) { return lost.contains(step.first); });
     note_samples(samples, trace);
     for (auto& [number, step] : steps) {

@@ -85,11 +85,21 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
 /// numbers.
 std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks);
 
+/// The pipeline that each rank belongs to, numbered from 0, in the order of `ranks`. Replicas of a pipeline run the
+/// same tasks. Process groups of the files tell them apart. Without them, a rank belongs to the first pipeline in which
+/// no earlier rank has one of its tasks.
+struct RankPipelines {
+    std::vector<std::size_t> of_rank;
+    std::size_t shown = 0;  ///< the pipeline with the most ranks, or the first of several
+};
+RankPipelines pipelines_of(const std::vector<const RankTasks*>& ranks, const std::vector<RecordingRank>& given);
+
 /// Sets the measured timeline and the steps of the trace from the ranks' tasks. Each rank has a lane, or a lane for
 /// each thread if its threads run separate partitions. Each message with both ends is a copy. Precondition: `ranks`
 /// have one clock.
 ///
-/// Leaves out ranks that repeat the tasks of an earlier rank, as with data parallelism, and ranks_of_unknown_steps().
+/// Leaves out ranks of other replicas (pipelines_of()) or that repeat the tasks of an earlier rank, and
+/// ranks_of_unknown_steps().
 /// Returns a sentence for each such rank, and for steps that lack device times.
 ///
 /// `given`: what the files say about their ranks, including ranks without tasks. Sets the entry kMissingRanksKey if

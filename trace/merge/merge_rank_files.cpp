@@ -209,6 +209,30 @@ void name_ranks(std::vector<RankPart>& parts, const TaskRules& rules, std::vecto
         by, quoted(files.front()), ranks->front()));
 }
 
+/// Leaves out files that name no rank, if the others are those of all ranks.
+void leave_out_strangers(std::vector<RankPart>& parts, std::vector<std::string>& warnings) {
+    std::set<int> ranks;
+    int size = 0;
+    for (const RankPart& part : parts) {
+        if (part.trace.rank) {
+            ranks.insert(part.trace.rank->rank);
+            size = std::max(size, part.trace.rank->size);
+        }
+    }
+    if (size == 0 || ranks.size() != static_cast<std::size_t>(size)) {
+        return;
+    }
+    std::erase_if(parts, [&](const RankPart& part) {
+        if (!part.trace.rank) {
+            warnings.push_back(
+                fmt::format("{} does not say which rank recorded it, and the other files are those of "
+                            "all ranks; it is left out; move it to another folder",
+                            quoted(part.path)));
+        }
+        return !part.trace.rank;
+    });
+}
+
 void require_ranks(const std::vector<RankPart>& parts) {
     for (const RankPart& part : parts) {
         if (parts.size() < 2 || part.trace.rank) {
@@ -219,8 +243,8 @@ void require_ranks(const std::vector<RankPart>& parts) {
         });
         throw TraceFormatError(fmt::format(
             "{} does not say which rank recorded it{}; files of several ranks are joined by \"distributedInfo\", which "
-            "PyTorch's profiler writes after init_process_group, or by names such as rank0 if no file has it; name all "
-            "files so, or give it alone",
+            "PyTorch's profiler writes after init_process_group, or by names such as rank0 if no file has it; if it is "
+            "of another run, move it to another folder; otherwise name all files so, or give it alone",
             quoted(part.path), fault == part.trace.diagnostics.end() ? "" : ": " + fault->text));
     }
 }
@@ -286,23 +310,30 @@ std::vector<std::string> missing_replicas(const std::vector<RankPart>& parts, bo
 
 // ---- Clocks ----
 
-/// Messages with each end in a different file, in the order of parts. Leaves out ranks_of_unknown_steps(), whose
-/// messages cannot be matched for certain.
-std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
+std::vector<const RankTasks*> tasks_of(const std::vector<RankPart>& parts) {
     std::vector<const RankTasks*> ranks;
     for (const RankPart& part : parts) {
         std::ranges::transform(part.found.ranks, std::back_inserter(ranks),
                                [](const RankTasks& rank) { return &rank; });
     }
-    const std::set<int> unknown = ranks_of_unknown_steps(ranks);
-    std::map<TaskKey, std::pair<std::size_t, Nanoseconds>> sent;
+    return ranks;
+}
+
+/// Replicas send messages with the same names. Each pipeline has its own.
+using PipelineOfRank = std::map<const RankTasks*, std::size_t>;
+
+/// Messages with each end in a different file, in the order of parts. Leaves out ranks_of_unknown_steps(), whose
+/// messages cannot be matched for certain.
+std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts, const PipelineOfRank& pipelines) {
+    const std::set<int> unknown = ranks_of_unknown_steps(tasks_of(parts));
+    std::map<std::pair<std::size_t, TaskKey>, std::pair<std::size_t, Nanoseconds>> sent;  // by pipeline
     for (std::size_t k = 0; k < parts.size(); ++k) {
         for (const RankTasks& rank : parts[k].found.ranks) {
             if (unknown.contains(rank.rank)) {
                 continue;
             }
             for (const auto& [copy, end] : rank.sent) {
-                sent.emplace(copy, std::pair(k, end.time));
+                sent.emplace(std::pair(pipelines.at(&rank), copy), std::pair(k, end.time));
             }
         }
     }
@@ -310,7 +341,7 @@ std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
     for (std::size_t k = 0; k < parts.size(); ++k) {
         for (const RankTasks& rank : parts[k].found.ranks) {
             for (const auto& [copy, end] : rank.arrived) {
-                const auto from = sent.find(copy);
+                const auto from = sent.find({pipelines.at(&rank), copy});
                 if (from != sent.end() && from->second.first != k && !unknown.contains(rank.rank)) {
                     messages.push_back({from->second.first, k, from->second.second, end.time});
                 }
@@ -323,15 +354,16 @@ std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
 /// Both kernels of a message of NCCL end together, within microseconds. Returns two messages for each pair of clocks
 /// whose kernels always do, as if the earliest and the latest end were messages. These bound errors that are smaller
 /// than a true message's time.
-std::vector<ClockMessage> agreeing_ends(const std::vector<RankPart>& parts, std::span<const Nanoseconds> offsets) {
+std::vector<ClockMessage> agreeing_ends(const std::vector<RankPart>& parts, const PipelineOfRank& pipelines,
+                                        std::span<const Nanoseconds> offsets) {
     constexpr Nanoseconds kMostSpread{50'000};  // beyond, the ends depend on more than the clocks
     constexpr std::size_t kFewest = 4;
-    std::map<TaskKey, std::pair<std::size_t, Nanoseconds>> sent;
+    std::map<std::pair<std::size_t, TaskKey>, std::pair<std::size_t, Nanoseconds>> sent;  // by pipeline
     for (std::size_t k = 0; k < parts.size(); ++k) {
         for (const RankTasks& rank : parts[k].found.ranks) {
             for (const auto& [copy, end] : rank.sent) {
                 if (end.ended) {
-                    sent.emplace(copy, std::pair(k, *end.ended));
+                    sent.emplace(std::pair(pipelines.at(&rank), copy), std::pair(k, *end.ended));
                 }
             }
         }
@@ -346,7 +378,7 @@ std::vector<ClockMessage> agreeing_ends(const std::vector<RankPart>& parts, std:
     for (std::size_t k = 0; k < parts.size(); ++k) {
         for (const RankTasks& rank : parts[k].found.ranks) {
             for (const auto& [copy, end] : rank.arrived) {
-                const auto from = sent.find(copy);
+                const auto from = sent.find({pipelines.at(&rank), copy});
                 if (!end.ended || from == sent.end() || from->second.first == k) {
                     continue;
                 }
@@ -374,13 +406,34 @@ std::vector<ClockMessage> agreeing_ends(const std::vector<RankPart>& parts, std:
     return messages;
 }
 
-void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
+std::vector<RecordingRank> given_ranks(const std::vector<RankPart>& parts) {
+    std::vector<RecordingRank> given;
+    for (const RankPart& part : parts) {
+        if (part.trace.rank) {
+            given.push_back(*part.trace.rank);
+        }
+    }
+    return given;
+}
+
+/// Returns by how much the earliest message arrives before it was sent; 0 if none does.
+Nanoseconds align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
     std::vector<Nanoseconds> offsets;
     for (const RankPart& part : parts) {
         offsets.emplace_back(part.trace.utc_epoch_ns.value_or(0) - parts.front().trace.utc_epoch_ns.value_or(0));
     }
-    const std::vector<ClockMessage> messages = messages_between(parts);
-    WallClocks clocks = align_wall_clocks(offsets, messages, agreeing_ends(parts, offsets));
+    const std::vector<const RankTasks*> ranks = tasks_of(parts);
+    const RankPipelines found = pipelines_of(ranks, given_ranks(parts));
+    PipelineOfRank pipelines;
+    std::set<int> left_out;  // replicas
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+        pipelines.emplace(ranks[k], found.of_rank[k]);
+        if (found.of_rank[k] != found.shown) {
+            left_out.insert(ranks[k]->rank);
+        }
+    }
+    const std::vector<ClockMessage> messages = messages_between(parts, pipelines);
+    WallClocks clocks = align_wall_clocks(offsets, messages, agreeing_ends(parts, pipelines, offsets));
     merged.copies = messages.size();
     merged.largest_shift = clocks.aligned.largest_shift;
     constexpr std::chrono::seconds kMostPlausible{1};  // a time service keeps hosts within milliseconds
@@ -388,7 +441,7 @@ void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
     for (std::size_t k = 0; k < parts.size(); ++k) {
         parts[k].clock = clocks.aligned.clocks[k];
         parts[k].bound_known = clocks.checked[k] && !clocks.aligned.contradicted[k];
-        if (!clocks.checked[k]) {
+        if (!clocks.checked[k] && !left_out.contains(parts[k].rank())) {
             unchecked.push_back(parts[k].rank());
         }
         if (const Nanoseconds shift = parts[k].clock.to_rank_0(Nanoseconds{0}) - offsets[k];
@@ -414,6 +467,7 @@ void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
                         clocks.aligned.impossible == 1 ? "it was" : "they were",
                         static_cast<double>(clocks.aligned.worst.count()) / 1e3));
     }
+    return clocks.aligned.worst;
 }
 
 /// The rank's tasks in the time of the merged trace.
@@ -437,6 +491,8 @@ RankTasks on_clock(RankTasks rank, const RankClock& clock) {
         for (Nanoseconds* time : {&task.start, &task.end, &task.launch}) {
             move(*time);
         }
+        task.busy = std::min(task.busy, task.end - task.start);  // clocks may run at different speeds
+        task.launch_gap = std::min(task.launch_gap, task.end - task.start - task.busy);
     }
     for (LaneWork& work : rank.lane_work) {
         move(work.start);
@@ -526,8 +582,6 @@ public:
             db.exec(event_tables_sql());
             statements_.emplace(db);
         });
-        task.busy = std::min(task.busy, task.end - task.start);  // clocks may run at different speeds
-        task.launch_gap = std::min(task.launch_gap, task.end - task.start - task.busy);
     }
 
     /// `tasks`: the ids of the rows of tasks.
@@ -847,6 +901,7 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         take_given_ranks(parts, inputs, ranks_of_files);
     }
     name_ranks(parts, rules, merged.warnings);
+    leave_out_strangers(parts, merged.warnings);
     require_ranks(parts);
     for (RankPart& part : parts) {
         part.found = recognize_tasks(part.trace, rules);
@@ -854,16 +909,13 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     std::ranges::stable_sort(parts, {}, &RankPart::rank);
     require_different_ranks(parts);
     find_missing_times(parts, merged.warnings);
-    align_parts(parts, merged);
+    const Nanoseconds early = align_parts(parts, merged);
 
     OpenedTrace joined;
     std::vector<RankTasks> ranks;
-    std::vector<RecordingRank> given;
+    const std::vector<RecordingRank> given = given_ranks(parts);
     std::vector<std::size_t> matches(rules.rules().size(), 0);
     for (const RankPart& part : parts) {
-        if (part.trace.rank) {
-            given.push_back(*part.trace.rank);
-        }
         std::ranges::transform(matches, part.found.matches, matches.begin(), std::plus<>());
         std::ranges::copy(part.found.faults, std::back_inserter(merged.warnings));
         std::ranges::copy(part.found.warnings, std::back_inserter(merged.warnings));
@@ -873,6 +925,9 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     }
     std::ranges::copy(unused_rules(rules, matches), std::back_inserter(merged.warnings));
     std::ranges::copy(set_timeline(ranks, given, joined), std::back_inserter(merged.warnings));
+    if (early > Nanoseconds{0}) {
+        joined.run.emplace(kEarlyMessagesKey, fmt::format("{{\"most_ns\": {}}}", early.count()));
+    }
     if (!joined.run.contains(std::string(kMissingRanksKey))) {
         std::ranges::move(missing_replicas(parts, alone), std::back_inserter(merged.warnings));
     }

@@ -132,19 +132,33 @@ std::string MissingRanks::text() const {
     }
     constexpr std::size_t kMostNamed = 8;
     const std::size_t named = std::min(ranks.size(), kMostNamed);
-    return fmt::format("{} {}{} of {}", ranks.size() == 1 ? "rank" : "ranks",
+    const std::string why =
+        without_steps.empty() ? ""
+        : without_steps.size() == ranks.size()
+            ? " (which names no steps although other ranks do)"
+            : fmt::format(" ({} {} no steps although other ranks do)", fmt::join(without_steps, ", "),
+                          without_steps.size() == 1 ? "names" : "name");
+    return fmt::format("{} {}{} of {}{}", ranks.size() == 1 ? "rank" : "ranks",
                        fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(named), ", "),
-                       ranks.size() > named ? " and more" : "", size);
+                       ranks.size() > named ? " and more" : "", size, why);
 }
 
 std::string to_json(const MissingRanks& missing) {
-    return ordered_json{{"ranks", missing.ranks}, {"size", missing.size}}.dump();
+    ordered_json object{{"ranks", missing.ranks}, {"size", missing.size}};
+    if (!missing.without_steps.empty()) {
+        object["without_steps"] = missing.without_steps;
+    }
+    return object.dump();
 }
 
 std::optional<MissingRanks> missing_ranks_entry(const std::map<std::string, std::string>& run) {
     return entry(run, kMissingRanksKey, [](const Value& value) {
         Object object = value.object();
-        return MissingRanks{object.at("ranks").list("a list of ranks", int_of), int_of(object.at("size"))};
+        MissingRanks missing{object.at("ranks").list("a list of ranks", int_of), int_of(object.at("size"))};
+        if (const std::optional<Value> without_steps = object.find("without_steps")) {
+            missing.without_steps = without_steps->list("a list of ranks", int_of);
+        }
+        return missing;
     });
 }
 
@@ -165,7 +179,12 @@ std::optional<Nanoseconds> clock_bound(const std::vector<MergedProcess>& process
     }
     Nanoseconds most{0};  // the two largest errors may have opposite signs
     Nanoseconds next{0};
+    const bool any_lanes =
+        std::ranges::any_of(processes, [](const MergedProcess& process) { return !process.lanes.empty(); });
     for (const MergedProcess& process : processes) {
+        if (any_lanes && process.lanes.empty()) {
+            continue;  // its tasks are left out, as those of a replica
+        }
         if (!process.bound) {
             return std::nullopt;
         }

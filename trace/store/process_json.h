@@ -19,8 +19,9 @@ std::optional<ProcessFacts> recording_process(const std::map<std::string, std::s
 std::vector<MergedProcess> merged_processes(const std::map<std::string, std::string>& run);
 /// The ranks that a trace lacks although its tasks get input from them.
 struct MissingRanks {
-    std::vector<int> ranks;  ///< empty if the files do not name their ranks
-    int size = 0;            ///< of the whole run; 0 if the files do not name their ranks
+    std::vector<int> ranks;               ///< empty if the files do not name their ranks
+    int size = 0;                         ///< of the whole run; 0 if the files do not name their ranks
+    std::vector<int> without_steps = {};  ///< those of `ranks` whose files are given, but name no steps
 
     /// "rank 1 of 2"
     std::string text() const;

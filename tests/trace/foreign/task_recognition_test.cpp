@@ -360,6 +360,28 @@ TEST_F(TaskRecognition, KnowsNoTimesOfHostsThatLaunchOnGpus) {
                     .run.contains(std::string(kLaunchesKey)));
 }
 
+RankTasks with_forwards(int rank, std::int32_t partition) {
+    RankTasks tasks;
+    tasks.rank = rank;
+    tasks.tasks.push_back({{0, TaskKind::forward, partition, 0, -1}, LaneId{0}, Nanoseconds{0}, Nanoseconds{9}, 0});
+    return tasks;
+}
+
+TEST_F(TaskRecognition, ShowsOneReplicaByGroupsOrElseByTheOrderOfRanks) {
+    const std::vector<RankTasks> ranks{with_forwards(1, 0), with_forwards(2, 1), with_forwards(3, 1)};
+    const auto lanes = [&](const std::vector<RecordingRank>& given) {
+        OpenedTrace trace;
+        set_timeline(ranks, given, trace);
+        std::vector<std::string> names;
+        for (const LaneInfo& lane : trace.measured.lanes) {
+            names.push_back(lane.name);
+        }
+        return names;
+    };
+    EXPECT_THAT(lanes({}), ElementsAre("rank 1", "rank 2"));
+    EXPECT_THAT(lanes({{1, 4, 0, {1, 3}}, {2, 4, 1, {0, 2}}, {3, 4, 1, {1, 3}}}), ElementsAre("rank 1", "rank 3"));
+}
+
 // NCCL's kernels wait for each other: the message moves while both run.
 TEST_F(TaskRecognition, StartsACopyWhenBothRanksRunItsKernel) {
     RankTasks sender;

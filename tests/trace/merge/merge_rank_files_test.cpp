@@ -116,6 +116,31 @@ TEST_F(MergeRankFiles, StatesNoBoundIfNoOffsetPutsTheMessagesInOrder) {
     EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("30.0 us")));
     EXPECT_EQ(clock_bound(result.processes), std::nullopt);
     EXPECT_EQ(clock_bound(merged_processes(merged().run)), std::nullopt);
+    EXPECT_EQ(merged().run.at(std::string(kEarlyMessagesKey)), R"({"most_ns": 30000})");
+}
+
+// Replicas send messages of the same names. The second one runs 5 ms later.
+TEST_F(MergeRankFiles, MatchesMessagesWithinAReplicaOnly) {
+    std::vector<fs::path> files;
+    for (int rank = 0; rank < 4; ++rank) {
+        const double t = 5000.0 * (rank % 2);
+        RankFile file(rank, 4, "mesh_pp", rank % 2 == 0 ? "0, 2" : "1, 3");
+        file.range("ProfilerStep#5", t, t + 200);
+        if (rank < 2) {
+            file.range("Forward 0", t + 10, t + 35).message("gloo:send", t + 33, t + 60);
+            file.range("Backward 0", t + 100, t + 160).message("gloo:recv", t + 101, t + 140);
+        } else {
+            file.range("Forward 0", t + 10, t + 80).message("gloo:recv", t + 11, t + 50);
+            file.range("Backward 0", t + 90, t + 125).message("gloo:send", t + 123, t + 150);
+        }
+        files.push_back(file.write(folder_ / fmt::format("{}.json", rank), kBase));
+    }
+    const MergedTrace result = merge(files);
+    EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("rank 1 has tasks of rank 0 again"),
+                                             HasSubstr("rank 3 has tasks of rank 2 again")));
+    EXPECT_EQ(result.copies, 2U);
+    EXPECT_TRUE(clock_bound(merged_processes(merged().run)));
+    EXPECT_FALSE(merged().run.contains(std::string(kEarlyMessagesKey)));
 }
 
 TEST_F(MergeRankFiles, WarnsIfMessagesMoveAClockByMoreThanASecond) {
@@ -283,6 +308,14 @@ TEST_F(MergeRankFiles, TakesRanksFromThePartitionsIfNamesDoNotTell) {
     EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("the partitions of their tasks decide"),
                                                 HasSubstr("node_812.json' is of rank 1"))));
     EXPECT_EQ(merged().measured.lanes.at(1).name, "rank 1");
+}
+
+TEST_F(MergeRankFiles, LeavesOutAFileWithoutARankBesideThoseOfAllRanks) {
+    std::ofstream(folder_ / "plain.json") << R"([{"ph": "X", "name": "PP:0F0", "ts": 1, "dur": 1}])";
+    EXPECT_THAT(merge({first(), second(), folder_ / "plain.json"}).warnings,
+                ElementsAre(AllOf(HasSubstr("plain.json' does not say which rank recorded it"),
+                                  HasSubstr("move it to another folder"))));
+    EXPECT_EQ(merged().measured.lanes.size(), 2U);
 }
 
 TEST_F(MergeRankFiles, RefusesFilesThatAreNoRun) {
