@@ -30,11 +30,12 @@ class Step:
     step: int
     start_ns: int  #: of the first forward
     end_ns: int  #: of the last backward
-    bubble_fraction: float
+    bubble_fraction: float | None  #: None: not known, as in compare(); see Trace.warnings
     wall_step_ns: int | None = None  #: of the whole step of the training loop
     training_loss: float | None = None
     warmup: bool = False
     whole: bool = True  #: False: tasks were not recorded, or recorded twice, so times and bubble are wrong
+    timed: bool = True  #: False: step times are not known, as in compare(); see Trace.warnings
 
     #: Shares of the usable cores' time that other processes and the host of a virtual machine took, in the time
     #: ``load_over_ns`` up to the end of the step; at least a second of the cores' time.
@@ -43,8 +44,9 @@ class Step:
     load_over_ns: int | None = None
 
     @property
-    def step_ns(self) -> int:
-        return self.end_ns - self.start_ns
+    def step_ns(self) -> int | None:
+        """None if step times are not known, for instance because ranks of the pipeline are missing."""
+        return self.end_ns - self.start_ns if self.timed else None
 
 
 @dataclass(frozen=True, kw_only=True)

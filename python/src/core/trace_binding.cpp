@@ -1,5 +1,7 @@
 #include "analysis/load_run.h"
+#include "analysis/task_contradictions.h"
 #include "analysis/trace_comparison.h"
+#include "analysis/trace_warnings.h"
 #include "analysis/two_runs.h"
 #include "answers/kernel_report.h"
 #include "answers/reports.h"
@@ -60,8 +62,15 @@ Json arguments_json(const PipelineOptions& options) {
     return object;
 }
 
+/// Withholds what `compare` withholds.
 Json steps_json(const LoadedRun& loaded) {
     const Timeline& measured = loaded.trace.measured;
+    std::vector<TraceWarning> warnings = loaded.run.warnings;
+    for (TraceWarning& warning : idle_time_warnings(loaded.tasks())) {
+        warnings.push_back(std::move(warning));
+    }
+    const bool has_bubbles = !refuse_bubbles(warnings);
+    const bool has_times = why_no_step_times(warnings).empty();
     Json steps = Json::array();
     for (const std::int32_t number : steps_of(measured)) {
         if (number < 0) {
@@ -71,7 +80,8 @@ Json steps_json(const LoadedRun& loaded) {
         Json step{{"step", number},
                   {"start_ns", statistics.start.count()},
                   {"end_ns", statistics.end.count()},
-                  {"bubble_fraction", statistics.bubble_fraction},
+                  {"bubble_fraction", has_bubbles ? Json(statistics.bubble_fraction) : Json(nullptr)},
+                  {"timed", has_times},
                   {"whole", !loaded.check.faults.contains(number)}};
         if (const StepRecord* record = loaded.run.record_of(number)) {
             step["wall_step_ns"] = (record->wall_end - record->wall_start).count();
