@@ -434,7 +434,8 @@ Nanoseconds align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
     }
     const std::vector<ClockMessage> messages = messages_between(parts, pipelines);
     WallClocks clocks = align_wall_clocks(offsets, messages, agreeing_ends(parts, pipelines, offsets));
-    merged.copies = messages.size();
+    merged.copies = static_cast<std::size_t>(std::ranges::count_if(
+        messages, [&](const ClockMessage& each) { return !left_out.contains(parts[each.sender].rank()); }));
     merged.largest_shift = clocks.aligned.largest_shift;
     constexpr std::chrono::seconds kMostPlausible{1};  // a time service keeps hosts within milliseconds
     std::vector<int> unchecked;
