@@ -720,10 +720,17 @@ private:
     /// True if a task's kernels end after its range, so the host did not wait for them.
     bool runs_ahead(const DeviceTimes& kernels) const {
         constexpr Nanoseconds kRounding{1};
+        const auto ends_later = [kRounding](const TraceRange& range, const DeviceTimes::Span& span) {
+            return span.end > range.end + kRounding;
+        };
         return std::ranges::any_of(numbered_, [&](const Numbered& each) {
-            const auto span = kernels.spans.find(each.named->range);
-            return is_computing(each) && span != kernels.spans.end() &&
-                   span->second.end > each.named->range->end + kRounding;
+            const TraceRange* const range = each.named->range;
+            const auto span = kernels.spans.find(range);
+            const auto partial = kernels.lacking.find(range);
+            const bool whole_does = span != kernels.spans.end() && ends_later(*range, span->second);
+            const bool part_does = partial != kernels.lacking.end() && partial->second.known &&
+                                   ends_later(*range, *partial->second.known);
+            return is_computing(each) && (whole_does || part_does);
         });
     }
 

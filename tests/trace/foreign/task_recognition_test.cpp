@@ -260,6 +260,14 @@ TEST_F(TaskRecognition, KnowsNoTimesIfEachTaskLacksAKernel) {
         StartsWith("rank 0: 2 of the 6 calls that launch the tasks' kernels (33 %) have no kernel in the file"));
 }
 
+TEST_F(TaskRecognition, KnowsNoTimesIfEveryTaskLacksOneOfItsKernels) {
+    RankFile file = with_second_kernels([](RankFile& made, double t) { made.call(t + 2.5, 9000 + static_cast<int>(t)); });
+    file.call(5.5, 9200);
+    file.call(105.5, 9300);
+    EXPECT_EQ(opened(file).run.at(std::string(kLaunchesKey)), R"({"ranks": [0]})")
+        << "the known kernels run after the ranges, which only launch them";
+}
+
 TEST_F(TaskRecognition, TakesAnAnnotationThatIsLongerThanTheKnownKernels) {
     const auto texts = [&](double end) {
         return texts_of(opened(with_second_kernels([end](RankFile& file, double t) {
@@ -480,7 +488,7 @@ TEST_F(TaskRecognition, NotesWhatTheDeviceDoesBesideTheTasks) {
                                          .launched(4, 40, 60)
                                          .launched(4.5, 60, 70, "ncclDevKernel_AllReduce_Sum_f32", 9)
                                          .range("other", 71, 72)
-                                         .launched(71.5, 32, 36)
+                                         .launched(71.5, 72, 76)
                                          .range("enumerate(DataLoader)#_Iter.__next__", 80, 90));
     EXPECT_THAT(texts_of(trace),
                 ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 40..60 on rank 0"));
