@@ -35,7 +35,11 @@ std::vector<std::int64_t> borders(std::int64_t least, std::int64_t most) {
         const std::int64_t width = round_width(most - least);
         for (std::int64_t border = least / width * width;; border += width) {
             found.push_back(border);
-            if (border > most) {
+            if (border > most || border == INT64_MAX) {
+                return found;
+            }
+            if (border > INT64_MAX - width) {
+                found.push_back(INT64_MAX);
                 return found;
             }
         }
@@ -43,6 +47,10 @@ std::vector<std::int64_t> borders(std::int64_t least, std::int64_t most) {
     constexpr std::array kTimes{10, 12, 15, 20, 25, 30, 40, 50, 60, 80};  // tenths
     found.push_back(0);
     for (std::int64_t decade = 1; found.back() <= most; decade *= 10) {
+        if (decade > INT64_MAX / kTimes.back()) {
+            found.push_back(INT64_MAX);
+            break;
+        }
         for (const std::int64_t each : kTimes) {
             const std::int64_t border = each * decade / 10;
             if (border * 10 == each * decade && found.back() <= most) {
@@ -72,8 +80,18 @@ std::size_t AreaSumming::call_of(std::optional<std::size_t> outer, std::uint32_t
         call.outer = outer;
         calls_.push_back(call);
         most_.push_back(-1);
+        counted_.emplace_back();
     }
     return found->second;
+}
+
+std::int64_t AreaSumming::take_new(Counted& counted, const TimeRange& part) {
+    if (part.start < counted.start) {
+        return part.start;  // out of order: whole
+    }
+    const std::int64_t from = std::clamp(counted.end, part.start, part.end);
+    counted = {part.start, std::max(counted.end, part.end)};
+    return from;
 }
 
 void AreaSumming::add(const AreaItem& item) {
@@ -86,23 +104,23 @@ void AreaSumming::add(const AreaItem& item) {
         open_.clear();
         own_ = {item.place, call_of(std::nullopt, item.place)};
     }
-    const auto is_over = [&](const Open& each) {
-        return !item.belongs && (each.end < item.range.start || (each.end == item.range.start && !is_mark));
+    const auto is_around = [&](const Open& each) {
+        return each.depth < item.depth && (item.belongs || item.range.end <= each.end);
     };
-    while (!open_.empty() && (open_.back().depth >= item.depth || is_over(open_.back()))) {
+    while (!open_.empty() && !is_around(open_.back())) {
         open_.pop_back();
     }
     const std::size_t outer = open_.empty() ? own_->second : open_.back().call;
     const std::size_t number = call_of(outer, item.name);
     Group& group = groups_[pair_of(item.name, item.place)];
     take(group, item.range.length(), item.id);
-    const bool is_within_own = std::ranges::any_of(open_, [&](const Open& each) { return each.name == item.name; });
-    group.inside += is_within_own ? 0 : inside.length();
-    group.self += inside.length();
+    group.inside += inside.end - take_new(group.counted, inside);
+    const std::int64_t from = take_new(counted_[number], inside);
     CallInArea& call = calls_[number];
     ++call.count;
-    call.inside += inside.length();
-    call.self += inside.length();
+    call.inside += inside.end - from;
+    call.self += inside.end - from;
+    group.self += inside.end - from;
     if (item.range.length() > most_[number]) {
         most_[number] = item.range.length();
         call.longest = item.id;
@@ -110,7 +128,7 @@ void AreaSumming::add(const AreaItem& item) {
     if (open_.empty()) {
         CallInArea& place = calls_[own_->second];
         ++place.count;
-        place.inside += inside.length();
+        place.inside += inside.end - take_new(counted_[own_->second], inside);
         if (item.range.length() > most_[own_->second]) {
             most_[own_->second] = item.range.length();
             place.longest = item.id;
@@ -125,7 +143,7 @@ void AreaSumming::add(const AreaItem& item) {
             around.group->self -= shared.length();
         }
     }
-    open_.push_back({item.name, item.depth, item.range.end, item.range.start, number, &group});
+    open_.push_back({item.depth, item.range.end, from, number, &group});
 }
 
 NameInArea AreaSumming::named(std::uint32_t name, std::optional<std::uint32_t> place, Group& group) {

@@ -96,6 +96,58 @@ TEST(AreaSums, CountsARecursiveNameOnce) {
     EXPECT_EQ(sums.names[0].self, 50);
 }
 
+// Kernels of a name that overlap a little lie in two rows by turns.
+TEST(AreaSums, CountItemsThatOverlapBesideEachOther) {
+    AreaSumming summing({0, 1000});
+    for (int k = 0; k < 4; ++k) {
+        summing.add({0, k % 2, 3, {98 * k, 98 * k + 100}, static_cast<std::uint64_t>(k)});
+    }
+    const AreaSums sums = summing.sums();
+    EXPECT_EQ(sums.names.at(0).lengths.count, 4);
+    EXPECT_EQ(sums.names.at(0).inside, 394) << "the parts that overlap count once";
+    EXPECT_EQ(sums.names.at(0).self, 394);
+    ASSERT_EQ(sums.calls.size(), 2U) << "the place and one call: none is within another";
+    EXPECT_EQ(sums.calls.at(0).inside, 394);
+    EXPECT_EQ(sums.calls.at(0).count, 4);
+    EXPECT_EQ(sums.calls.at(1).inside, 394);
+}
+
+TEST(AreaSums, CountNoOverlapTwiceInItemsWithInnerOnes) {
+    AreaSumming summing({0, 1000});
+    summing.add({0, 0, 3, {0, 100}, 0});
+    summing.add({0, 1, 4, {0, 100}, 1});
+    summing.add({0, 1, 3, {98, 198}, 2});
+    summing.add({0, 2, 4, {98, 198}, 3});
+    const AreaSums sums = summing.sums();
+    EXPECT_EQ(sums.names.at(0).inside, 198);
+    EXPECT_EQ(sums.names.at(0).self, 0);
+    EXPECT_EQ(sums.names.at(2).inside, 198);
+    EXPECT_EQ(sums.names.at(2).self, 198);
+}
+
+// The kernels of a later task may run before those of an earlier one.
+TEST(AreaSums, CountItemsThatComeOutOfOrder) {
+    AreaSumming summing({0, 1000});
+    summing.add({0, 0, 1, {0, 10}, 0});
+    summing.add({0, 1, 3, {100, 110}, 1, true});
+    summing.add({0, 0, 1, {10, 20}, 2});
+    summing.add({0, 1, 3, {50, 60}, 3, true});
+    const AreaSums sums = summing.sums();
+    EXPECT_EQ(sums.names.at(2).inside, 20);
+    EXPECT_EQ(sums.calls.at(0).inside, 20);
+}
+
+TEST(LengthBins, HoldLengthsOfManyYears) {
+    for (const std::int64_t least : {std::int64_t{1}, std::int64_t{1'000'000'000'000'000'000}}) {
+        for (const std::int64_t most : {std::int64_t{2'000'000'000'000'000'000}, INT64_MAX}) {
+            const std::vector<LengthBin> bins = length_bins({{least, false}, {most, true}});
+            ASSERT_LE(bins.size(), 200U);
+            EXPECT_EQ(bins.front().count, 1);
+            EXPECT_EQ(bins.back().count, 1) << most;
+        }
+    }
+}
+
 TEST(LengthBins, HaveRoundBordersAndHoldEveryLength) {
     std::vector<MeasuredLength> lengths;
     for (int k = 0; k < 100; ++k) {
