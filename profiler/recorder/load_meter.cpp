@@ -125,6 +125,9 @@ std::optional<StepLoad> StepLoadMeter::end_step(Nanoseconds now) {
         return std::nullopt;
     }
     last_ = now;
+    if (reading->cores != readings_.back().cores) {
+        readings_.clear();
+    }
     while (readings_.size() > 1 && load_between(readings_[1], *reading)) {
         readings_.pop_front();
     }

@@ -126,6 +126,19 @@ TEST_F(FakeProc, AShortStepIsMeasuredTogetherWithThoseBefore) {
     EXPECT_EQ(load->shares.others, 0);
 }
 
+TEST_F(FakeProc, AChangeOfTheCoresStartsTheMeasurementAnew) {
+    writes_own(0, 0);
+    writes_cores({0, 0, 0, 0}, {0, 0, 0, 0});
+    StepLoadMeter meter({}, folder_);
+    writes("stat", "cpu0 0 0 0 100 0 0 0 0 0 0\n");  // the second one is off
+    EXPECT_FALSE(meter.end_step(Nanoseconds{1'000'000'000}));
+    writes("stat", "cpu0 50 0 0 150 0 0 0 0 0 0\n");
+    const std::optional<StepLoad> load = meter.end_step(Nanoseconds{2'000'000'000});
+    ASSERT_TRUE(load);
+    EXPECT_DOUBLE_EQ(load->shares.others, 0.5);
+    EXPECT_EQ(load->over, Nanoseconds{1'000'000'000});
+}
+
 TEST(LoadMeter, ReadsThisMachine) {
     const LoadMeter meter;
     if (const auto load = meter.load()) {
