@@ -37,6 +37,10 @@ constexpr std::array kSteps = {
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN copy INTEGER;"
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN output INTEGER;"
          "ALTER TABLE PIPESCOPE_STEP ADD COLUMN samples INTEGER;"
+         "ALTER TABLE PIPESCOPE_STEP ADD COLUMN loadOthers REAL;"
+         "ALTER TABLE PIPESCOPE_STEP ADD COLUMN loadStolen REAL;"
+         "ALTER TABLE PIPESCOPE_STEP ADD COLUMN loadPressure REAL;"
+         "ALTER TABLE PIPESCOPE_STEP ADD COLUMN loadTime INTEGER;"
          "ALTER TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION ADD COLUMN eventSyncId INTEGER;"
          "DROP TABLE TARGET_INFO_GPU"},  // no recorder of version 1 filled it; recreated with all columns
 };
