@@ -59,7 +59,7 @@ protected:
         return traits_type::to_int_type(*gptr());
     }
 
-    /// Goes to the begin of the file, and nowhere else.
+    /// Goes to the start of the file, and nowhere else.
     pos_type seekpos(pos_type position, std::ios_base::openmode) override {
         if (position != pos_type(0) || gzrewind(file_) != 0) {
             return pos_type(off_type(-1));

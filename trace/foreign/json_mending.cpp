@@ -2,6 +2,7 @@
 
 #include "base/printable.h"
 #include "base/quantities.h"
+#include "trace/foreign/hex_digit.h"
 
 #include <fmt/format.h>
 
@@ -40,12 +41,11 @@ unsigned char byte_of(char c) {
 std::optional<unsigned> code_unit(std::string_view escape) {
     unsigned value = 0;
     for (const char c : escape.substr(2, 4)) {
-        const bool digit = c >= '0' && c <= '9';
-        const char lower = static_cast<char>(byte_of(c) | 0x20U);
-        if (!digit && (lower < 'a' || lower > 'f')) {
+        const std::optional<unsigned> digit = hex_digit(c);
+        if (!digit) {
             return std::nullopt;
         }
-        value = value * 16 + static_cast<unsigned>(digit ? c - '0' : lower - 'a' + 10);
+        value = value * 16 + *digit;
     }
     return value;
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include "trace/foreign/hex_digit.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <streambuf>
 #include <string>
 #include <string_view>
@@ -11,8 +14,9 @@
 
 namespace pipescope {
 /// Reads JSON that JsonMending has mended, several times as fast as nlohmann::json::sax_parse(), and calls the same
-/// events: texts are borrowed, and a number comes with its text. Accepts the same files; the caller gets the message
-/// for another one from nlohmann's parser.
+/// events: texts are borrowed, and a number comes with its text. Accepts the same files, except that a token that the
+/// end of the input cuts is a fault even after a complete document. The caller gets the message for a fault from
+/// nlohmann's parser.
 ///
 /// The speed is that of the loops over plain characters: a token is read where it lies in the buffer, and copied only
 /// if it has an escape.
@@ -21,7 +25,7 @@ public:
     enum class Outcome {
         done,
         stopped,  ///< an event returned false
-        fault,    ///< no JSON; at_end() tells whether it is only incomplete
+        fault,    ///< not JSON; at_end() tells whether the text is only incomplete
     };
 
     /// `source` must outlive the scanner.
@@ -121,7 +125,7 @@ private:
     std::streambuf& source_;
     std::string buffer_;
     std::size_t at_ = 0;
-    std::size_t token_ = 0;  // its begin: refill() keeps the buffer from there on
+    std::size_t token_ = 0;  // its start: refill() keeps the buffer from there on
     std::string_view text_;
     std::string decoded_;  // text_, if it has escapes
     std::vector<char> open_;
@@ -134,12 +138,11 @@ inline bool JsonScanner::read_unit(std::uint32_t& unit) {
         if (!has_next()) {
             return false;
         }
-        const char c = buffer_[at_++];
-        const auto lower = static_cast<char>(static_cast<unsigned char>(c) | 0x20U);
-        if (!is_digit(c) && (lower < 'a' || lower > 'f')) {
+        const std::optional<unsigned> digit = hex_digit(buffer_[at_++]);
+        if (!digit) {
             return false;
         }
-        unit = unit * 16 + static_cast<std::uint32_t>(is_digit(c) ? c - '0' : lower - 'a' + 10);
+        unit = unit * 16 + *digit;
     }
     return true;
 }
@@ -196,7 +199,7 @@ inline bool JsonScanner::read_escape() {
 
 inline bool JsonScanner::read_text() {
     token_ = at_++;
-    std::size_t plain = 1;  // begin of the plain characters that are not in decoded_, from token_
+    std::size_t plain = 1;  // start of the plain characters that are not in decoded_, from token_
     bool has_escape = false;
     for (;;) {
         const char* const begin = buffer_.data();
