@@ -3,6 +3,7 @@
 #include "schedule/backward_half.h"
 #include "schedule/timeline.h"
 #include "trace/foreign/chrome_import.h"
+#include "trace/foreign/work_arguments.h"
 #include "trace/store/process_json.h"
 
 #include <fmt/format.h>
@@ -350,16 +351,16 @@ std::string facts_arguments(const WorkFacts& facts, bool follows) {
         }
     };
     if (facts.has_launch()) {
-        add("grid", fmt::format("[{}]", fmt::join(facts.grid, ",")));
-        add("block", fmt::format("[{}]", fmt::join(facts.block, ",")));
+        add(work_arguments::kGrid, fmt::format("[{}]", fmt::join(facts.grid, ",")));
+        add(work_arguments::kBlock, fmt::format("[{}]", fmt::join(facts.block, ",")));
     }
-    add_number("registers per thread", facts.registers);
-    add_number("shared memory", facts.shared_memory);
-    add_number("bytes", facts.bytes);
-    add_text("Collective name", facts.collective.type);
-    add_text("dtype", facts.collective.element_type);
-    add_text("Process Group Ranks", facts.collective.group);
-    add_number("Group size", facts.collective.group_size);
+    add_number(work_arguments::kRegisters, facts.registers);
+    add_number(work_arguments::kSharedMemory, facts.shared_memory);
+    add_number(work_arguments::kBytes, facts.bytes);
+    add_text(work_arguments::kCollective, facts.collective.type);
+    add_text(work_arguments::kElementType, facts.collective.element_type);
+    add_text(work_arguments::kGroupRanks, facts.collective.group);
+    add_number(work_arguments::kGroupSize, facts.collective.group_size);
     return text;
 }
 

@@ -151,7 +151,7 @@ public:
         if (header.base_time || moved.count() > kFirstPlausible) {
             std::int64_t epoch = 0;
             if (!__builtin_add_overflow(header.base_time.value_or(0), moved.count(), &epoch)) {
-                trace_.utc_epoch_ns = epoch;
+                set_start(epoch);
             }
         }
     }
@@ -159,6 +159,14 @@ public:
 private:
     static bool is_stamped(const ChromeHeader& header) {
         return header.other.is_object() && header.other.contains("pipescope");
+    }
+
+    /// The start is not known where its time is beyond 146 years: differences of such times overflow.
+    void set_start(std::int64_t utc_ns) {
+        constexpr std::int64_t kMost = std::int64_t{1} << 62;
+        if (utc_ns > -kMost && utc_ns < kMost) {
+            trace_.utc_epoch_ns = utc_ns;
+        }
     }
 
     [[noreturn]] void refuse(const std::string& what) const {
@@ -296,7 +304,7 @@ private:
                 trace_.profile_json = other.at("profile").get<std::string>();
             }
             if (other.contains("utc_epoch_ns")) {
-                trace_.utc_epoch_ns = other.at("utc_epoch_ns").get<std::int64_t>();
+                set_start(other.at("utc_epoch_ns").get<std::int64_t>());
             }
             for (Timeline* timeline : {&trace_.measured, &trace_.simulated}) {
                 for (const json& lane : other.at("lanes").at(std::string(to_string(timeline->source)))) {

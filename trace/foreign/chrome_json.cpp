@@ -1,14 +1,15 @@
 #include "trace/foreign/chrome_json.h"
 
+#include "base/number_text.h"
 #include "base/stop_check.h"
 #include "trace/foreign/json_mending.h"
 #include "trace/foreign/json_scanner.h"
+#include "trace/foreign/work_arguments.h"
 #include "trace/store/json_nesting.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <system_error>
 
 namespace pipescope {
@@ -180,12 +181,10 @@ struct Scalar {
 
     /// A real number's value, rounded towards 0 for `integer`.
     double real() const {
-        if (type != ChromeArgument::Type::real) {
-            return type == ChromeArgument::Type::integer && !text.empty()
-                       ? std::strtod(std::string(text).c_str(), nullptr)
-                       : static_cast<double>(integer);
-        }
-        return std::strtod(std::string(text).c_str(), nullptr);
+        const bool is_written =
+            type == ChromeArgument::Type::real || (type == ChromeArgument::Type::integer && !text.empty());
+        // JsonMending has left out numbers beyond a double, so only one next to zero does not fit.
+        return is_written ? number_in<double>(text).value_or(0) : static_cast<double>(integer);
     }
 };
 
@@ -284,7 +283,7 @@ public:
         if (is_shape || is_inner_shape) {
             return enter(Place::shape);
         }
-        if (place() == Place::arguments && (key_ == "grid" || key_ == "block" || key_ == "Process Group Ranks")) {
+        if (place() == Place::arguments && is_list_of_work()) {
             list_size_ = 0;
             return enter(Place::list);
         }
@@ -395,17 +394,20 @@ private:
         }
     }
 
-    /// "grid" and "block" have three numbers, and "Process Group Ranks" any, with a text for those that are left out.
+    bool is_list_of_work() const {
+        return key_ == work_arguments::kGrid || key_ == work_arguments::kBlock || key_ == work_arguments::kGroupRanks;
+    }
+    /// Grids and blocks have three numbers, and ranks of a group any, with a text for those that are left out.
     void add_to_list(const Scalar& value) {
         constexpr std::size_t kMostText = 4096;
-        if (key_ == "Process Group Ranks") {
+        if (key_ == work_arguments::kGroupRanks) {
             if (event_.group_ranks.size() < kMostText) {
                 event_.group_ranks += event_.group_ranks.empty() ? "[" : ", ";
                 event_.group_ranks += value.text.empty() ? std::to_string(value.integer) : std::string(value.text);
             }
             return;
         }
-        auto& sizes = key_ == "grid" ? event_.grid : event_.block;
+        auto& sizes = key_ == work_arguments::kGrid ? event_.grid : event_.block;
         if (value.type == ChromeArgument::Type::integer && list_size_ < sizes.size()) {
             sizes[list_size_++] = value.integer;
         }
@@ -489,7 +491,7 @@ private:
 
     /// A real number that is whole is a number; other real numbers, and those beyond 63 bits, are texts.
     static void set_id(ChromeId& id, const Scalar& value) {
-        constexpr double kMostExact = 9007199254740992;  // 2^53
+        constexpr auto kMostExact = static_cast<double>(kMostExactInteger);
         id.text.clear();
         id.number = value.integer;
         if (value.text.empty()) {
@@ -571,6 +573,7 @@ private:
         return true;
     }
     bool open(json container) {
+        check_stop();
         ++depth_;
         if (dom_) {
             dom_->open(std::move(container));
@@ -627,7 +630,7 @@ ChromeArgument& ChromeArguments::add() {
 }
 
 namespace {
-/// Throws what nlohmann's parser says about text that is no JSON, with line and column.
+/// Throws what nlohmann's parser says about text that is not JSON, with line and column.
 [[noreturn]] void refuse_json(std::istream& in) {
     in.clear();
     if (in.rdbuf()->pubseekpos(0) == std::streampos(0)) {
@@ -636,7 +639,7 @@ namespace {
         EventSax none(mended, SIZE_MAX, /*may_end=*/false);
         json::sax_parse(mended, &none);
     }
-    throw UnreadableJson("it is no JSON; export it again");
+    throw UnreadableJson("it is not JSON; export it again");
 }
 
 ChromeHeader scan_chrome(std::istream& in, ChromeListener* listener) {

@@ -11,6 +11,9 @@
 #include <vector>
 
 namespace pipescope {
+/// A double holds every whole number up to this one.
+inline constexpr std::int64_t kMostExactInteger = std::int64_t{1} << 53;
+
 /// Id of a process or thread: Chrome traces use numbers and names.
 struct ChromeId {
     std::int64_t number = 0;

@@ -2,6 +2,7 @@
 
 #include "base/number_text.h"
 #include "base/quantities.h"
+#include "trace/foreign/work_arguments.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +24,7 @@ bool runs_on_a_stream(std::string_view category) {
 
 /// The number of an argument, or 0.
 std::int64_t amount_of(const ChromeArgument& argument) {
-    constexpr double kMost = 9007199254740992;  // 2^53
+    constexpr auto kMost = static_cast<double>(kMostExactInteger);
     const bool is_number =
         argument.type == ChromeArgument::Type::integer || argument.type == ChromeArgument::Type::real;
     return is_number && argument.real >= 0 && argument.real <= kMost ? argument.integer : 0;
@@ -37,23 +38,23 @@ WorkFacts facts_of(const ChromeEvent& event) {
     std::int64_t elements = 0;
     std::string_view group_name;
     for (const ChromeArgument& argument : event.arguments) {
-        if (argument.key == "registers per thread") {
+        if (argument.key == work_arguments::kRegisters) {
             facts.registers = amount_of(argument);
-        } else if (argument.key == "shared memory") {
+        } else if (argument.key == work_arguments::kSharedMemory) {
             facts.shared_memory = amount_of(argument);
-        } else if (argument.key == "bytes") {
+        } else if (argument.key == work_arguments::kBytes) {
             facts.bytes = amount_of(argument);
-        } else if (argument.key == "Collective name") {
+        } else if (argument.key == work_arguments::kCollective) {
             facts.collective.type = collective_type(argument.text);
-        } else if (argument.key == "In msg nelems" || argument.key == "Out msg nelems") {
+        } else if (argument.key == work_arguments::kInElements || argument.key == work_arguments::kOutElements) {
             elements = std::max(elements, amount_of(argument));
-        } else if (argument.key == "dtype") {
+        } else if (argument.key == work_arguments::kElementType) {
             facts.collective.element_type = argument.text;
-        } else if (argument.key == "Group size") {
+        } else if (argument.key == work_arguments::kGroupSize) {
             facts.collective.group_size = amount_of(argument);
-        } else if (argument.key == "Process Group Ranks") {
+        } else if (argument.key == work_arguments::kGroupRanks) {
             facts.collective.group = argument.text;
-        } else if (argument.key == "Process Group Name") {
+        } else if (argument.key == work_arguments::kGroupName) {
             group_name = argument.text;
         }
     }
@@ -74,7 +75,8 @@ WorkFacts facts_of(const ChromeEvent& event) {
         facts.collective.group = group_name;
     }
     Bytes bytes = 0;
-    if (facts.bytes == 0 && !__builtin_mul_overflow(elements, element_bytes(facts.collective.element_type), &bytes)) {
+    if (facts.bytes == 0 && !__builtin_mul_overflow(elements, element_bytes(facts.collective.element_type), &bytes) &&
+        bytes <= kMostExactInteger) {
         facts.bytes = bytes;
     }
     return facts;

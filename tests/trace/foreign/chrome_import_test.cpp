@@ -1,4 +1,5 @@
 #include "trace/foreign/chrome_import.h"
+#include "base/stop_check.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
 #include "trace/foreign/chrome_json.h"
@@ -14,6 +15,8 @@
 #include <zlib.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <clocale>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -309,6 +312,44 @@ TEST_F(ChromeImport, KnowsNoStartWhereTheBaseTimeIsBeyondAllClocks) {
     const OpenedTrace trace = opened(R"({"baseTimeNanoseconds": 9223372036854775807, "traceEvents": [
         {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1000, "dur": 1}]})");
     EXPECT_EQ(trace.utc_epoch_ns, std::nullopt);
+    EXPECT_EQ(opened(R"({"baseTimeNanoseconds": 9000000000000000000, "traceEvents": [
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1000, "dur": 1}]})")
+                  .utc_epoch_ns,
+              std::nullopt);
+}
+
+// Qt sets the locale of the whole program.
+TEST_F(ChromeImport, ReadsDecimalPointsUnderALocaleWithDecimalCommas) {
+    const std::string before = std::setlocale(LC_NUMERIC, nullptr);
+    const bool has_comma = std::ranges::any_of(
+        std::initializer_list<const char*>{"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR"},
+        [](const char* name) { return std::setlocale(LC_NUMERIC, name) != nullptr; });
+    if (!has_comma) {
+        GTEST_SKIP() << "no such locale is installed";
+    }
+    std::istringstream in(R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1, "args": {"a": 1.75, "b": 1e-999}}])");
+    struct Values : ChromeListener {
+        void event(const ChromeEvent& event, const ChromeHeader&) override {
+            a = event.arguments.find("a")->real;
+            b = event.arguments.find("b")->real;
+        }
+        double a = 0;
+        double b = 1;
+    } values;
+    read_chrome_json(in, values);
+    std::setlocale(LC_NUMERIC, before.c_str());
+    EXPECT_EQ(values.a, 1.75);
+    EXPECT_EQ(values.b, 0) << "next to zero";
+}
+
+TEST_F(ChromeImport, MayBeStoppedWhileItLooksForThePlaceOfDamage) {
+    std::string text = "[";
+    for (int k = 0; k < 2'000'000; ++k) {
+        text += "[],";
+    }
+    const auto path = file_with(text + "?]");
+    const StopCheck stop([] { return false; });
+    EXPECT_THROW(open_trace(path), ComputationStopped);
 }
 
 TEST_F(ChromeImport, NamesThePlaceOfDamage) {
