@@ -160,8 +160,11 @@ private:
 
     void read_start_time() {
         for_each_row(db_, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"}, {"utcEpochNs"},
-                     "WHERE utcEpochNs NOT NULL LIMIT 1",
-                     [&](const Rows& row) { trace_.utc_epoch_ns = row.number(0); });
+                     "WHERE utcEpochNs NOT NULL LIMIT 1", [&](const Rows& row) {
+                         if (row.holds_time(0)) {
+                             trace_.utc_epoch_ns = row.number(0);
+                         }
+                     });
     }
 
     void read_names() {

@@ -177,11 +177,15 @@ void TraceReader::keep_snapshot() {
 OpenedTrace TraceReader::head() const {
     OpenedTrace trace;
     trace.measured.lanes = lanes();
-    trace.steps = steps();
+    std::vector<DiagnosticRecord> faults;
+    trace.steps = read_steps(faults);
     trace.run = run();
     trace.profile_json = profile_json();
     trace.drops = drops();
     trace.diagnostics = diagnostics();
+    if (!faults.empty()) {  // one for all: a file may have a million steps
+        trace.diagnostics.push_back(std::move(faults.front()));
+    }
     trace.clocks = clocks();
     trace.overheads = overheads();
     trace.utc_epoch_ns = utc_epoch_ns();
@@ -305,34 +309,43 @@ std::optional<std::string> TraceReader::profile_json() const {
 
 std::optional<std::int64_t> TraceReader::utc_epoch_ns() const {
     std::optional<std::int64_t> start;
-    impl_->for_each("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1",
-                    [&](const Rows& row) { start = row.integer(0); });
+    impl_->for_each("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1", [&](const Rows& row) {
+        const std::int64_t time = row.integer(0);
+        start = row.holds_time(0) ? std::optional(time) : std::nullopt;
+    });
     return start;
 }
 
 namespace {
-/// The load in four columns; empty if it was not recorded.
-std::optional<StepLoad> load_of_row(const Rows& row, int first) {
+/// The load in four columns; empty if it was not recorded, or if a value is none. Then `faults` says so.
+std::optional<StepLoad> load_of_row(const Rows& row, int first, std::vector<DiagnosticRecord>& faults) {
     if (row.is_null(first) || row.is_null(first + 1) || row.is_null(first + 3)) {
         return std::nullopt;
     }
-    const auto share = [&row](int column) {
-        const double value = row.real(column);
-        if (!(value >= 0 && value <= 1)) {
-            throw DamagedValue(
-                fmt::format("PIPESCOPE_STEP has a load of {} in step {}; a share is from 0 to 1", value, row.id(0)));
-        }
-        return value;
-    };
-    StepLoad load{{share(first), share(first + 1), std::nullopt}, row.time(first + 3)};
+    StepLoad load{{row.real(first), row.real(first + 1), std::nullopt}, row.time(first + 3)};
     if (!row.is_null(first + 2)) {
-        load.shares.pressure = share(first + 2);
+        load.shares.pressure = row.real(first + 2);
+    }
+    for (const double share : {load.shares.others, load.shares.stolen, load.shares.pressure.value_or(0)}) {
+        if (!(share >= 0 && share <= 1)) {
+            faults.push_back(
+                {"warning", "trace",
+                 fmt::format("PIPESCOPE_STEP has a load of {} in step {}; a share is from 0 to 1; the load "
+                             "of this step is left out",
+                             share, row.id(0))});
+            return std::nullopt;
+        }
     }
     return load;
 }
 }  // namespace
 
 std::vector<StepRecord> TraceReader::steps() const {
+    std::vector<DiagnosticRecord> faults;
+    return read_steps(faults);
+}
+
+std::vector<StepRecord> TraceReader::read_steps(std::vector<DiagnosticRecord>& faults) const {
     std::vector<StepRecord> steps;
     std::unordered_set<std::int32_t> numbers;
     std::set<std::string> columns;  // an earlier recorder noted no samples and no load
@@ -346,7 +359,7 @@ std::vector<StepRecord> TraceReader::steps() const {
     impl_->for_each(sql.c_str(), [&](const Rows& row) {
         StepRecord step{row.id(0),   row.time(1), row.time(2),         row.time(3),
                         row.time(4), row.real(5), row.integer(6) != 0, row.amount(7)};
-        step.load = load_of_row(row, 8);
+        step.load = load_of_row(row, 8, faults);
         if (step.samples < 0) {
             impl_->damaged("step " + std::to_string(step.step) + " has " + std::to_string(step.samples) + " samples");
         }

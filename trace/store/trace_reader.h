@@ -78,6 +78,8 @@ private:
     struct Impl;
     explicit TraceReader(std::unique_ptr<Impl> impl);
     bool has_table(const std::string& name) const;
+    /// steps(). `faults` gets one of each value that is left out.
+    std::vector<StepRecord> read_steps(std::vector<DiagnosticRecord>& faults) const;
     std::unique_ptr<Impl> impl_;
 };
 

@@ -194,7 +194,6 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
     const std::pair<const char*, const char*> kCases[] = {
         {"UPDATE PIPESCOPE_STEP SET wallEnd = 9223372036854775807", "PIPESCOPE_STEP.wallEnd is '9223372036854775807'"},
         {"INSERT INTO PIPESCOPE_STEP SELECT * FROM PIPESCOPE_STEP LIMIT 1", "twice; each step has one row"},
-        {"UPDATE PIPESCOPE_STEP SET loadOthers = 40, loadStolen = 0, loadTime = 1", "a share is from 0 to 1"},
         {"UPDATE PIPESCOPE_STEP SET trainingLoss = 'small'", "PIPESCOPE_STEP.trainingLoss is 'small'"},
         {"UPDATE PIPESCOPE_MEMORY SET time = 'noon'", "PIPESCOPE_MEMORY.time is 'noon'"},
         {"UPDATE PIPESCOPE_MEMORY SET peak = 9223372036854775807", "PIPESCOPE_MEMORY.peak is '9223372036854775807'"},
@@ -210,6 +209,30 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
         SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE).exec(sql);
         EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(folder_ / "t.sqlite"); }), HasSubstr(value)) << sql;
     }
+}
+
+TEST_F(DamagedTrace, WithALoadThatIsNoShareIsReadWithoutTheLoad) {
+    SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE)
+        .exec("UPDATE PIPESCOPE_STEP SET loadOthers = 40, loadStolen = 0, loadTime = 1");
+    const OpenedTrace trace = open_trace(folder_ / "t.sqlite");
+    ASSERT_FALSE(trace.steps.empty());
+    EXPECT_FALSE(trace.steps.front().load);
+    ASSERT_FALSE(trace.diagnostics.empty());
+    EXPECT_THAT(trace.diagnostics.back().text, HasSubstr("a share is from 0 to 1"));
+}
+
+TEST_F(DamagedTrace, WithAStartBeyondAllClocksIsReadWithoutTheStart) {
+    SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE)
+        .exec(
+            "DELETE FROM TARGET_INFO_SESSION_START_TIME; INSERT INTO TARGET_INFO_SESSION_START_TIME (utcEpochNs) "
+            "VALUES (9223372036854775807)");
+    OpenedTrace trace = open_trace(folder_ / "t.sqlite");
+    EXPECT_EQ(trace.utc_epoch_ns, std::nullopt);
+    trace.utc_epoch_ns = INT64_MAX;
+    std::ofstream out(folder_ / "t.json");
+    export_chrome(trace, out);
+    out.close();
+    EXPECT_EQ(open_trace(folder_ / "t.json").utc_epoch_ns, std::nullopt) << "in our export";
 }
 
 TEST_F(DamagedTrace, WithoutAListOfLanesIsRefusedInOurWords) {
