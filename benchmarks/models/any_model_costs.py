@@ -67,7 +67,7 @@ def in_turns(calls, rounds, clock):
 def overhead(rounds=15):
     """Processor time of one thread, which other programs disturb less than time."""
     torch.set_num_threads(1)
-    print("\n| model, batch | plain step | its layers in turn | as one lane | as two lanes, 4 micro-batches |\n| --- | --- | --- | --- | --- |")
+    print("\n| model, batch | plain step | its layers in turn | as one lane | as two lanes, with micro-batches |\n| --- | --- | --- | --- | --- |")
     for name, sizes in (("GPT-2, 6 layers of 256, 4 x 64", {"width": 256, "heads": 4, "length": 64, "rows": 4, "vocabulary": 5000}),
                         ("GPT-2, 6 layers of 768, 2 x 64", {"length": 64, "rows": 2, "vocabulary": 5000})):
         model, batch = gpt2(**sizes)
@@ -217,7 +217,7 @@ def predicted(*names, rounds=2, seconds=4.0, steps=22):
     """On two lanes, 8 samples in 4 micro-batches. Each round profiles the layers for ``seconds``, and then trains ``steps`` steps of each
     configuration, of which 2 are warm-up, so that a machine whose speed changes is the same one for both. Means over the rounds."""
     torch.set_num_threads(1)
-    print("\n| model | schedule, checkpoints | step | of each round | simulated | error |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| model | schedule, checkpoints | step | of each round | simulated | error | errors of the rounds |\n| --- | --- | ---: | --- | ---: | ---: | --- |")
     for name in names or PREDICTED:
         model, batch = PREDICTED[name]()
         layers = pipescope.layers_of(model, batch)
@@ -234,8 +234,9 @@ def predicted(*names, rounds=2, seconds=4.0, steps=22):
         for configuration, each in found.items():
             measured, simulated = (statistics.mean(one[k] for one in each) for k in (0, 1))
             shown = ", ".join(f"{one[0] / 1e6:.1f}" for one in each)
+            errors = ", ".join(f"{one[1] / one[0] - 1:+.1%}" for one in each)
             print(f"| {name} | {', '.join(configuration)} | {measured / 1e6:.1f} ms | {shown} | {simulated / 1e6:.1f} ms | "
-                  f"{simulated / measured - 1:+.1%} |", flush=True)
+                  f"{simulated / measured - 1:+.1%} | {errors} |", flush=True)
 
 
 def recorded(pipe, profile, step, steps):
