@@ -258,9 +258,7 @@ Properties properties_of(const ReadRun& read) {
     if (std::ranges::all_of(hosts, &std::string::empty)) {
         hosts.clear();  // not recorded
     }
-    const std::optional<ProcessFacts> alone = recording_process(read.loaded.trace.run);
-    properties["processes"] =
-        std::to_string(std::max<std::size_t>(alone ? static_cast<std::size_t>(alone->size) : 1, run.processes.size()));
+    properties["processes"] = std::to_string(number_of_processes(read.loaded));
     properties["hosts"] = fmt::format("{}", fmt::join(hosts, ","));
     return properties;
 }
@@ -316,6 +314,11 @@ void compare_names(const std::filesystem::path& before, const std::filesystem::p
     runs.names = join_by_name(then, now);
 }
 }  // namespace
+
+int number_of_processes(const LoadedRun& loaded) {
+    const std::optional<ProcessFacts> alone = recording_process(loaded.trace.run);
+    return std::max(alone ? alone->size : 1, static_cast<int>(loaded.run.processes.size()));
+}
 
 bool knows_losses(const RecordedRun& run) {
     return std::any_of(run.steps.begin(), run.steps.end(), [](const StepRecord& step) {

@@ -27,6 +27,9 @@ struct TaskShape {
 };
 TaskShape task_shape(const Timeline& timeline);
 
+/// Processes of the run that the trace is of, or is part of.
+int number_of_processes(const LoadedRun& loaded);
+
 /// True if a step has a loss. A program without a loss records zeros, or nothing, which is read as NaN.
 bool knows_losses(const RecordedRun& run);
 /// Why the steps of two runs do not hold the same work: another model or batch. Empty if they do, as far

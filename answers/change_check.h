@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace pipescope {
-// The question of `pipescope check`: does a change of the pipeline make the training faster, as runs of both tell?
+// Decides from runs of both whether a change makes the training faster.
 
 /// One run of one configuration. Times are means over the steps after the warm-up, in ns.
 struct CheckedTurn {
@@ -37,7 +37,8 @@ struct CheckedSide {
 /// Takes in the output of `pipescope run --json`. Throws Error if the run has no step after its warm-up.
 void add_turn(CheckedSide& side, const nlohmann::json& output);
 
-/// What decides. Synchronous steps lack the update of the parameters, staggered ones include it; wall steps of both do.
+/// The time that decides. Synchronous steps lack the update of the parameters, staggered ones include it; wall steps of
+/// both do.
 enum class CheckedTime { step, wall_step };
 
 struct ChangeCheck {

@@ -1,9 +1,11 @@
 #include "analysis/load_run.h"
 #include "analysis/trace_comparison.h"
+#include "analysis/two_runs.h"
 #include "answers/advice_report.h"
 #include "answers/change_check.h"
 #include "answers/reports.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/option_flags.h"
@@ -22,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -65,10 +68,17 @@ TypedRuns typed_runs(const std::vector<std::string>& words) {
 
 /// Options of `run` that make no sense in a run that repeats.
 void refuse_outputs(const RunArguments& run) {
-    for (const char* option : {"--trace", "--profile", "--save", "--save-every", "--resume", "--force"}) {
+    constexpr std::string_view kKeepsNoFiles = "check runs each configuration several times and keeps no files";
+    constexpr std::array<std::pair<const char*, std::string_view>, 6> kRefused{
+        {{"--trace", kKeepsNoFiles},
+         {"--save", kKeepsNoFiles},
+         {"--save-every", kKeepsNoFiles},
+         {"--force", kKeepsNoFiles},
+         {"--profile", "a profile is stored in the trace of a run, and check records none"},
+         {"--resume", "check trains each time from the beginning"}}};
+    for (const auto& [option, reason] : kRefused) {
         if (run.has(option)) {
-            throw UsageError(fmt::format(
-                "{} is given; check runs each configuration several times and keeps no files; leave it out", option));
+            throw UsageError(fmt::format("{} is given; {}; leave it out", option, reason));
         }
     }
 }
@@ -85,17 +95,38 @@ bool is_recorded(const std::string& word) {
 std::vector<std::string> words_of_trace(const std::string& file) {
     const LoadedRun loaded = load_run(file);
     const RecordedRun& run = loaded.run;
+    constexpr std::string_view kRemedy = "write the model and its options instead";
+    if (run.on_cluster || loaded.is_simulated()) {
+        throw UsageError(
+            fmt::format("{} holds a simulated step, and no run that could be repeated; {}", printable(file), kRemedy));
+    }
+    if (const int processes = number_of_processes(loaded); processes > 1) {
+        throw UsageError(
+            fmt::format("{} is of a run in {} processes; check runs one; run both configurations by hand, and use "
+                        "'pipescope compare'",
+                        printable(file), processes));
+    }
     if (run.model.empty() || !run.options || run.of_another_program) {
-        throw UsageError(fmt::format(
-            "{} does not say how to run it again; a trace of 'pipescope run --trace' does; write the model and its "
-            "options instead",
-            file));
+        throw UsageError(fmt::format("{} does not say how to run it again; a trace of 'pipescope run --trace' does; {}",
+                                     printable(file), kRemedy));
     }
     return run_words(run.model, options_as_recorded(run));
 }
 
+/// The arguments as typed. The options of a recorded run take the place of its trace; options beside the trace replace
+/// them.
+RunArguments present_run(const std::vector<std::string>& words, const CommandDefinition& definition) {
+    RunArguments typed(words, definition);
+    if (!is_recorded(typed.model())) {
+        return typed;
+    }
+    const std::vector<std::string> all = typed.words();  // the trace, then the options
+    return RunArguments(words_of_trace(typed.model()), definition)
+        .changed_by(RunArguments({all.begin() + 1, all.end()}, definition));
+}
+
 CommandDefinition definition_of_run(const fs::path& torch) {
-    std::vector<CommandDefinition> commands = parse_definitions(run_child(torch, {kPrintCommands}).output);
+    std::vector<CommandDefinition> commands = definitions_of(torch);
     const auto run = std::ranges::find(commands, "run", &CommandDefinition::name);
     if (run == commands.end()) {
         throw Error(torch.string() + " has no command 'run'; install programs of one version");
@@ -109,6 +140,7 @@ void take_turn(const fs::path& torch, const RunArguments& run, CheckedSide& side
     std::ranges::copy(run.words(), std::back_inserter(arguments));
     arguments.emplace_back("--json");
     const bool is_first = side.turns.empty();
+    throw_if_stopped();
     const ChildResult result = run_child(torch, arguments, {}, is_first ? ChildErrors::show : ChildErrors::hide);
     throw_if_stopped();
     if (result.exit_code != 0) {
@@ -119,7 +151,37 @@ void take_turn(const fs::path& torch, const RunArguments& run, CheckedSide& side
         }
         throw Error(what + rest);
     }
-    add_turn(side, nlohmann::json::parse(result.output));
+    const nlohmann::json output = nlohmann::json::parse(result.output, nullptr, false);
+    if (output.is_discarded()) {
+        throw Error(fmt::format("'{} --json' printed no JSON; install programs of one version", side.command));
+    }
+    add_turn(side, output);
+}
+
+/// Runs both configurations in turns, as many whole rounds as there are before a stop. Returns true if it was stopped.
+/// Throws Interrupted if no round is whole.
+bool run_rounds(std::int64_t rounds, const fs::path& torch, const RunArguments& present, const RunArguments& changed,
+                CheckedSide& before, CheckedSide& after) {
+    ProgressBar bar("checking");
+    for (std::int64_t round = 0; round < rounds; ++round) {
+        try {
+            // The order alternates: A B, B A, ..; if the machine becomes slower or faster, neither gains.
+            for (const bool is_change : round % 2 == 0 ? std::array{false, true} : std::array{true, false}) {
+                take_turn(torch, is_change ? changed : present, is_change ? after : before);
+                bar.show(static_cast<double>(before.turns.size() + after.turns.size()) /
+                         static_cast<double>(2 * rounds));
+            }
+        } catch (const Interrupted&) {
+            const std::size_t whole = std::min(before.turns.size(), after.turns.size());
+            if (whole == 0) {
+                throw;
+            }
+            before.turns.resize(whole);
+            after.turns.resize(whole);
+            return true;
+        }
+    }
+    return false;
 }
 
 ExitCode check_command(const CheckFlags& flags, const std::vector<std::string>& typed) {
@@ -131,12 +193,11 @@ ExitCode check_command(const CheckFlags& flags, const std::vector<std::string>& 
     }
     const fs::path torch = torch_program_for("check");
     const CommandDefinition definition = definition_of_run(torch);
-    const bool recorded = words.before.size() == 1 && is_recorded(words.before.front());
-    RunArguments present(recorded ? words_of_trace(words.before.front()) : words.before, definition);
+    const RunArguments present = present_run(words.before, definition);
     if (present.model().empty()) {
         throw UsageError("no MODEL is given before --; check runs a model; name one, or a trace of a run");
     }
-    RunArguments changed = present.changed_by(RunArguments(words.after, definition));
+    const RunArguments changed = present.changed_by(RunArguments(words.after, definition));
     for (const RunArguments* each : {&present, &changed}) {
         refuse_outputs(*each);
     }
@@ -145,26 +206,7 @@ ExitCode check_command(const CheckFlags& flags, const std::vector<std::string>& 
     }
     CheckedSide before{.command = present.command()};
     CheckedSide after{.command = changed.command()};
-    ProgressBar bar("checking");
-    bool stopped = false;
-    for (std::int64_t round = 0; round < flags.rounds && !stopped; ++round) {
-        try {
-            // The order alternates: A B, B A, ..; if the machine becomes slower or faster, neither gains.
-            for (const bool is_change : round % 2 == 0 ? std::array{false, true} : std::array{true, false}) {
-                take_turn(torch, is_change ? changed : present, is_change ? after : before);
-                bar.show(static_cast<double>(before.turns.size() + after.turns.size()) /
-                         static_cast<double>(2 * flags.rounds));
-            }
-        } catch (const Interrupted&) {
-            const std::size_t whole = std::min(before.turns.size(), after.turns.size());
-            if (whole == 0) {
-                throw;
-            }
-            before.turns.resize(whole);
-            after.turns.resize(whole);
-            stopped = true;
-        }
-    }
+    const bool stopped = run_rounds(flags.rounds, torch, present, changed, before, after);
     ChangeCheck check = checked_change(std::move(before), std::move(after));
     check.interrupted = stopped;
     std::cout << (flags.json ? dump(change_check_json(check)) : change_check_text(check));
@@ -181,8 +223,9 @@ void add_check_command(Program& program) {
         "  pipescope check out.sqlite -- --balance 3,5\n"
         "  pipescope check --rounds 8 model.py:make --balance 3,3 -m 4 --batch 8 -- model.py:other --balance 2,2 -m 4 "
         "--batch 8\n"
-        "Before --: a MODEL and the options of 'run', or the trace of a run. After --: the options that change, or\n"
-        "another MODEL with all of its options. Each round runs both once, in turns; a paired test compares them.");
+        "Before --: a MODEL and the options of 'run', or the trace of a run and options that it does not hold.\n"
+        "After --: the options that change, or another MODEL with all of its options. Each round runs both once, in\n"
+        "turns; a paired test compares them.");
     command->prefix_command();
     add_option(*command, "--rounds", flags->rounds, "Rounds, each with one run of both; default 5", "N");
     add_json_flag(*command, flags->json);

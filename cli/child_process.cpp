@@ -1,9 +1,11 @@
 #include "cli/child_process.h"
 
 #include "base/error.h"
+#include "cli/stop_signals.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -33,10 +35,35 @@ std::vector<std::string> command_of(const fs::path& program, const std::vector<s
                             std::strerror(error)));
 }
 
-std::string read_to_end(int descriptor) {
+/// Passes a requested stop on to the child once, at most a tenth of a second late.
+class StopForwarder {
+public:
+    explicit StopForwarder(pid_t child) : child_(child) {}
+
+    /// Returns when the descriptor can be read.
+    void wait_for(int descriptor) {
+        constexpr int kPauseInMilliseconds = 100;
+        pollfd waits{descriptor, POLLIN, 0};
+        do {
+            if (const int signal_number = stop_signal(); signal_number != 0 && !is_stopped_) {
+                kill(child_, signal_number);
+                is_stopped_ = true;
+            }
+        } while (poll(&waits, 1, kPauseInMilliseconds) <= 0);
+    }
+
+private:
+    pid_t child_;
+    bool is_stopped_ = false;
+};
+
+std::string read_to_end(int descriptor, StopForwarder* stops = nullptr) {
     std::string text;
     std::array<char, 4096> buffer{};
     while (true) {
+        if (stops != nullptr) {
+            stops->wait_for(descriptor);
+        }
         const ssize_t count = read(descriptor, buffer.data(), buffer.size());
         if (count > 0) {
             text.append(buffer.data(), static_cast<std::size_t>(count));
@@ -232,7 +259,8 @@ ChildResult run_child(const fs::path& program, const std::vector<std::string>& a
         refuse_start(program, number);
     }
     ChildResult result;
-    result.output = read_to_end(output.end(0));
+    StopForwarder stops(child);
+    result.output = read_to_end(output.end(0), &stops);
     result.exit_code = wait_for(child);
     return result;
 }

@@ -46,7 +46,9 @@ enum class ChildErrors {
     hide,
     take  ///< as output
 };
-/// Runs the program to its end. If this thread ends first, SIGTERM ends the program too. Adds `environment`
+/// Runs the program to its end. If this thread ends first, SIGTERM ends the program too. A stop that StopSignals noted
+/// is passed on to the program; after Ctrl-C in a terminal, which reaches both, that is the program's second signal.
+/// Adds `environment`
 /// ("NAME=value") to the current environment. Throws Error if the program cannot be started.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       const std::vector<std::string>& environment = {}, ChildErrors errors = ChildErrors::show);

@@ -1,5 +1,9 @@
 #include "cli/command_definition.h"
 
+#include "base/error.h"
+#include "cli/child_process.h"
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <utility>
@@ -45,5 +49,17 @@ nlohmann::json to_json(const std::vector<CommandDefinition>& commands) {
 
 std::vector<CommandDefinition> parse_definitions(const std::string& json) {
     return nlohmann::json::parse(json).get<std::vector<CommandDefinition>>();
+}
+
+std::vector<CommandDefinition> definitions_of(const std::filesystem::path& torch) {
+    const ChildResult answer = run_child(torch, {kPrintCommands});
+    if (answer.exit_code == 0) {
+        try {
+            return parse_definitions(answer.output);
+        } catch (const nlohmann::json::exception&) {  // as below
+        }
+    }
+    throw Error(fmt::format("{} does not print its commands (exit code {}); install programs of one version",
+                            torch.string(), answer.exit_code));
 }
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ inline constexpr const char* kPrintCommands = "--print-commands";
 
 /// The commands of the application, in the order of --help.
 std::vector<CommandDefinition> definitions_of(const CLI::App& app);
+
+/// The commands of pipescope-torch, which is asked for them. Throws Error if the program does not print them.
+std::vector<CommandDefinition> definitions_of(const std::filesystem::path& torch);
 
 nlohmann::json to_json(const std::vector<CommandDefinition>& commands);
 /// Parses the result of to_json(). Throws nlohmann::json::exception.

@@ -36,8 +36,7 @@ void add_forwarded(Program& program, const char* name, const char* description) 
 std::vector<CommandDefinition> all_definitions(const Program& program) {
     std::vector<CommandDefinition> commands = program.definitions();
     const auto torch = torch_program();
-    const ChildResult answer = torch ? run_child(*torch, {kPrintCommands}) : ChildResult{};
-    for (CommandDefinition& each : torch ? parse_definitions(answer.output) : std::vector<CommandDefinition>{}) {
+    for (CommandDefinition& each : torch ? definitions_of(*torch) : std::vector<CommandDefinition>{}) {
         const auto known =
             std::ranges::find_if(commands, [&](const CommandDefinition& command) { return command.name == each.name; });
         if (known != commands.end()) {

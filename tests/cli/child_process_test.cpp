@@ -1,7 +1,10 @@
 #include "cli/child_process.h"
 
 #include "base/error.h"
+#include "cli/command_definition.h"
+#include "cli/stop_signals.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -47,6 +50,46 @@ TEST(ViewerProgram, IsRefusedWithTheLibraryThatItLacks) {
                   {"view", viewer.string(), "--render", (folder.path() / "t.png").string()}, {}, ChildErrors::take);
     EXPECT_EQ(said.exit_code, 1);
     EXPECT_THAT(said.output, AllOf(HasSubstr("libEGL.so.1"), HasSubstr("PySide6-Essentials"), HasSubstr("libegl1")));
+}
+
+// Each configuration runs in a child, which a signal to the command alone does not reach.
+TEST(ChildProcess, GetsTheStopOfItsParent) {
+    const TemporaryFolder folder;
+    const std::string file = (folder / "begun").string();
+    const pid_t parent = fork();
+    if (parent == 0) {
+        const StopSignals signals;
+        const ChildResult result = run_child(
+            "/bin/sh",
+            {"-c", "trap 'echo stopped; exit 5' TERM; touch " + file + "; for k in $(seq 600); do sleep 0.05; done"},
+            {}, ChildErrors::hide);
+        _exit(result.output == "stopped\n" && result.exit_code == 5 ? 0 : 1);
+    }
+    for (int k = 0; k < 1000 && !std::filesystem::exists(file); ++k) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    kill(parent, SIGTERM);
+    int status = 0;
+    waitpid(parent, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(TorchCommands, AreRefusedIfTheProgramDoesNotPrintThem) {
+    const TemporaryFolder folder;
+    const auto program = [&](const std::string& script) {
+        std::filesystem::path path = folder / "pipescope-torch";
+        std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+        std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+        return path;
+    };
+    for (const auto& [script, code] :
+         {std::pair{"exit 3", 3}, {"echo '[]'; exit 4", 4}, {"echo soon", 0}, {"echo '[1]'", 0}}) {
+        EXPECT_THAT(thrown<Error>([&] { definitions_of(program(script)); }),
+                    AllOf(HasSubstr("does not print its commands (exit code " + std::to_string(code)),
+                          HasSubstr("install programs of one version")))
+            << script;
+    }
+    EXPECT_TRUE(definitions_of(program("echo '[]'")).empty());
 }
 
 TEST(ChildProcess, EndsWithItsParent) {

@@ -117,6 +117,9 @@ TEST_F(EndToEnd, CheckRunsBothInTurnsAndSaysWhichIsFaster) {
     EXPECT_THAT(once.out, AllOf(HasSubstr("before: pipescope run emulated:p.json --balance 4,4 -m 4 --batch 4"),
                                 HasSubstr("--checkpoint never"), HasSubstr("not decided")));
     EXPECT_THAT(user.succeeds("advise out.sqlite").out, HasSubstr("pipescope check out.sqlite -- "));
+    const auto beside = user.succeeds("check --rounds 1 --json out.sqlite --steps 6 -m 2 -- --checkpoint never").json();
+    EXPECT_EQ(beside.at("before").at("turns").at(0).at("steps"), 4);
+    EXPECT_THAT(beside.at("before").at("command").get<std::string>(), AllOf(HasSubstr("-m 2"), HasSubstr("--steps 6")));
 }
 
 TEST_F(EndToEnd, CheckRefusesWhatCannotRepeat) {
@@ -125,6 +128,15 @@ TEST_F(EndToEnd, CheckRefusesWhatCannotRepeat) {
     EXPECT_THAT(refused(2, present), HasSubstr("given one configuration"));
     EXPECT_THAT(refused(2, present + "-- -m 8 --json"), HasSubstr("before the model"));
     EXPECT_THAT(refused(2, present + "--trace t.sqlite -- -m 8"), HasSubstr("keeps no files"));
+    EXPECT_THAT(refused(2, present + "--profile p.json -- -m 8"), HasSubstr("check records none"));
+    EXPECT_THAT(refused(2, present + "-- -m 8 --resume"), HasSubstr("from the beginning"));
+    user.succeeds("simulate p.json --balance 4,4 -m 4 --batch 4 --trace simulated.sqlite");
+    EXPECT_THAT(refused(2, "check simulated.sqlite -- -m 2"), HasSubstr("holds a simulated step"));
+    user.succeeds("launch -n 2 -- run emulated:p.json --balance 4,4 -m 4 --batch 4 --steps 3 --trace two.sqlite");
+    user.succeeds("merge two.rank0.sqlite two.rank1.sqlite -o merged.sqlite");
+    for (const std::string trace : {"two.rank0.sqlite", "merged.sqlite"}) {
+        EXPECT_THAT(refused(2, "check " + trace + " -- -m 2"), HasSubstr("run in 2 processes")) << trace;
+    }
     EXPECT_THAT(refused(2, present + "-- --balanc 4,4"), HasSubstr("--balanc is no option of run"));
     EXPECT_THAT(user.types(present + "-- --balance 9").err, HasSubstr("'pipescope run emulated:p.json --balance 9"));
 }
