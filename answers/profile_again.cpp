@@ -15,12 +15,20 @@ std::string shell_word(const std::string& text) {
     if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
         return text;
     }
-    std::string word = "\"";
-    for (const char c : printable(text)) {
-        word += std::string_view("\\\"$`").find(c) == std::string_view::npos ? "" : "\\";
-        word += c;
+    if (printable(text) == text) {
+        std::string word = "'";
+        for (const char c : text) {
+            word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+        }
+        return word + "'";
     }
-    return word + "\"";
+    std::string word = "$'";  // a terminal might take these bytes for commands
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        const bool is_plain = byte >= 0x20 && byte < 0x7f && c != '\'' && c != '\\';
+        word += is_plain ? std::string(1, c) : fmt::format("\\{:03o}", byte);
+    }
+    return word + "'";
 }
 
 namespace {

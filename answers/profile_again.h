@@ -17,6 +17,7 @@ struct ProfileChange {
 /// changes.
 std::string profile_command_of(const Profile& profile, const std::string& file, const ProfileChange& change);
 
-/// The text as one word of a shell's command line.
+/// The text as one word of a shell's command line. With control characters or bytes that are not UTF-8, in the form
+/// $'..' that bash, ksh and zsh read.
 std::string shell_word(const std::string& text);
 }  // namespace pipescope

@@ -44,7 +44,10 @@ TEST(RunArguments, TakesAllOptionsOfAnotherModel) {
 }
 
 TEST(RunArguments, QuotesWordsForAShell) {
-    EXPECT_EQ(RunArguments(Words{"my model.py:make"}, definition()).command(), R"(pipescope run "my model.py:make")");
+    EXPECT_EQ(RunArguments(Words{"my model.py:make"}, definition()).command(), "pipescope run 'my model.py:make'");
+    EXPECT_EQ(RunArguments(Words{"it's $HOME!`x`\\.py"}, definition()).command(),
+              R"(pipescope run 'it'\''s $HOME!`x`\.py')");
+    EXPECT_EQ(RunArguments(Words{"a\x1b\xff'.py"}, definition()).command(), R"(pipescope run $'a\033\377\047.py')");
 }
 
 TEST(RunArguments, RefusesWhatRunDoesNotTake) {
