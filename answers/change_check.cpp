@@ -7,6 +7,7 @@
 #include "answers/units.h"
 #include "base/error.h"
 #include "base/sample_statistics.h"
+#include "profiler/profile/profile_file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,17 +32,6 @@ std::vector<double> values_of(const CheckedSide& side, Value value) {
 /// Spread of the turns' means, relative to their mean; empty for one turn.
 std::optional<double> spread_of(const std::vector<double>& values) {
     return values.size() < 2 ? std::nullopt : std::optional(standard_deviation(values) / mean_of(values));
-}
-
-std::optional<MachineLoad> load_of(const nlohmann::json& object) {
-    if (object.is_null()) {
-        return std::nullopt;
-    }
-    MachineLoad load{object.at("others").get<double>(), object.at("stolen").get<double>(), std::nullopt};
-    if (const nlohmann::json& pressure = object.at("pressure"); !pressure.is_null()) {
-        load.pressure = pressure.get<double>();
-    }
-    return load;
 }
 
 /// The mean of the turns that have the value; empty if none has.
@@ -237,7 +227,9 @@ void add_turn(CheckedSide& side, const nlohmann::json& output) {
     if (const nlohmann::json& loss = output.at("steps").back().at("loss"); !loss.is_null() && loss != 0) {
         turn.loss = loss.get<double>();
     }
-    turn.load = load_of(output.at("load"));
+    if (const nlohmann::json& load = output.at("load"); !load.is_null()) {
+        turn.load = parse_load(load.dump());
+    }
     side.batch = output.at("batch").get<std::int64_t>();
     side.update = output.at("update").get<std::string>();
     side.turns.push_back(turn);

@@ -1,5 +1,6 @@
 #include "answers/kernel_report.h"
 
+#include "answers/or_null.h"
 #include "answers/text_table.h"
 #include "answers/units.h"
 #include "base/printable.h"
@@ -30,11 +31,6 @@ Json launch_json(const KernelLaunch& launch) {
             {"configurations", launch.configurations}};
 }
 
-template <class Number>
-Json known_json(const std::optional<Number>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
-
 Json collective_json(const CollectiveSum& sum) {
     return {{"type", sum.type},
             {"element_type", sum.element_type.empty() ? Json(nullptr) : Json(sum.element_type)},
@@ -43,12 +39,12 @@ Json collective_json(const CollectiveSum& sum) {
             {"count", sum.count},
             {"total_ns", sum.total},
             {"shortest_ns", sum.shortest},
-            {"transfer_ns", known_json(sum.transfer)},
-            {"skew_ns", known_json(sum.skew)},
+            {"transfer_ns", or_null(sum.transfer)},
+            {"skew_ns", or_null(sum.skew)},
             {"late_device", sum.late_device.empty() ? Json(nullptr) : Json(sum.late_device)},
             {"late_skew_ns", sum.late_device.empty() ? Json(nullptr) : Json(sum.late_skew)},
-            {"bus_bandwidth", known_json(sum.bus_bandwidth)},
-            {"best_bandwidth", known_json(sum.best_bandwidth)}};
+            {"bus_bandwidth", or_null(sum.bus_bandwidth)},
+            {"best_bandwidth", or_null(sum.best_bandwidth)}};
 }
 
 Json sum_json(const KernelSum& sum) {
@@ -60,8 +56,8 @@ Json sum_json(const KernelSum& sum) {
     object["name"] = sum.name;
     object["activity"] = sum.activity;
     object.update(figures_json(sum));
-    object["bytes"] = known_json(sum.bytes);
-    object["bandwidth"] = known_json(sum.bandwidth);
+    object["bytes"] = or_null(sum.bytes);
+    object["bandwidth"] = or_null(sum.bandwidth);
     object["launch"] = sum.launch ? launch_json(*sum.launch) : Json(nullptr);
     return object;
 }

@@ -248,7 +248,7 @@ MachineLoad parse_load_object(const Value& value) {
     MachineLoad load;
     load.others = object.at("others").number();
     load.stolen = object.at("stolen").number();
-    if (const auto pressure = object.find("pressure")) {
+    if (const auto pressure = object.find("pressure"); pressure && !pressure->json().is_null()) {
         load.pressure = pressure->number();
     }
     check_load(load, "load");

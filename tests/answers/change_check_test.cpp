@@ -47,6 +47,13 @@ TEST(ChangeCheck, LeavesOutTheWarmUp) {
     EXPECT_DOUBLE_EQ(side.turns.front().step, 200e6);
     EXPECT_DOUBLE_EQ(side.turns.front().wall_step, 210e6);
     EXPECT_EQ(side.turns.front().peak, 4096);
+    EXPECT_FALSE(side.turns.front().load);
+    nlohmann::json loaded = output_of_run(100, 300);
+    loaded["load"] = {{"others", 0.25}, {"stolen", 0.5}, {"pressure", nullptr}};
+    add_turn(side, loaded);
+    ASSERT_TRUE(side.turns.back().load);
+    EXPECT_EQ(side.turns.back().load->stolen, 0.5);
+    EXPECT_FALSE(side.turns.back().load->pressure);
     nlohmann::json warm = output_of_run(100, 300);
     for (auto& step : warm["steps"]) {
         step["warmup"] = true;
