@@ -144,11 +144,11 @@ TEST(AskedPipeline, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     estimated.samples = {2, 4};
     EXPECT_EQ(profile_command_of(estimated, "my p.json", {{1, 4}, ""}),
               "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16 --micro-batch-sizes 1,2,4 "
-              "-o \"my p.json\" --force");
+              "-o 'my p.json' --force");
     estimated.command_options = {"--device-catalogue", "my devices.json", "--co-running", "3"};
     EXPECT_EQ(profile_command_of(estimated, "p.json", {}),
               "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16 --micro-batch-sizes 2,4 "
-              "--device-catalogue \"my devices.json\" --co-running 3 -o p.json --force");
+              "--device-catalogue 'my devices.json' --co-running 3 -o p.json --force");
     estimated.command_options.clear();
     estimated.estimated = false;
     estimated.device = "cuda:0";
