@@ -411,7 +411,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
 /// A bound of a step with given cuts, whatever memory they need.
 struct LeastOfCuts {
     double pipeline_ns = 0;
-    double rounded_ns = 0;  ///< how much shorter a simulation may be, since it rounds each task
+    double rounded_ns = 0;  ///< rounding_of()
     AfterPipeline after;
     RankWeights mean;  ///< parameters per lane
 
@@ -463,8 +463,7 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
     }
     LeastOfCuts least;
     const auto m = static_cast<double>(layout.micro_batches());
-    // The simulation rounds each task of a lane, and each way, to whole ns.
-    least.rounded_ns = 2 * (m * layout.interleave + layout.pipeline);
+    least.rounded_ns = rounding_of(layout);
     std::vector<RankWeights> parameters;
     for (const Lane& lane : lanes) {
         least.pipeline_ns = std::max(least.pipeline_ns, m * lane.work + std::max(lane.both, lane.forward + lane.sums));

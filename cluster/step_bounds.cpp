@@ -1,6 +1,8 @@
 #include "cluster/step_bounds.h"
 
+#include "base/stop_check.h"
 #include "cluster/layout_activations.h"
+#include "cluster/layout_links.h"
 #include "schedule/schedules.h"
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -17,6 +20,9 @@ bool lies_in_a_v(const Schedule& schedule) {
 }
 
 namespace {
+/// How far below the exact bound a search for it may end, relative to it.
+constexpr double kClose = 1e-4;
+
 /// The least of each sort of weights that one device holds for that many blocks. `weights_of`: rank_block_weights(), or
 /// those that train.
 RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks,
@@ -31,11 +37,12 @@ RankWeights least_weights(const LanguageModel& model, const Layout& layout, doub
 }
 }  // namespace
 
+double rounding_of(const Layout& layout) {
+    return 2 * (static_cast<double>(layout.micro_batches()) * layout.interleave + layout.pipeline);
+}
+
 double StepBounds::of(const Layout& layout, const PipelineParts& parts) {
-    const std::scoped_lock lock(mutex_);
-    // The simulation rounds each task of a lane, and each way, to whole ns.
-    const double rounded = static_cast<double>(layout.micro_batches() * layout.interleave + 2 * layout.pipeline);
-    return std::max(0.0, unrounded(layout, parts) - rounded);
+    return std::max(0.0, unrounded(layout, parts) - rounding_of(layout));
 }
 
 double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
@@ -73,7 +80,9 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     if (layout.gradient_bucket > 0) {  // may overlap with the last backward
         return pipeline + gather;
     }
-    const double sums = layout.zero <= 1 ? sums_ns(layout, group, std::floor(blocks / lanes)) : 0;
+    // Each partition is summed alone. Only with an affine link do these sums take no less than one of all.
+    const bool is_summed = layout.zero <= 1 && (layout.interleave == 1 || sums_by_affine_links(layout, group));
+    const double sums = is_summed ? sums_ns(layout, group, std::floor(blocks / lanes)) : 0;
     return std::max(pipeline, share + sums) + gather;
 }
 
@@ -137,7 +146,9 @@ double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts
     for (const PipelinePart& part : parts) {
         const Costs costs = costs_of(*part.group, layout);
         const double work = static_cast<double>(layout.micro_batches()) * costs.least;
-        const double sums = has_sums ? sums_ns(layout, *part.group, 2) - sums_ns(layout, *part.group, 1) : 0;
+        // With measured times, a sum of more blocks may take as long as a sum of one.
+        const bool is_summed = has_sums && sums_by_affine_links(layout, *part.group);
+        const double sums = is_summed ? sums_ns(layout, *part.group, 2) - sums_ns(layout, *part.group, 1) : 0;
         for (int k = 0; k < part.lanes; ++k) {
             const int lane = static_cast<int>(lanes.size());
             const int ends = (lane == 0 ? 1 : 0) + (lane == last ? 1 : 0);
@@ -162,14 +173,19 @@ double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts
         }
         return blocks >= static_cast<double>(model_.layers);
     };
-    if (can_end_by(known)) {
+    if (!(known > 0 && std::isfinite(known)) || can_end_by(known)) {
         return known;
     }
     double ends = 2 * known;
-    for (; !can_end_by(ends); ends *= 2) {
+    for (; std::isfinite(ends) && !can_end_by(ends); ends *= 2) {
+        check_stop();
         known = ends;
     }
-    for (constexpr double kClose = 1e-4; ends - known > kClose * ends;) {
+    if (!std::isfinite(ends)) {  // times beyond the largest number
+        return known;
+    }
+    while (ends - known > kClose * ends) {
+        check_stop();
         const double middle = (known + ends) / 2;
         (can_end_by(middle) ? ends : known) = middle;
     }
@@ -183,13 +199,23 @@ double StepBounds::sums_ns(const Layout& layout, const NodeGroup& group, double 
     return (layout.zero == 0 ? 2 : 1) * gather_weights_ns(weights, cluster_, group, layout, layout.gradient_bytes);
 }
 
+/// True if sums of gradients take a latency and a time per byte.
+bool StepBounds::sums_by_affine_links(const Layout& layout, const NodeGroup& group) const {
+    const auto is_affine = [&](const RankGroup& copies) {
+        return copies_link(cluster_, group, layout, copies).times.empty();
+    };
+    return is_affine(layout.weight_copies()) && (model_.experts == 0 || is_affine(layout.expert_copies()));
+}
+
 StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {
     // Which devices share a node depends on the total number of devices.
     const std::tuple key(&group, layout.devices(), layout.tensor, layout.context, layout.expert, layout.expert_tensor,
                          layout.micro_batch_size, layout.recompute);
-    const auto found = known_.find(key);
-    if (found != known_.end()) {
-        return found->second;
+    {
+        const std::scoped_lock lock(mutex_);
+        if (const auto found = known_.find(key); found != known_.end()) {
+            return found->second;
+        }
     }
     LanguageModel few = model_;  // the first blocks, until all kinds have come and the last is that of modules
     const std::vector<BlockCount> counts = block_counts(model_);
@@ -215,7 +241,8 @@ StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& lay
     }
     costs.embedding = time(profile.layers.front());
     costs.output = time(profile.layers.back());
-    return known_[key] = costs;
+    const std::scoped_lock lock(mutex_);
+    return known_.emplace(key, std::move(costs)).first->second;  // another thread may have computed them too
 }
 
 std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {

@@ -13,6 +13,10 @@ namespace pipescope {
 /// True if the schedule puts a lane's two partitions at both ends of the pipeline.
 bool lies_in_a_v(const Schedule& schedule);
 
+/// How much shorter in ns a simulated step may be than its exact times, since the simulation rounds each task of a lane
+/// and each way to whole ns: at most half of a ns for a forward and each half of a backward.
+double rounding_of(const Layout& layout);
+
 /// Bounds of layouts' steps, from layer costs that many layouts share. Threading: any threads.
 class StepBounds {
 public:
@@ -38,13 +42,14 @@ private:
     double unlike_lanes(const Layout& layout, const PipelineParts& parts, bool splits);
     double whole_blocks(const Layout& layout, const PipelineParts& parts, bool splits, double known);
     double sums_ns(const Layout& layout, const NodeGroup& group, double blocks) const;
+    bool sums_by_affine_links(const Layout& layout, const NodeGroup& group) const;
     double last_blocks(const Costs& costs, const Layout& layout, std::int64_t cuts) const;
     Costs costs_of(const NodeGroup& group, const Layout& layout);
 
     const LanguageModel& model_;
     const Cluster& cluster_;
     std::map<std::tuple<const NodeGroup*, int, int, int, int, int, std::int64_t, Recompute>, Costs> known_;
-    std::mutex mutex_;
+    std::mutex mutex_;  ///< of known_
 };
 
 /// How many bytes the layout certainly lacks, so that it needs no simulation: parameters, gradients and optimizer

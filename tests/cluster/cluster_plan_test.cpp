@@ -17,6 +17,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace pipescope {
@@ -780,6 +781,43 @@ TEST(StepBounds, AreThoseOfOneLayoutAlone) {
     EXPECT_EQ(shared.of(large, parts), StepBounds(model, cluster).of(large, parts));
     EXPECT_EQ(shared.of(small, parts), StepBounds(model, cluster).of(small, parts));
     EXPECT_LE(shared.of(small, parts), simulate_layout(model, cluster, parts, small).step_ns());
+}
+
+// The simulation rounds each task to whole ns.
+TEST(StepBounds, AllowForTheRoundingOfSplitBackwards) {
+    const LanguageModel model = parse_language_model("gpt:layers=4,hidden=8,heads=2,sequence=4,vocabulary=8");
+    for (int rate = 1000; rate < 1300; ++rate) {
+        Cluster cluster = plain_cluster(1);
+        DeviceType& device = cluster.groups.front().device;
+        device.flops_per_second["bfloat16"] = 1e6 * rate;
+        device.memory_bytes_per_second = 1e18;  // the embedding takes no time
+        cluster.groups.front().link.bytes_per_second = 0;
+        cluster.groups.front().link.latency_ns = 0;
+        for (const int lanes : {1, 2}) {
+            Layout layout{.pipeline = lanes, .batch = 64};
+            layout.schedule = Schedule::zero_bubble_h1;
+            const PipelineParts parts{{&cluster.groups.front(), lanes}};
+            EXPECT_LE(StepBounds(model, cluster).of(layout, parts),
+                      simulate_layout(model, cluster, parts, layout).step_ns())
+                << rate << " " << lanes;
+        }
+    }
+}
+
+TEST(StepBounds, AreTheSameFromSeveralThreads) {
+    const Cluster cluster = plain_cluster(4);
+    const PipelineParts parts{{&cluster.groups.front(), 2}};
+    const LanguageModel model = small_model();
+    StepBounds shared(model, cluster);
+    std::vector<std::thread> threads;
+    std::vector<double> bounds(4);
+    for (double& bound : bounds) {
+        threads.emplace_back([&] { bound = shared.of({.pipeline = 2, .tensor = 2, .batch = 12}, parts); });
+    }
+    for (std::thread& each : threads) {
+        each.join();
+    }
+    EXPECT_THAT(bounds, testing::Each(StepBounds(model, cluster).of({.pipeline = 2, .tensor = 2, .batch = 12}, parts)));
 }
 
 // In tight memory the first lane has the embedding alone, which weighs as much as four blocks.
