@@ -404,7 +404,8 @@ _MOST_FUNCTIONS = 2000
 def _globals_of(functions: list[Any]) -> dict[tuple[int, str], tuple[_Names, str, str]]:
     """What the code of these functions names, and of the functions that it names: (names, name, title)."""
     found: dict[tuple[int, str], tuple[_Names, str, str]] = {}
-    waiting, seen = list(functions), set()
+    waiting = list(functions)
+    seen: set[int] = set()
     while waiting and len(seen) < _MOST_FUNCTIONS:
         function = _plain_function(waiting.pop())
         if function is None or id(function) in seen or _is_of_library(function.__module__):
@@ -563,14 +564,14 @@ class HeldState:
                 "hooks of all modules were added or removed since the model was traced, and the pipeline's layers keep what they saw "
                 "then; build the pipeline again"
             )
-        for module, name, title, held in self._hooks:
-            if _hooks_in(vars(module).get(name)) != held:
+        for module, name, title, hooks in self._hooks:
+            if _hooks_in(vars(module).get(name)) != hooks:
                 self._refuse(f"hooks were added or removed at {title.rpartition('.')[0] or 'the model'}")
         for owner, name, title, raw, held in self._own:
             self._compare(_own_value(owner, name), raw, held, f"{title} has changed")
-        for owner, title, names in self._absent:
-            if not names.isdisjoint(vars(owner)):
-                self._refuse(f"{_joined(title, min(names & vars(owner).keys()))} has changed")
+        for owner, title, absent in self._absent:
+            if not absent.isdisjoint(vars(owner)):
+                self._refuse(f"{_joined(title, min(absent & vars(owner).keys()))} has changed")
         for names, name, title, raw, held in self._outside:
             self._compare(names.get(name), raw, held, f"{title} has changed")
         for module, table, name, title in self._missing:

@@ -519,7 +519,7 @@ class _Losses:
                 return normalize(module, input)  # type: ignore[no-any-return]
             module._check_input_dim(input)
             if module.training:
-                functional._verify_batch_size(input.size())
+                functional._verify_batch_size(input.size())  # type: ignore[attr-defined]
                 module.num_batches_tracked.add_(1)
             return torch.ops.pipescope.cumulative_batch_norm(  # type: ignore[no-any-return]
                 input, module.weight, module.bias, module.running_mean, module.running_var, module.training,
