@@ -130,6 +130,8 @@ TEST_F(FakeProc, AChangeOfTheCoresStartsTheMeasurementAnew) {
     writes_own(0, 0);
     writes_cores({0, 0, 0, 0}, {0, 0, 0, 0});
     StepLoadMeter meter({}, folder_);
+    writes_cores({0, 0, 30, 0}, {0, 0, 30, 0});
+    EXPECT_FALSE(meter.end_step(Nanoseconds{300'000'000})) << "60 ticks";
     writes("stat", "cpu0 0 0 0 100 0 0 0 0 0 0\n");  // the second one is off
     EXPECT_FALSE(meter.end_step(Nanoseconds{1'000'000'000}));
     writes("stat", "cpu0 50 0 0 150 0 0 0 0 0 0\n");
