@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/scratch_folder.h"
+#include "base/stop_check.h"
 #include "trace/merge/run_files.h"
 #include "trace/store/trace_records.h"
 
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -80,6 +80,17 @@ std::int64_t time_of(const ListedRun& run) {
                        .count();
 }
 
+/// By time, and then by name. Asks the disk once for each run, since a file may grow meanwhile.
+void sort_by_time(std::vector<ListedRun>& runs) {
+    std::vector<std::pair<std::int64_t, ListedRun>> timed;
+    for (ListedRun& run : runs) {
+        const std::int64_t time = time_of(run);
+        timed.emplace_back(time, std::move(run));
+    }
+    std::ranges::sort(timed, {}, [](const auto& each) { return std::pair(each.first, each.second.run.name); });
+    std::ranges::transform(timed, runs.begin(), [](auto& each) { return std::move(each.second); });
+}
+
 void add_changes(std::vector<ListedRun>& runs) {
     for (std::size_t k = 1; k < runs.size(); ++k) {
         const ComparedRun& before = runs[k - 1].run;
@@ -107,7 +118,11 @@ RunList list_runs(const fs::path& folder, const std::function<void(double)>& pro
     for (const fs::path& other : found.others) {
         list.left_out.push_back({relative_name(other, folder), "its name ends in none of .sqlite, .json and .json.gz"});
     }
+    for (const UnreadableFolder& each : found.unreadable) {
+        list.left_out.push_back({relative_name(each.folder, folder), each.why});
+    }
     for (std::size_t k = 0; k < found.runs.size(); ++k) {
+        check_stop();
         const std::vector<fs::path>& files = found.runs[k];
         const auto leave_out = [&](const std::string& why) { list.left_out.push_back({name_of(files, folder), why}); };
         try {
@@ -117,18 +132,20 @@ RunList list_runs(const fs::path& folder, const std::function<void(double)>& pro
             } else {
                 leave_out(listed.run.why_none.empty() ? "holds no step to compare" : listed.run.why_none);
             }
-        } catch (const std::exception& error) {  // damaged, or another kind of file
+        } catch (const Error& error) {  // damaged, or another kind of file
             leave_out(error.what());
         }
         if (progress) {
             progress(static_cast<double>(k + 1) / static_cast<double>(found.runs.size()));
         }
     }
-    std::ranges::sort(list.runs, [](const ListedRun& a, const ListedRun& b) {
-        return std::pair(time_of(a), a.run.name) < std::pair(time_of(b), b.run.name);
-    });
+    sort_by_time(list.runs);
     std::ranges::sort(list.left_out, {}, &LeftOutFile::name);
     add_changes(list.runs);
+    for (ListedRun& each : list.runs) {
+        each.run.run.profile.reset();
+        each.run.run.graph.reset();
+    }
     return list;
 }
 }  // namespace pipescope

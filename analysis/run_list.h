@@ -16,7 +16,8 @@ namespace pipescope {
 /// A run in the list.
 struct ListedRun {
     std::vector<std::filesystem::path> files;  ///< one, or those of all its processes
-    ComparedRun run;                           ///< its name is relative to the folder; without bubbles by cause
+    ComparedRun run;                           ///< its name is relative to the folder; without bubbles by cause, and
+                                               ///< without the profile and the graph of the run
     bool simulated = false;                    ///< the files hold a simulation, not a recording
     std::optional<std::int64_t> utc_ns;        ///< when it was recorded, since 1970; empty: not known
     std::optional<double> loss;                ///< of the last step that has one

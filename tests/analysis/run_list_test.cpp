@@ -1,14 +1,18 @@
 #include "analysis/run_list.h"
 
+#include "base/stop_check.h"
 #include "tests/analysis/sample_run.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
 #include "trace/store/trace_records.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace pipescope {
@@ -64,6 +68,30 @@ TEST(RunList, RefusesAFolderWithoutFiles) {
     const TemporaryFolder folder;
     EXPECT_THAT(thrown<TraceError>([&] { list_runs(folder.path()); }), HasSubstr("holds no run"));
     EXPECT_THAT(thrown<TraceError>([&] { list_runs(folder / "missing"); }), HasSubstr("cannot list"));
+}
+
+TEST(RunList, EndsWhenItsCallerStopsIt) {
+    const TemporaryFolder folder;
+    writeSampleTrace(folder / "a.sqlite");
+    writeSampleTrace(folder / "b.sqlite");
+    const StopCheck stop([] { return false; });
+    EXPECT_THROW(list_runs(folder.path(), [](double) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }),
+                 ComputationStopped);
+}
+
+TEST(RunList, SaysWhyAFolderCannotBeRead) {
+    if (geteuid() == 0) {
+        GTEST_SKIP() << "root may read all folders";
+    }
+    const TemporaryFolder folder;
+    writeSampleTrace(folder / "a.sqlite");
+    std::filesystem::create_directory(folder / "locked");
+    std::filesystem::permissions(folder / "locked", std::filesystem::perms::none);
+    const RunList list = list_runs(folder.path());
+    std::filesystem::permissions(folder / "locked", std::filesystem::perms::owner_all);
+    ASSERT_EQ(list.left_out.size(), 1U);
+    EXPECT_EQ(list.left_out.front().name, "locked");
+    EXPECT_THAT(list.left_out.front().why, HasSubstr("check its permissions"));
 }
 
 TEST(RunList, TellsWhatIsDone) {

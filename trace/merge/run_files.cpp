@@ -276,8 +276,8 @@ FilesOfRuns runs_in(const fs::path& folder) {
     for (const fs::path& each : own.folders) {
         try {
             add(contents_of(each));
-        } catch (const TraceError&) {  // not readable for this user
-            found.others.push_back(each);
+        } catch (const TraceError& error) {  // not readable for this user
+            found.unreadable.push_back({each, error.what()});
         }
     }
     return found;

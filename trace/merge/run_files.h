@@ -22,9 +22,14 @@ std::vector<std::filesystem::path> without_notes(std::vector<std::filesystem::pa
 std::vector<std::filesystem::path> with_files_of_folders(const std::vector<std::filesystem::path>& arguments);
 
 /// What a folder of runs holds.
+struct UnreadableFolder {
+    std::filesystem::path folder;
+    std::string why;  ///< the message of the error
+};
 struct FilesOfRuns {
     std::vector<std::vector<std::filesystem::path>> runs;  ///< grouped_by_run(), folder by folder; damaged files too
     std::vector<std::filesystem::path> others;  ///< files whose names are not those of traces; without parts of traces
+    std::vector<UnreadableFolder> unreadable;   ///< subfolders that cannot be listed
 };
 /// The files in the folder and in its subfolders (not in theirs), by name. Leaves out hidden files, the viewer's notes
 /// and the logs of SQLite files. Throws TraceError if the folder cannot be listed.
