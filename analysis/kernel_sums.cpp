@@ -53,7 +53,9 @@ void KernelSumming::add(const DeviceActivity& work) {
 
 void KernelSumming::add_facts(Group& group, const WorkFacts& facts, std::int64_t length) {
     if (facts.bytes > 0) {
-        group.bytes += facts.bytes;
+        if (__builtin_add_overflow(group.bytes, facts.bytes, &group.bytes)) {
+            group.bytes = std::numeric_limits<Bytes>::max();
+        }
         group.time_of_bytes += length;
     }
     if (facts.has_launch()) {
@@ -63,9 +65,9 @@ void KernelSumming::add_facts(Group& group, const WorkFacts& facts, std::int64_t
 
 void KernelSumming::add_collective(const DeviceActivity& work) {
     const CollectiveFacts& facts = work.facts->collective;
-    const std::string device(work.stream.substr(0, work.stream.rfind(", stream ")));
-    collectives_[{facts.type, facts.element_type, work.facts->bytes, facts.group_size}][{facts.group, device}]
-        .push_back({work.start.count(), std::max(work.start, work.end).count()});
+    collectives_[{facts.type, facts.element_type, work.facts->bytes, facts.group_size}]
+                [{facts.group, std::string(work.device)}]
+                    .push_back({work.start.count(), std::max(work.start, work.end).count()});
 }
 
 namespace {
@@ -236,7 +238,7 @@ KernelSums kernel_sums(const OpenedTrace& trace) {
             if (activity.starts_with("gpu_")) {
                 activity.remove_prefix(4);  // of PyTorch's profiler
             }
-            summing.add({trace.names.at(range.name), activity, stream, range.start, range.end,
+            summing.add({trace.names.at(range.name), activity, track.group, stream, range.start, range.end,
                          slice != nullptr ? std::optional(slice->key.kind) : std::nullopt,
                          slice != nullptr ? slice->key.partition : -1, &trace.facts.at(range.facts)});
         }

@@ -69,15 +69,15 @@ struct CollectiveSum {
 /// largest totals first.
 struct KernelSums {
     std::vector<KernelSum> by_name;
-    std::vector<KernelSum> by_task;  ///< only work that a task launched
+    std::vector<KernelSum> by_task;  ///< without work that no task launched
     std::vector<KernelSum> by_stream;
     std::vector<CollectiveSum> collectives;
 
     bool empty() const { return by_name.empty(); }
 };
 
-/// Adds up device work. Memory: 8 bytes for each piece of work, which count up to 4.29 s each for p95, and 16 for each
-/// collective.
+/// Adds up device work. Memory: 4 bytes for each piece of work, and 4 more if a task launched it, in lists that grow to
+/// at most twice their size; 16 for each collective. A piece counts up to 4.29 s for p95.
 class KernelSumming {
 public:
     void add(const DeviceActivity& work);

@@ -120,9 +120,29 @@ TEST(KernelSums, KeepWhatIsKnownAboutKernelsCopiesAndMessages) {
 TEST(KernelSums, WithholdTheSkewOfKernelsThatDoNotOverlap) {
     KernelSumming summing;
     const WorkFacts facts{{}, {}, 0, 0, 2000, {"all_reduce", "BFloat16", "[0, 1]", 2}};
-    summing.add({"nccl", "kernel", "GPU 0, stream 7", Nanoseconds{0}, Nanoseconds{10}, {}, -1, &facts});
-    summing.add({"nccl", "kernel", "GPU 1, stream 7", Nanoseconds{20}, Nanoseconds{30}, {}, -1, &facts});
+    summing.add({"nccl", "kernel", "GPU 0", "GPU 0, stream 7", Nanoseconds{0}, Nanoseconds{10}, {}, -1, &facts});
+    summing.add({"nccl", "kernel", "GPU 1", "GPU 1, stream 7", Nanoseconds{20}, Nanoseconds{30}, {}, -1, &facts});
     EXPECT_EQ(summing.sums().collectives.at(0).skew, std::nullopt) << "the clocks are wrong";
+}
+
+TEST(KernelSums, TakeTheDeviceOfACollectiveWhateverItsStreamIsCalled) {
+    KernelSumming summing;
+    const WorkFacts facts{{}, {}, 0, 0, 2000, {"all_reduce", "BFloat16", "[0, 1]", 2}};
+    summing.add({"nccl", "kernel", "GPU 0", "GPU 0, comm", Nanoseconds{0}, Nanoseconds{30}, {}, -1, &facts});
+    summing.add({"nccl", "kernel", "GPU 1", "GPU 1, a, stream 2", Nanoseconds{20}, Nanoseconds{30}, {}, -1, &facts});
+    const KernelSums sums = summing.sums();
+    EXPECT_EQ(sums.collectives.at(0).skew, 20);
+    EXPECT_EQ(sums.collectives.at(0).late_device, "GPU 1");
+}
+
+TEST(KernelSums, EndAtTheLargestNumberOfBytes) {
+    KernelSumming summing;
+    WorkFacts facts;
+    facts.bytes = INT64_MAX / 2 + 1;
+    for (int k = 0; k < 3; ++k) {
+        summing.add({"copy", "memcpy", "GPU 0", "GPU 0, stream 7", Nanoseconds{0}, Nanoseconds{1}, {}, -1, &facts});
+    }
+    EXPECT_EQ(summing.sums().by_name.at(0).bytes, INT64_MAX);
 }
 
 TEST(KernelSums, OfTwoRunsAreJoinedByName) {

@@ -95,7 +95,7 @@ public:
     NsysTables(SQLite::Database& db, OpenedTrace& trace)
         : db_(db), trace_(trace), strings_(texts_of(db, "StringIds", "value")), domains_(read_domains(db, strings_)) {}
 
-    /// Calls `each` for all device work, and keeps none.
+    /// Calls `each` for all device work, and keeps none; the tasks and messages of the work are kept.
     void visit(const std::function<void(const DeviceActivity&)>& each) {
         each_ = &each;
         read_names();
@@ -435,7 +435,7 @@ private:
 
     void visit_work(const RangeTrack& track, const Rows& row, std::string_view name, std::string_view activity,
                     const WorkFacts& facts, const std::vector<TaskOfWork>* tasks) {
-        DeviceActivity work{name, activity, {}, row.time(0), row.is_null(1) ? row.time(0) : row.time(1)};
+        DeviceActivity work{name, activity, track.group, {}, row.time(0), row.is_null(1) ? row.time(0) : row.time(1)};
         auto& stream = stream_labels_[&track];
         if (stream.empty()) {
             stream = track.group + ", " + track.name;
@@ -476,7 +476,7 @@ private:
         }
     }
 
-    /// A number of bytes, registers or blocks. 0 for NULL and values that are none.
+    /// A number of bytes, registers or blocks. 0 for NULL and for other values.
     static std::int64_t amount_of(const Rows& row, int column) {
         const std::int64_t value = row.type(column) == SQLITE_INTEGER ? row.number(column) : 0;
         return value > 0 && value <= Rows::kMostAmount ? value : 0;

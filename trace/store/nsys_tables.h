@@ -19,7 +19,8 @@ void read_nsys_tables(SQLite::Database& db, OpenedTrace& trace);
 struct DeviceActivity {
     std::string_view name;      ///< of a kernel, with its arguments
     std::string_view activity;  ///< "kernel", "memcpy", "memset", "graph"
-    std::string_view stream;    ///< "GPU 0 (NVIDIA H100), stream 7"
+    std::string_view device;    ///< "GPU 0 (NVIDIA H100)"
+    std::string_view stream;    ///< with the device: "GPU 0 (NVIDIA H100), stream 7"
     Nanoseconds start{0};
     Nanoseconds end{0};
     std::optional<TaskKind> task = {};
@@ -27,8 +28,9 @@ struct DeviceActivity {
     const WorkFacts* facts = nullptr;  ///< null: nothing is known
 };
 
-/// Calls `each` with the device work that read_nsys_tables() puts on streams, in the order of the tables, without
-/// keeping it. The tasks are those of PIPESCOPE_DEVICE_WORK.
+/// Calls `each` with the device work that read_nsys_tables() puts on streams, in the order of the tables. The
+/// tasks are those of PIPESCOPE_DEVICE_WORK. Memory: the rows of PIPESCOPE_TASK, PIPESCOPE_DEVICE_WORK and
+/// PIPESCOPE_MESSAGE, with their texts, but no kernel, copy or fill.
 void for_each_device_activity(SQLite::Database& db, const std::function<void(const DeviceActivity&)>& each);
 
 /// Creates slices of trace.measured from ranges of the NVTX domain "pipescope" that carry a packed TaskKey: a run of
