@@ -47,7 +47,7 @@ double bus_factor(std::string_view type, std::int64_t group_size);
 /// unknown.
 Bytes element_bytes(std::string_view element_type);
 
-/// Numbers different facts. 0 is that nothing is known.
+/// Numbers different facts. Until take(), 0 is that nothing is known.
 class FactTable {
 public:
     FactTable() { number_of({}); }
