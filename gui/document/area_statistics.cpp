@@ -119,6 +119,25 @@ public:
         return takeAll(others, 0);
     }
 
+    /// Calls `take(range)` with the items of a name at a place, in no order. False if `cancelled` returned true.
+    template <class Take>
+    bool forEachOf(std::uint32_t name, std::uint32_t place, const std::function<bool()>& cancelled, const Take& take) {
+        for (const Row& row : places_.at(place).rows) {
+            if (row.isKernels && counted_ != Counted::kernels && !isKernel(name)) {
+                continue;
+            }
+            for (std::uint32_t i = 0; i < row.row->size(); ++i) {
+                if (i % kItemsBetweenQuestions == 0 && cancelled && cancelled()) {
+                    return false;
+                }
+                if (nameAt(row, i) == name) {
+                    take(row.row->range(i));
+                }
+            }
+        }
+        return true;
+    }
+
 private:
     struct Row {
         const ItemRow* row;
@@ -273,20 +292,23 @@ AreaStatistics areaStatistics(const TraceDocument& document, Counted counted, co
     return statistics;
 }
 
-std::vector<LengthBin> lengthsOf(const TraceDocument& document, Counted counted, std::uint32_t name,
-                                 std::optional<std::uint32_t> place, const TimeRange& range,
-                                 const std::function<bool()>& cancelled) {
+std::vector<TimeRange> itemsOf(const TraceDocument& document, Counted counted, std::uint32_t name,
+                               std::optional<std::uint32_t> place, const std::function<bool()>& cancelled) {
     Area area(document, counted);
-    std::vector<MeasuredLength> lengths;
-    for (std::uint32_t each = 0; each < area.size(); ++each) {
-        const bool whole = area.forEach(each, {INT64_MIN / 4, INT64_MAX / 4}, cancelled, [&](const AreaItem& item) {
-            if (item.name == name && (!place || *place == each)) {
-                lengths.push_back({item.range.length(), item.range.start < range.end && item.range.end > range.start});
-            }
-        });
-        if (!whole) {
+    std::vector<TimeRange> items;
+    for (std::uint32_t each = place.value_or(0); each < (place ? *place + 1 : area.size()); ++each) {
+        if (!area.forEachOf(name, each, cancelled, [&](const TimeRange& range) { items.push_back(range); })) {
             return {};
         }
+    }
+    return items;
+}
+
+std::vector<LengthBin> lengthsOf(const std::vector<TimeRange>& items, const TimeRange& range) {
+    std::vector<MeasuredLength> lengths;
+    lengths.reserve(items.size());
+    for (const TimeRange& item : items) {
+        lengths.push_back({item.length(), item.start < range.end && item.end > range.start});
     }
     return length_bins(lengths);
 }

@@ -33,7 +33,7 @@ struct CountedItem {
 struct StatisticsRow {
     QString name;
     std::optional<TaskKind> kind;        ///< shown kind of tasks
-    std::uint32_t number = 0;            ///< of the name, for lengthsOf()
+    std::uint32_t number = 0;            ///< of the name, for itemsOf()
     std::optional<std::uint32_t> place;  ///< number of the lane, thread or stream; empty: all together
     QString placeName;                   ///< empty: all together
     LengthFigures lengths;               ///< of whole items, including parts outside the range
@@ -66,10 +66,12 @@ struct AreaStatistics {
 AreaStatistics areaStatistics(const TraceDocument& document, Counted counted, const TimeRange& range,
                               const std::function<bool()>& cancelled = {});
 
-/// The lengths of all items of a name over the whole file, on all places or on one.
-std::vector<LengthBin> lengthsOf(const TraceDocument& document, Counted counted, std::uint32_t name,
-                                 std::optional<std::uint32_t> place, const TimeRange& range,
-                                 const std::function<bool()>& cancelled = {});
+/// The times of all items of a name over the whole file, on all places or on one, in no order. Cost: O(items there).
+/// Empty if `cancelled` returned true.
+std::vector<TimeRange> itemsOf(const TraceDocument& document, Counted counted, std::uint32_t name,
+                               std::optional<std::uint32_t> place, const std::function<bool()>& cancelled = {});
+/// Their lengths, and how many of them share time with `range`.
+std::vector<LengthBin> lengthsOf(const std::vector<TimeRange>& items, const TimeRange& range);
 
 /// A text for Find that finds the items of a row from one length to before another: "forward lane 0 >=20ms <25ms", or
 /// "\"gemm\" >=20ms <25ms", which is not restricted to a thread or stream.

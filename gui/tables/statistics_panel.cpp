@@ -80,7 +80,7 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     tree_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     tree_->header()->setSectionResizeMode(CallTreeModel::name, QHeaderView::Stretch);
     const auto pickCall = [this](const QModelIndex& index) {
-        if (const CallRow* row = calls_->rowAt(index)) {
+        if (const CallRow* row = holdsRows() ? calls_->rowAt(index) : nullptr) {
             const CountedItem longest = row->longest;
             Q_EMIT picked(longest);
         }
@@ -113,6 +113,7 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
 void StatisticsPanel::setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis,
                                   std::int32_t step) {
     const bool other = document != document_;
+    const bool otherFile = !document || !document_ || document->path != document_->path;
     document_ = std::move(document);
     step_ = step;
     if (axis_ != axis) {
@@ -126,6 +127,11 @@ void StatisticsPanel::setDocument(std::shared_ptr<const TraceDocument> document,
         }
     }
     if (other) {
+        lengthsJob_.drop();
+        items_.reset();
+        if (otherFile) {  // a file that grows keeps its rows until they are counted anew
+            clear();
+        }
         fillSources();
     }
     restart();
@@ -152,7 +158,7 @@ Counted StatisticsPanel::wanted() const {
 
 void StatisticsPanel::pick(const QModelIndex& shown) {
     const std::optional<StatisticsRow> row = model_->rowAt(rows_->mapToSource(shown).row());
-    if (row) {
+    if (row && holdsRows()) {
         choose(row);
         const CountedItem longest = row->longest;
         Q_EMIT picked(longest);
@@ -197,17 +203,28 @@ void StatisticsPanel::restart() {
     }
 }
 
-TimeRange StatisticsPanel::rangeInStore() const {
+TimeRange StatisticsPanel::rangeInStore(Counted counted) const {
     const TimeRange in = range();
-    const std::int64_t shift = counted_ == Counted::simulated_tasks ? simulatedShift(*document_, step_) : 0;
+    const std::int64_t shift = counted == Counted::simulated_tasks ? simulatedShift(*document_, step_) : 0;
     return {in.start - shift, in.end - shift};
 }
 
 void StatisticsPanel::showNothing(const QString& why) {
     status_->setText(why);
+    clear();
+}
+
+bool StatisticsPanel::holdsRows() const {
+    return document_ && axis_ && rowsOf_.lock() == document_ && !lacksRange();
+}
+
+void StatisticsPanel::clear() {
+    rowsOf_.reset();
     model_->setStatistics({}, counted_);
     calls_->setCalls({});
     export_->setEnabled(false);
+    charted_.reset();
+    items_.reset();
     choose(std::nullopt);
 }
 
@@ -221,16 +238,16 @@ void StatisticsPanel::count() {
         showNothing(tr("Shift and drag in a timeline, or R at either end, measures a range."));
         return;
     }
-    counted_ = wanted();
+    const Counted wants = wanted();
     status_->setText(tr("%1 of the time axis. Total, self and busy share count the time within it, the others whole "
                         "tasks.")
                          .arg(formatDuration(range().length())));
     job_.start(
         *this,
-        [document = document_, counted = counted_, in = rangeInStore()](const std::function<bool()>& cancelled) {
-            return areaStatistics(*document, counted, in, cancelled);
+        [document = document_, wants, in = rangeInStore(wants)](const std::function<bool()>& cancelled) {
+            return areaStatistics(*document, wants, in, cancelled);
         },
-        [this, counted = counted_](AreaStatistics statistics) { take(std::move(statistics), counted); },
+        [this, wants](AreaStatistics statistics) { take(std::move(statistics), wants); },
         [this](const QString& error) { status_->setText(error); });
 }
 
@@ -246,6 +263,8 @@ void StatisticsPanel::take(AreaStatistics statistics, Counted of) {
     if (!row && !statistics.rows.empty()) {
         row = statistics.rows.front();
     }
+    rowsOf_ = document_;  // another document would have dropped the job
+    counted_ = of;
     fills_ = true;
     model_->setStatistics(std::move(statistics.rows), of);
     calls_->setCalls(std::move(statistics.calls));
@@ -266,23 +285,35 @@ void StatisticsPanel::choose(const std::optional<StatisticsRow>& row) {
 
 void StatisticsPanel::measureLengths() {
     lengthsJob_.drop();
-    if (!chosen_ || !document_ || !axis_ || chart_->isHidden()) {
+    if (!chosen_ || chart_->isHidden()) {
         chart_->setLengths({}, {});
         return;
+    }
+    if (!holdsRows()) {
+        return;  // until the rows are counted anew
     }
     const bool isSearched = counted_ != Counted::simulated_tasks || !document_->measured;
     chart_->setWhyNoPick(isSearched ? QString() : tr("Find looks for measured tasks only."));
     const QString where = chosen_->place ? chosen_->name + QStringLiteral(" · ") + chosen_->placeName : chosen_->name;
+    struct Lengths {
+        std::shared_ptr<const std::vector<TimeRange>> items;
+        std::vector<LengthBin> bins;
+    };
+    const bool isKnown = items_ && charted_ && isSame(*charted_, *chosen_) && chartedOf_ == counted_;
     lengthsJob_.start(
         *this,
-        [document = document_, counted = counted_, row = *chosen_,
-         in = rangeInStore()](const std::function<bool()>& cancelled) {
-            return lengthsOf(*document, counted, row.number, row.place, in, cancelled);
+        [document = document_, counted = counted_, row = *chosen_, in = rangeInStore(counted_),
+         known = isKnown ? items_ : nullptr](const std::function<bool()>& cancelled) {
+            const auto items = known ? known
+                                     : std::make_shared<const std::vector<TimeRange>>(
+                                           itemsOf(*document, counted, row.number, row.place, cancelled));
+            return Lengths{items, lengthsOf(*items, in)};
         },
-        [this, where, row = *chosen_, of = counted_](std::vector<LengthBin> bins) {
+        [this, where, row = *chosen_, of = counted_](Lengths lengths) {
             charted_ = row;
             chartedOf_ = of;
-            chart_->setLengths(where, std::move(bins));
+            items_ = std::move(lengths.items);
+            chart_->setLengths(where, std::move(lengths.bins));
             Q_EMIT measured();
         },
         [this](const QString& error) { status_->setText(error); });

@@ -67,14 +67,18 @@ private:
     void fillSources();
     Counted wanted() const;
     TimeRange range() const;
-    TimeRange rangeInStore() const;
+    TimeRange rangeInStore(Counted counted) const;
     void pick(const QModelIndex& shown);
+    /// Whether a measured range is to be counted, and there is none.
     bool lacksRange() const;
     /// Counts a range that was measured; without one, the visible range again.
     void followRange();
     void restart();
     void count();
     void showNothing(const QString& why);
+    void clear();
+    /// Whether the rows' items can be looked up: the rows are of this document, and a range is known.
+    bool holdsRows() const;
     void take(AreaStatistics statistics, Counted of);
     /// Chooses the row whose lengths the chart shows.
     void choose(const std::optional<StatisticsRow>& row);
@@ -89,8 +93,10 @@ private:
     std::optional<StatisticsRow> chosen_;
     std::optional<StatisticsRow> charted_;  // whose lengths the chart shows, which follows the chosen row
     Counted chartedOf_ = Counted::measured_tasks;
-    Counted counted_ = Counted::measured_tasks;  // what the rows are of
-    bool fills_ = false;                         // the rows are being replaced
+    std::shared_ptr<const std::vector<TimeRange>> items_;  // those of the charted row, over the whole file
+    Counted counted_ = Counted::measured_tasks;            // what the rows are of
+    std::weak_ptr<const TraceDocument> rowsOf_;            // and of which document
+    bool fills_ = false;                                   // the rows are being replaced
     RestedWork* rest_;
     QComboBox* sources_;
     QComboBox* ranges_;

@@ -132,8 +132,8 @@ TEST(AreaStatistics, CountThreadsAndStreamsApart) {
 
 TEST(AreaStatistics, HaveAHistogramOverTheWholeFile) {
     const TraceDocument document = twoLanes();
-    const std::vector<LengthBin> bins =
-        lengthsOf(document, Counted::measured_tasks, static_cast<std::uint32_t>(TaskKind::forward), {}, {0, 20});
+    const std::vector<LengthBin> bins = lengthsOf(
+        itemsOf(document, Counted::measured_tasks, static_cast<std::uint32_t>(TaskKind::forward), {}), {0, 20});
     std::int64_t count = 0;
     std::int64_t inside = 0;
     for (const LengthBin& bin : bins) {
@@ -146,15 +146,20 @@ TEST(AreaStatistics, HaveAHistogramOverTheWholeFile) {
     const StatisticsRow add = areaStatistics(document, Counted::kernels, {5, 9}).rows.front();
     for (const StatisticsRow& row : areaStatistics(document, Counted::kernels, {0, 30}).rows) {
         std::int64_t kernels = 0;
-        for (const LengthBin& bin : lengthsOf(document, Counted::kernels, row.number, {}, {0, 9})) {
+        for (const LengthBin& bin : lengthsOf(itemsOf(document, Counted::kernels, row.number, {}), {0, 9})) {
             kernels += bin.count;
         }
         EXPECT_EQ(kernels, row.name == QStringLiteral("gemm") ? 2 : 1);
         EXPECT_TRUE(row.name != add.name || row.number == add.number);
     }
-    EXPECT_TRUE(
-        lengthsOf(document, Counted::measured_tasks, static_cast<std::uint32_t>(TaskKind::forward), 1U, {0, 9}).empty())
+    EXPECT_TRUE(itemsOf(document, Counted::measured_tasks, static_cast<std::uint32_t>(TaskKind::forward), 1U).empty())
         << "lane 1 runs none";
+}
+
+TEST(AreaStatistics, StopBeforeTheFirstItemIsCollected) {
+    const auto forward = static_cast<std::uint32_t>(TaskKind::forward);
+    EXPECT_EQ(itemsOf(twoLanes(), Counted::measured_tasks, forward, {}).size(), 3U);
+    EXPECT_TRUE(itemsOf(twoLanes(), Counted::measured_tasks, forward, {}, [] { return true; }).empty());
 }
 
 TEST(AreaStatistics, AskFindForTheLengthsOfABar) {

@@ -165,6 +165,43 @@ TEST_F(WindowStatistics, KeepTheChosenRowWhenTheViewMoves) {
     EXPECT_EQ(table.currentIndex().siblingAtColumn(0).data().toString(), QStringLiteral("backward"));
 }
 
+TEST_F(WindowStatistics, ForgetTheRowsOfAnotherDocument) {
+    open("forgotten.sqlite");
+    StatisticsPanel alone;
+    alone.resize(1400, 300);
+    QSignalSpy measured(&alone, &StatisticsPanel::measured);
+    alone.setDocument(window_.page()->document(), &window_.page()->axis(), 1);
+    alone.show();
+    ASSERT_TRUE(measured.wait(kPatience));
+    ASSERT_GT(alone.model().rowCount(), 0);
+    alone.hide();
+    openThreads();
+    alone.setDocument(window_.page()->document(), &window_.page()->axis(), 0);
+    EXPECT_EQ(alone.model().rowCount(), 0) << "hidden, so nothing counts yet";
+    EXPECT_EQ(alone.calls().rowCount(), 0);
+    EXPECT_TRUE(alone.chart().bins().empty());
+    alone.show();
+    EXPECT_TRUE(QTest::qWaitFor(
+        [&] {
+            return alone.model().index(0, StatisticsModel::name).data().toString() == QStringLiteral("aten::linear");
+        },
+        kPatience));
+}
+
+TEST_F(WindowStatistics, PickNothingWhileNoRangeIsMeasured) {
+    open("unmeasured.sqlite");
+    front();
+    ASSERT_TRUE(shows(QStringLiteral("forward")));
+    ASSERT_TRUE(hasBars());
+    QTableView& table = panel().table();
+    QSignalSpy picked(&panel(), &StatisticsPanel::picked);
+    panel().ranges().setCurrentIndex(3);
+    QTest::mouseClick(table.viewport(), Qt::LeftButton, {}, table.visualRect(table.model()->index(1, 0)).center());
+    EXPECT_TRUE(picked.isEmpty());
+    EXPECT_TRUE(QTest::qWaitFor([&] { return panel().model().rowCount() == 0; }, kPatience));
+    EXPECT_TRUE(panel().chart().bins().empty());
+}
+
 TEST_F(WindowStatistics, TheKeyboardChoosesABar) {
     open("bars.sqlite");
     front();
