@@ -16,11 +16,12 @@
 #include <vector>
 
 namespace pipescope {
-/// Content of a timeline page: the visible part of a tab. Times are ns of the recording.
+/// Content of a timeline page: the visible part of a tab. Times are ns of the recording. A value: pages can be built in
+/// any thread.
 struct PageScene {
-    std::shared_ptr<const TraceDocument> document;  ///< never null
-    const StepAnalysis* analysis = nullptr;         ///< of `step`; null: no bubbles, lateness or critical path
-    std::int32_t step = 0;                          ///< the measured step that is compared
+    std::shared_ptr<const TraceDocument> document;      ///< never null
+    std::shared_ptr<const StepAnalysis> analysis = {};  ///< of `step`; null: no bubbles, lateness or critical path
+    std::int32_t step = 0;                              ///< the measured step that is compared
     MarkChoice choice;
     TimeRange range;                  ///< the visible part of the time axis; not empty
     std::int64_t origin = 0;          ///< time zero of the ruler

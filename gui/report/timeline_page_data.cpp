@@ -186,6 +186,17 @@ public:
         return place->second;
     }
 
+    std::size_t size() const { return keys_.size(); }
+    /// Forgets the names from this index on.
+    void dropFrom(std::size_t first) {
+        const auto isDropped = [first](const auto& each) { return each.second >= first; };
+        std::erase_if(index_, isDropped);
+        std::erase_if(kernels_, isDropped);
+        keys_.resize(first);
+        texts_.resize(first);
+        brief_.resize(std::min(brief_.size(), first));
+    }
+
     /// Columns of equal length. `kind` is an index into `kinds`.
     Json json(const std::vector<TaskKind>& kinds) const {
         std::vector<std::ptrdiff_t> kind;
@@ -337,11 +348,12 @@ struct PageTimelines {
     }
 };
 
-/// `wholeSimulation`: with all simulated tasks, so that their numbers are the same for every step.
-PageTimelines selectTasks(const PageScene& scene, bool wholeSimulation) {
+/// `wholeSimulation`: with all simulated tasks, so that their numbers are the same for every step. Empty if `count`,
+/// the number of visible tasks, is above kMostPageTasks.
+std::optional<PageTimelines> findTasks(const PageScene& scene, bool wholeSimulation, std::size_t& count) {
     const TraceDocument& document = *scene.document;
     PageTimelines found;
-    std::size_t count = 0;
+    count = 0;
     if (document.measured) {
         found.measured.emplace(*document.measured, 0);
         count += found.measured->addVisible(scene.range);
@@ -351,12 +363,7 @@ PageTimelines selectTasks(const PageScene& scene, bool wholeSimulation) {
         count += found.simulated->addVisible(wholeSimulation ? kAllTimes : scene.range);
     }
     if (count > kMostPageTasks) {
-        const auto text = [](std::size_t number) {
-            return QLocale(QLocale::English).toString(static_cast<qulonglong>(number)).toStdString();
-        };
-        throw Error("the visible range holds " + text(count) + " tasks, but a page holds at most " +
-                    text(kMostPageTasks) +
-                    ", which a browser draws smoothly; zoom in, or choose fewer with --range FROM:TO or --step K");
+        return std::nullopt;
     }
     if (found.measured && found.simulated && !document.simulated->steps().empty() && document.whyNoTwins.empty()) {
         found.measuredByKey.emplace(*document.measured, scene.step);
@@ -377,6 +384,19 @@ PageTimelines selectTasks(const PageScene& scene, bool wholeSimulation) {
         }
     }
     return found;
+}
+
+/// Throws Error if there are more than kMostPageTasks.
+PageTimelines selectTasks(const PageScene& scene, bool wholeSimulation) {
+    std::size_t count = 0;
+    if (std::optional<PageTimelines> found = findTasks(scene, wholeSimulation, count)) {
+        return *std::move(found);
+    }
+    const auto text = [](std::size_t number) {
+        return QLocale(QLocale::English).toString(static_cast<qulonglong>(number)).toStdString();
+    };
+    throw Error("the visible range holds " + text(count) + " tasks, but a page holds at most " + text(kMostPageTasks) +
+                ", which a browser draws smoothly; zoom in, or choose fewer with --range FROM:TO or --step K");
 }
 
 /// Tasks in columns of equal length, row after row. A start is relative to the end of the previous task of its row, the
@@ -1178,12 +1198,12 @@ std::vector<std::int32_t> otherSteps(const TraceDocument& document, std::int32_t
 }
 
 /// What the page shows instead of the scene's step, for another step. Times are since that step's start. The simulated
-/// timeline stays, `by` later.
-Json otherStepJson(const PageScene& shown, std::int32_t step, TaskNames& names) {
+/// timeline stays, `by` later. Empty if the step has too many tasks for a page.
+std::optional<Json> otherStepJson(const PageScene& shown, std::int32_t step, TaskNames& names) {
     const TraceDocument& document = *shown.document;
-    const StepAnalysis analysis(shown.document, step);
     PageScene scene = shown;
-    scene.analysis = &analysis;
+    scene.analysis = std::make_shared<const StepAnalysis>(shown.document, step);
+    const StepAnalysis& analysis = *scene.analysis;
     scene.step = step;
     scene.origin = document.measured->step(step)->range().start;
     scene.range = stepRange(document, step);
@@ -1191,7 +1211,12 @@ Json otherStepJson(const PageScene& shown, std::int32_t step, TaskNames& names) 
     scene.measured.facts = measuredHeadline(document, step);
     scene.simulated.facts = simulatedHeadline(document, step);
     scene.selection = std::nullopt;
-    const PageTimelines all = selectTasks(scene, true);
+    std::size_t count = 0;
+    const std::optional<PageTimelines> found = findTasks(scene, true, count);
+    if (!found) {
+        return std::nullopt;
+    }
+    const PageTimelines& all = *found;
     LeftOut ofOtherSteps;
     Json measured = timelineJson(scene, all, Source::measured, names, ofOtherSteps, Kernels::left_out);
     for (const char* same : {"source", "title", "lanes", "noTwin"}) {
@@ -1225,18 +1250,25 @@ Json otherStepJson(const PageScene& shown, std::int32_t step, TaskNames& names) 
     return other;
 }
 
+constexpr int kMostMisses = 8;  // steps that were tried and do not fit; others are likely to be as large
+
 /// As many other steps as fit, by number. Says in `notes` how many do not.
 Json otherStepsJson(const PageScene& scene, TaskNames& names, QStringList& notes) {
     std::map<std::int32_t, Json> held;
     std::size_t bytes = 0;
     const std::vector<std::int32_t> steps = otherSteps(*scene.document, scene.step);
-    for (const std::int32_t step : steps) {
-        Json other = otherStepJson(scene, step, names);
-        bytes += other.dump().size();
-        if (bytes > kMostStepBytes) {
-            break;
+    int misses = 0;
+    for (auto step = steps.begin(); step != steps.end() && misses < kMostMisses; ++step) {
+        const std::size_t known = names.size();
+        std::optional<Json> other = otherStepJson(scene, *step, names);
+        const std::size_t length = other ? other->dump().size() : 0;
+        if (!other || bytes + length > kMostStepBytes) {
+            names.dropFrom(known);
+            ++misses;
+            continue;
         }
-        held.emplace(step, std::move(other));
+        bytes += length;
+        held.emplace(*step, *std::move(other));
     }
     if (held.size() < steps.size()) {
         notes << translated("%1 not on this page, which is kept small. Choose one with --step for a page of its own.")

@@ -10,6 +10,7 @@
 #include "gui/style/icons.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
+#include "gui/style/work_pool.h"
 #include "gui/tables/bubble_panel.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/length_chart.h"
@@ -278,13 +279,23 @@ void ExportMenu::askForExport(const WindowExport& what) {
 }
 
 void ExportMenu::exportPage(const QString& path) {
-    try {
-        if (files_.document() != nullptr) {
-            saveTimelinePage(pageSceneOf(*files_.page(), Theme::system), path);
-        }
-    } catch (const Error& error) {
-        Q_EMIT failed(QString::fromUtf8(error.what()));
+    if (files_.document() == nullptr) {
+        return;
     }
+    Q_EMIT said(tr("Writing the page …"));
+    runInPool(
+        *this,
+        [scene = pageSceneOf(*files_.page(), Theme::system), verdict = files_.page()->answer().verdict(),
+         path]() mutable {
+            addAdvice(verdict, scene);
+            saveTimelinePage(scene, path);
+            return path;
+        },
+        [this](const QString& written) {
+            Q_EMIT said({});
+            Q_EMIT pageWritten(written);
+        },
+        [this](const QString& error) { Q_EMIT failed(error); });
 }
 
 void ExportMenu::askForPage() {
@@ -302,16 +313,6 @@ void ExportMenu::copyImage() {
 }
 
 namespace {
-/// The changes that the verdict chose from; null if there is no verdict yet, or none was tried.
-std::shared_ptr<const Advice> adviceOf(const DocumentPage& page) {
-    const std::shared_ptr<const RunVerdict>& verdict = page.answer().verdict();
-    if (!verdict || page.document()->baseline) {
-        return nullptr;
-    }
-    std::optional<Advice> advice = advice_for_verdict(page.document()->run, verdict->error);
-    return advice ? std::make_shared<const Advice>(*std::move(advice)) : nullptr;
-}
-
 /// True if one measured step and nothing else is in view: nobody chose a part of it.
 bool showsWholeStep(const PageScene& scene) {
     const TraceDocument& document = *scene.document;
@@ -326,13 +327,22 @@ bool showsWholeStep(const PageScene& scene) {
 }
 }  // namespace
 
+void addAdvice(const std::shared_ptr<const RunVerdict>& verdict, PageScene& scene) {
+    if (!verdict || scene.document->baseline) {
+        return;
+    }
+    if (std::optional<Advice> advice = advice_for_verdict(scene.document->run, verdict->error)) {
+        scene.advice = std::make_shared<const Advice>(*std::move(advice));
+    }
+}
+
 PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     const PageModel& model = page.model();
     const auto titleOf = [&](Source source) { return page.views().pane(source).title(); };
     const TimeWindow& window = page.axis().window();
     PageScene scene;
     scene.document = page.document();
-    scene.analysis = model.analysis();
+    scene.analysis = model.sharedAnalysis();
     scene.step = model.step();
     scene.choice = model.choice();
     scene.range = {window.start, window.start + std::llround(std::ceil(window.fraction + window.length))};
@@ -346,7 +356,6 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.marks = page.axis().marks();
     scene.noteTrouble = page.noteTrouble();
     scene.answer = page.answer().text();
-    scene.advice = adviceOf(page);
     scene.allSteps = showsWholeStep(scene);
     scene.theme = theme;
     return scene;

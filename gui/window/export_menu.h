@@ -6,6 +6,7 @@
 #include <QString>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 class QAbstractItemModel;
@@ -14,6 +15,8 @@ class QMenu;
 class QWidget;
 
 namespace pipescope {
+struct RunVerdict;
+
 /// A chart or table of the window that can be exported. Each function refers to the current tab at the time of the
 /// call.
 struct WindowExport {
@@ -56,7 +59,8 @@ public:
     const std::vector<WindowExport>& all() const { return all_; }
     /// Writes one export to a file.
     void exportTo(const WindowExport& what, const QString& path);
-    /// Writes the visible part of the current page as one interactive HTML file.
+    /// Writes the visible part of the current page as one interactive HTML file, in a worker. `pageWritten` or `failed`
+    /// follows.
     void exportPage(const QString& path);
     /// Puts a picture of the current page into the clipboard.
     void copyImage();
@@ -64,6 +68,10 @@ public:
     void askForExport(const WindowExport& what);
 
 Q_SIGNALS:
+    /// What is under way; empty: nothing any more.
+    void said(const QString& text);
+    /// An interactive page was written.
+    void pageWritten(const QString& path);
     void failed(const QString& text);
 
 private:
@@ -79,7 +87,9 @@ private:
     std::vector<WindowExport> all_;
 };
 
-/// The page's content for an interactive HTML page. Refers to the page's analysis, so use it before the page changes.
-/// Precondition: the document is read.
+/// The page's content for an interactive HTML page, without advice. Precondition: the document is read.
 PageScene pageSceneOf(const DocumentPage& page, Theme theme);
+/// Adds the changes that the verdict chose from, if it is known and any were tried. Cost: about 60 simulations.
+/// Threading: any thread.
+void addAdvice(const std::shared_ptr<const RunVerdict>& verdict, PageScene& scene);
 }  // namespace pipescope

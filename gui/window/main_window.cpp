@@ -100,6 +100,7 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     connect(scenarios_, &ScenarioDocks::bubblesAsked, tables_, &TableDocks::showBubbles);
     exports_ = new ExportMenu(*this, *files_, *tables_, *scenarios_);
     connect(exports_, &ExportMenu::failed, this, &MainWindow::showError);
+    connect(exports_, &ExportMenu::said, files_, &FileTabs::said);
     connect(files_, &FileTabs::pageChanged, this, &MainWindow::takeDropsFromFields);  // also from new widgets
     createFileMenu();
     createViewMenu();

@@ -30,6 +30,8 @@ public:
     std::int32_t step() const { return step_; }
     /// Analysis of the step; null until the file is read.
     const StepAnalysis* analysis() const { return analysis_.get(); }
+    /// The same, for a worker.
+    const std::shared_ptr<const StepAnalysis>& sharedAnalysis() const { return analysis_; }
     const MarkChoice& choice() const { return choice_; }
     /// Order, height and visibility of the lanes.
     const LaneArrangement& arrangement() const { return arrangement_; }

@@ -12,6 +12,7 @@
 #include "gui/style/theme.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/timeline_view.h"
+#include "gui/window/answer_bar.h"
 #include "gui/window/document_page.h"
 #include "gui/window/export_menu.h"
 #include "gui/window/file_tabs.h"
@@ -253,7 +254,9 @@ int renderWindow(const ViewOptions& options) {
     }
     for (const std::string& file : {options.render, options.report}) {
         if (isPageName(QString::fromStdString(file))) {
-            saveTimelinePage(pageSceneOf(page, themeOf(options)), QString::fromStdString(file));
+            PageScene scene = pageSceneOf(page, themeOf(options));
+            addAdvice(page.answer().verdict(), scene);
+            saveTimelinePage(scene, QString::fromStdString(file));
         }
     }
     return 0;

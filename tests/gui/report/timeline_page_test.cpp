@@ -53,10 +53,10 @@ protected:
     void use(std::shared_ptr<const TraceDocument> document) {
         document_ = std::move(document);
         const std::int32_t step = typicalStep(*document_);
-        analysis_ = std::make_unique<StepAnalysis>(document_, step);
+        analysis_ = std::make_shared<const StepAnalysis>(document_, step);
         scene_ = {};
         scene_.document = document_;
-        scene_.analysis = analysis_.get();
+        scene_.analysis = analysis_;
         scene_.step = step;
         scene_.origin = document_->measured->step(step)->range().start;
         scene_.simulatedShift = analysis_->shift(Alignment::first_task, std::nullopt);
@@ -69,7 +69,7 @@ protected:
     void showAll() { scene_.range = wholeRange(*document_, scene_.step); }
 
     std::shared_ptr<const TraceDocument> document_;
-    std::unique_ptr<StepAnalysis> analysis_;
+    std::shared_ptr<const StepAnalysis> analysis_;
     PageScene scene_;
 };
 
@@ -291,8 +291,8 @@ TEST_F(TimelinePage, HoldsEveryOtherStepAsOnItsOwnPage) {
     for (const Json& other : page.at("others")) {
         const std::int32_t step = other.at("step");
         EXPECT_NE(step, shown);
-        analysis_ = std::make_unique<StepAnalysis>(document_, step);
-        scene_.analysis = analysis_.get();
+        analysis_ = std::make_shared<const StepAnalysis>(document_, step);
+        scene_.analysis = analysis_;
         scene_.step = step;
         scene_.origin = document_->measured->step(step)->range().start;
         scene_.simulatedShift = analysis_->shift(Alignment::first_task, std::nullopt);
@@ -545,6 +545,42 @@ TEST_F(TimelinePage, RefusesMoreTasksThanABrowserDraws) {
     EXPECT_EQ(data().at("timelines").at(0).at("start").size(), count - 2);
 }
 
+TEST_F(TimelinePage, LeavesOutStepsThatAreTooLargeAndTheirNames) {
+    Timeline timeline;
+    timeline.lanes = {{"lane 0", "cpu"}};
+    std::int64_t start = 0;
+    const auto addStep = [&](std::int32_t step, std::int32_t first, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::int32_t number = first + static_cast<std::int32_t>(i);
+            timeline.slices.push_back({{step, TaskKind::forward, number / 60'000, number % 60'000, -1},
+                                       LaneId{0},
+                                       Nanoseconds{start},
+                                       Nanoseconds{start + 9},
+                                       0});
+            start += 10;
+        }
+        start += 1'000;  // so that no step touches the next one
+    };
+    addStep(0, 0, 10);
+    addStep(1, 0, kMostPageTasks + 1);
+    addStep(2, 0, kMostPageTasks / 2);  // more bytes than all other steps may have
+    addStep(3, 10, 5);
+    auto document = std::make_shared<TraceDocument>();
+    document->measured = std::make_shared<TimelineStore>(timeline);
+    use(document);
+    analysis_ = nullptr;
+    scene_.analysis = nullptr;
+    scene_.step = 0;
+    scene_.origin = 0;
+    scene_.range = stepRange(*document, 0);
+    scene_.allSteps = true;
+    const Json page = data();
+    ASSERT_EQ(page.at("others").size(), 1U);
+    EXPECT_EQ(page.at("others").at(0).at("step"), 3);
+    EXPECT_EQ(page.at("names").at("name").size(), 15U) << "of steps 0 and 3";
+    EXPECT_THAT(page.at("notes").dump(), HasSubstr("2 other steps are not on this page"));
+}
+
 TEST_F(TimelinePage, NeedsATimeline) {
     scene_.document = std::make_shared<TraceDocument>();
     scene_.range = {0, 1};
@@ -780,8 +816,7 @@ TEST_F(TimelinePage, NamesTheStepThatStaggeredOnesOverlap) {
 TEST_F(TimelinePage, OfASimulatedTraceHasOneTimelineAndItsFigures) {
     writeSimulatedTrace(temporaryPath("simulated_page.sqlite"));
     scene_.document = loadTrace(QString::fromStdString(temporaryPath("simulated_page.sqlite").string()));
-    const StepAnalysis analysis(scene_.document, 0);
-    scene_.analysis = &analysis;
+    scene_.analysis = std::make_shared<const StepAnalysis>(scene_.document, 0);
     scene_.range = wholeRange(*scene_.document, 0);
     scene_.memory = true;
     const Json page = data();

@@ -4,6 +4,7 @@
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_view.h"
+#include "gui/report/timeline_page.h"
 #include "gui/style/message_bar.h"
 #include "gui/tables/length_chart.h"
 #include "gui/tables/statistics_panel.h"
@@ -21,6 +22,7 @@
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
 #include "gui/what_if/what_if_panel.h"
+#include "gui/window/answer_bar.h"
 #include "gui/window/scenario_tools.h"
 #include "tests/gui/window/dialog_answer.h"
 #include "tests/gui/window/main_window_fixture.h"
@@ -128,6 +130,12 @@ protected:
         return window_.exports().all().front();
     }
 
+    void exportPage(const QString& path) {
+        QSignalSpy written(&window_.exports(), &ExportMenu::pageWritten);
+        window_.exports().exportPage(path);
+        ASSERT_TRUE(written.wait(kPatience));
+    }
+
     QJsonArray json(const char* file) {
         const QString path = target(QString::fromLatin1(file) + QStringLiteral(".json"));
         window_.exports().exportTo(exported(file), path);
@@ -155,7 +163,7 @@ TEST_F(WindowExports, WriteWhatIsOnScreenAsAnInteractivePage) {
     page.model().setChoice(choice);
     settle();
     const QString path = target(QStringLiteral("page.html"));
-    window_.exports().exportPage(path);
+    exportPage(path);
     const QJsonObject data = pageData(path);
     const TimeWindow window = page.axis().window();
     const QJsonArray range = data[QStringLiteral("range")].toArray();
@@ -170,12 +178,13 @@ TEST_F(WindowExports, WriteWhatIsOnScreenAsAnInteractivePage) {
     EXPECT_EQ(measuredLine[QStringLiteral("facts")].toString(), headlineOf(window_, Source::measured));
 
     page.views().memory().setShown(false);
-    window_.exports().exportPage(path);
+    exportPage(path);
     EXPECT_FALSE(pageData(path).contains(QStringLiteral("memory")));
 
     QSignalSpy failed(&window_.exports(), &ExportMenu::failed);
     window_.exports().exportPage(QStringLiteral("/nowhere/page.html"));
-    ASSERT_EQ(failed.size(), 1);
+    EXPECT_TRUE(failed.isEmpty()) << "a worker writes it";
+    ASSERT_TRUE(failed.wait(kPatience));
     EXPECT_TRUE(failed[0][0].toString().contains(QStringLiteral("/nowhere/page.html")));
 }
 
@@ -186,12 +195,21 @@ TEST_F(WindowExports, WriteTheScenarioThatIsOnScreenAsAPage) {
     ASSERT_TRUE(QTest::qWaitFor([&] { return !tools.model().isAsRecorded(); }, kPatience));
     settle();
     const QString path = target(QStringLiteral("scenario.html"));
-    window_.exports().exportPage(path);
+    exportPage(path);
     const QJsonObject line = pageData(path)[QStringLiteral("timelines")].toArray()[1].toObject();
     EXPECT_EQ(line[QStringLiteral("title")].toString(), window_.page()->views().pane(Source::simulated).title());
     EXPECT_NE(line[QStringLiteral("title")].toString(), QStringLiteral("SIMULATED"));
     const auto drawn = static_cast<qsizetype>(window_.files().document()->simulated->numSlices());
     EXPECT_EQ(line[QStringLiteral("start")].toArray().size(), drawn);
+}
+
+TEST_F(WindowExports, TakeTheChangesOfTheAnswerIntoThePage) {
+    open("advised.sqlite");
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->answer().verdict() != nullptr; }, kPatience));
+    EXPECT_FALSE(pageSceneOf(*window_.page(), Theme::light).advice) << "a worker adds it";
+    const QString path = target(QStringLiteral("advised.html"));
+    exportPage(path);
+    EXPECT_TRUE(bytesOf(path).contains(window_.page()->answer().verdict()->change->title.c_str()));
 }
 
 TEST_F(WindowExports, CopyTheTabIntoTheClipboard) {
