@@ -201,7 +201,7 @@ void FileTabs::open(const QStringList& paths) {
         load(bringUp(paths));
         return;
     }
-    Q_EMIT said(tr("Looking which of these files are of one run …"));
+    Q_EMIT said(tr("Grouping the files by run …"));
     const bool isFolder = paths.size() == 1;
     runInPool(
         *this, [paths, isFolder] { return isFolder ? runsOfFolder(paths.front()) : tabsOf(paths); },
@@ -224,12 +224,21 @@ void FileTabs::reload() {
     }
 }
 
+void FileTabs::openAndCompare(const QStringList& after, const QStringList& before) {
+    DocumentPage& page = bringUp(after);
+    readings_[&page].compareWith = before;
+    load(page);
+}
+
 void FileTabs::compareWith(const QStringList& paths) {
-    if (page() == nullptr) {
-        return;
+    if (page() != nullptr) {
+        compareWith(*page(), paths);
     }
+}
+
+void FileTabs::compareWith(DocumentPage& page, const QStringList& paths) {
     runInPool(
-        *page(),
+        page,
         [paths] {
             const QStringList files = withFilesOfFolders(paths);
             if (files.size() > 1 && !are_of_one_run(pathsOf(files))) {
@@ -238,7 +247,7 @@ void FileTabs::compareWith(const QStringList& paths) {
             }
             return baselineOf(*loadTrace(ViewedFiles(files).fileToRead()));
         },
-        [this, of = QPointer(page())](const std::shared_ptr<const Baseline>& baseline) {
+        [this, of = QPointer(&page)](const std::shared_ptr<const Baseline>& baseline) {
             try {
                 if (of) {
                     of->model().showBaseline(baseline);
@@ -299,6 +308,9 @@ void FileTabs::read(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
                     return;
                 }
                 const Loaded result = watcher->resultAt(index);
+                if (!result.document) {
+                    readings_[of].compareWith.clear();
+                }
                 result.document ? showLoaded(*of, result.document) : showFailed(*of, result.error);
                 if (result.document && !result.document->complete) {
                     return;
@@ -314,7 +326,11 @@ void FileTabs::read(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
                     session_.restorePage(*of);
                 }
                 session_.addRecentFile(of->files()->entry(), aboutOf(*of->document()));
+                const QStringList before = std::exchange(readings_[of].compareWith, {});
                 Q_EMIT loaded();
+                if (of && !before.isEmpty()) {
+                    compareWith(*of, before);
+                }
             });
     watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.files(), growing, stop->get_token()));
 }

@@ -39,6 +39,8 @@ public:
     void open(const QStringList& paths);
     /// Reads the current page's file again.
     void reload();
+    /// Opens the files of one run, and shows those of a run before below it once they are read; `failed` may follow.
+    void openAndCompare(const QStringList& after, const QStringList& before);
     /// Starts reading the trace of a run before, or those of all its processes, and shows it below the current page's
     /// run; `failed` may follow.
     void compareWith(const QStringList& paths);
@@ -75,13 +77,15 @@ Q_SIGNALS:
     void picked();
 
 private:
+    void compareWith(DocumentPage& page, const QStringList& paths);
     DocumentPage* pageOf(const QString& path) const;
     /// The files' page, a new one if necessary, as the current page.
     DocumentPage& bringUp(const QStringList& files);
     void repeatSignals(DocumentPage& page);
     struct Reading {
         std::shared_ptr<std::stop_source> stop;
-        bool opens = false;  ///< the page was not yet shown as it was last seen
+        bool opens = false;            ///< the page was not yet shown as it was last seen
+        QStringList compareWith = {};  ///< the run before, to show once the file is read; empty: none
     };
     /// Reads the page's file from its beginning. If it is being written, follows it anew once it is read.
     void load(DocumentPage& page);

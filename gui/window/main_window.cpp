@@ -263,11 +263,8 @@ void MainWindow::showRuns(const QString& folder) {
     auto* list = new RunListWindow(folder, this);
     connect(list, &RunListWindow::openAsked, files_,
             [this](const QStringList& files) { files_->open(files.join(QLatin1Char('\n'))); });
-    connect(list, &RunListWindow::compareAsked, this, [this](const QStringList& before, const QStringList& after) {
-        connect(
-            files_, &FileTabs::loaded, this, [this, before] { files_->compareWith(before); }, Qt::SingleShotConnection);
-        files_->open(after.join(QLatin1Char('\n')));
-    });
+    connect(list, &RunListWindow::compareAsked, files_,
+            [this](const QStringList& before, const QStringList& after) { files_->openAndCompare(after, before); });
     list->show();
 }
 

@@ -8,9 +8,11 @@
 #include "gui/tables/column_model.h"
 #include "gui/tables/filtered_table.h"
 
+#include <QCoreApplication>
 #include <QFileInfo>
 #include <QItemSelectionModel>
 #include <QLabel>
+#include <QPointer>
 #include <QPushButton>
 #include <QTableView>
 
@@ -61,26 +63,22 @@ std::vector<TableColumn<ListedRun>> columnsOfRuns() {
 }
 
 /// The first few, and how many more there are.
-QString leftOutText(const std::vector<LeftOutFile>& files) {
-    constexpr std::size_t kMostNamed = 4;
+QString leftOutText(const std::vector<LeftOutFile>& files, std::size_t most) {
     QStringList lines;
-    for (std::size_t k = 0; k < std::min(files.size(), kMostNamed); ++k) {
+    for (std::size_t k = 0; k < std::min(files.size(), most); ++k) {
         lines << translated("Left out: %1: %2")
                      .arg(QString::fromStdString(files[k].name), QString::fromStdString(files[k].why));
     }
-    if (files.size() > kMostNamed) {
-        lines << formatCount(files.size() - kMostNamed, translated("more file is left out"),
+    if (files.size() > most) {
+        lines << formatCount(files.size() - most, translated("more file is left out"),
                              translated("more files are left out"));
     }
     return lines.join(QLatin1Char('\n'));
 }
 
-QString allLeftOut(const std::vector<LeftOutFile>& files) {
-    QStringList lines;
-    for (const LeftOutFile& file : files) {
-        lines << QString::fromStdString(file.name + ": " + file.why);
-    }
-    return lines.join(QLatin1Char('\n'));
+/// The tool tip. Tips are taken for markup if they look like it.
+QString leftOutTip(const std::vector<LeftOutFile>& files) {
+    return QStringLiteral("<p style='white-space:pre-wrap'>%1</p>").arg(leftOutText(files, 30).toHtmlEscaped());
 }
 }  // namespace
 
@@ -117,9 +115,22 @@ RunListWindow::RunListWindow(const QString& folder, QWidget* parent)
     connect(table_->table().selectionModel(), &QItemSelectionModel::selectionChanged, this,
             &RunListWindow::refreshButtons);
     refreshButtons();
+    connect(this, &RunListWindow::progressed, message_, [this, folder](int percent) {
+        message_->setText(tr("Reading the runs of %1: %2 % …").arg(folder, QString::number(percent)));
+    });
+    const auto progress = [of = QPointer(this)](double share) {  // in the worker, which may outlive the window
+        const int percent = static_cast<int>(share * 100);
+        QMetaObject::invokeMethod(qApp, [of, percent] {
+            if (of && !of->isComplete()) {
+                Q_EMIT of->progressed(percent);
+            }
+        });
+    };
     runInPool(
         *this,
-        [folder] { return std::shared_ptr<const RunList>(std::make_shared<RunList>(list_runs(pathOf(folder)))); },
+        [folder, progress] {
+            return std::shared_ptr<const RunList>(std::make_shared<RunList>(list_runs(pathOf(folder), progress)));
+        },
         [this](const std::shared_ptr<const RunList>& runs) { list(*runs); },
         [this](const QString& error) {
             message_->setText(error);
@@ -133,8 +144,8 @@ void RunListWindow::list(const RunList& runs) {
     table_->setEmptyText(tr("The folder holds no run with steps to compare."));
     message_->setText(tr("%1, in the order in which they were recorded. Select one to open it, or two to compare them.")
                           .arg(formatCount(runs.runs.size(), tr("run"), tr("runs"))));
-    leftOut_->setText(leftOutText(runs.left_out));
-    leftOut_->setToolTip(allLeftOut(runs.left_out));
+    leftOut_->setText(leftOutText(runs.left_out, 4));
+    leftOut_->setToolTip(leftOutTip(runs.left_out));
     leftOut_->setVisible(!runs.left_out.empty());
     if (!runs.runs.empty()) {
         table_->table().selectRow(table_->rows().rowCount() - 1);
@@ -152,14 +163,18 @@ QString RunListWindow::leftOut() const {
     return leftOut_->text();
 }
 
-std::vector<ListedRun> RunListWindow::selected() const {
+std::vector<int> RunListWindow::selectedRows() const {
     std::vector<int> rows;
     for (const QModelIndex& index : table_->table().selectionModel()->selectedRows()) {
         rows.push_back(table_->rows().mapToSource(index).row());
     }
     std::ranges::sort(rows);
+    return rows;
+}
+
+std::vector<ListedRun> RunListWindow::selected() const {
     std::vector<ListedRun> runs;
-    for (const int row : rows) {
+    for (const int row : selectedRows()) {
         if (std::optional<ListedRun> run = model_->rowAt(row)) {
             runs.push_back(*std::move(run));
         }
@@ -168,7 +183,7 @@ std::vector<ListedRun> RunListWindow::selected() const {
 }
 
 void RunListWindow::refreshButtons() {
-    const std::size_t count = selected().size();
+    const std::size_t count = selectedRows().size();
     open_->setEnabled(count > 0);
     compare_->setEnabled(count == 2);
 }

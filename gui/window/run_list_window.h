@@ -30,7 +30,7 @@ public:
     FilteredTable& table() const { return *table_; }
     QPushButton& openButton() const { return *open_; }
     QPushButton& compareButton() const { return *compare_; }
-    /// What the window says above the table, and of files that are left out below it.
+    /// The text above the table, and the list of left-out files below it.
     QString message() const;
     QString leftOut() const;
 
@@ -39,9 +39,12 @@ Q_SIGNALS:
     void openAsked(const QStringList& files);
     void compareAsked(const QStringList& before, const QStringList& after);
     void completed();
+    /// So many percent of the runs are read.
+    void progressed(int percent);
 
 private:
     void list(const RunList& runs);
+    std::vector<int> selectedRows() const;
     /// The selected runs, in the order of the list.
     std::vector<ListedRun> selected() const;
     void refreshButtons();

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <QItemSelectionModel>
+#include <QLabel>
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTableView>
@@ -38,7 +39,10 @@ TEST_F(RunListTest, OpensOneAndComparesTwo) {
     RunListWindow list(folder());
     list.setAttribute(Qt::WA_DeleteOnClose, false);
     list.show();
+    QSignalSpy progressed(&list, &RunListWindow::progressed);
     ASSERT_TRUE(QTest::qWaitFor([&] { return list.isComplete(); }, kPatience));
+    ASSERT_EQ(progressed.size(), 3) << "one for each file";
+    EXPECT_EQ(progressed[0][0].toInt(), 33);
     QTableView& table = list.table().table();
     ASSERT_EQ(table.model()->rowCount(), 2);
     EXPECT_EQ(table.model()->index(1, 0).data().toString(), QStringLiteral("b.sqlite"));
@@ -71,6 +75,52 @@ TEST_F(RunListTest, IsShownForAFolderOfSeveralRuns) {
     ASSERT_TRUE(
         QTest::qWaitFor([&] { return window.page() != nullptr && window.page()->model().baseline(); }, kPatience));
     EXPECT_EQ(window.page()->path(), path("b.sqlite"));
+}
+
+TEST_F(RunListTest, ComparesNoOtherRunWhenTheLaterOneCannotBeRead) {
+    MainWindow window(nullptr);
+    window.show();
+    window.files().open(folder());
+    const auto list = [&] { return window.findChild<RunListWindow*>(); };
+    ASSERT_TRUE(QTest::qWaitFor([&] { return list() != nullptr && list()->isComplete(); }, kPatience));
+    QSignalSpy failed(&window.files(), &FileTabs::failed);
+    QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+    Q_EMIT list()->compareAsked({path("a.sqlite")}, {path("broken.sqlite")});
+    ASSERT_TRUE(failed.wait(kPatience));
+    window.files().open(path("b.sqlite"));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    EXPECT_FALSE(QTest::qWaitFor([&] { return window.page()->model().baseline(); }, 1'000));
+}
+
+TEST_F(RunListTest, ComparesTheLaterRunThoughAnotherTabIsReadMeanwhile) {
+    MainWindow window(nullptr);
+    window.show();
+    window.files().open(folder());
+    const auto list = [&] { return window.findChild<RunListWindow*>(); };
+    ASSERT_TRUE(QTest::qWaitFor([&] { return list() != nullptr && list()->isComplete(); }, kPatience));
+    Q_EMIT list()->compareAsked({path("a.sqlite")}, {path("b.sqlite")});
+    DocumentPage& asked = *window.page();
+    window.files().open(path("a.sqlite"));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return asked.model().baseline(); }, kPatience));
+    EXPECT_EQ(asked.path(), path("b.sqlite"));
+    EXPECT_FALSE(window.page()->model().baseline());
+}
+
+TEST_F(RunListTest, NamesTheFirstFewOfManyFilesThatAreLeftOut) {
+    for (int number = 0; number < 100; ++number) {
+        std::ofstream(folder_ / ("<b>note " + std::to_string(number) + ".sqlite")) << "no trace";
+    }
+    RunListWindow list(folder());
+    list.setAttribute(Qt::WA_DeleteOnClose, false);
+    list.show();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return list.isComplete(); }, kPatience));
+    QString tip;
+    for (const QLabel* label : list.findChildren<QLabel*>()) {
+        tip += label->toolTip();
+    }
+    EXPECT_TRUE(tip.contains(QStringLiteral("&lt;b&gt;note 0.sqlite"))) << tip.toStdString();
+    EXPECT_FALSE(tip.contains(QStringLiteral("note 99.sqlite")));
+    EXPECT_TRUE(tip.contains(QStringLiteral("more files are left out")));
 }
 
 TEST_F(RunListTest, AFolderOfOneRunOpensAtOnce) {
