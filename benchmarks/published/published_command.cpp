@@ -288,8 +288,8 @@ void print_ranges(const std::vector<RangeCheck>& checks, bool values) {
 
 constexpr const char* kHalvesHead = R"(
 **Out of sample**: the mean absolute error of a program's runs if their predictions are multiplied by one factor, which is fitted
-to the runs of other sources: sources (files of a release) are dealt out to two halves by name, and each half takes the factor of
-the other. Programs and devices with one source are left out. `published FOLDER halves` prints this table alone.
+to the runs of other sources: sources (releases of a repository) are dealt out to two halves by name, and each half takes the
+factor of the other. Programs and devices with one source are left out. `published FOLDER halves` prints this table alone.
 
 )";
 

@@ -107,22 +107,22 @@ std::vector<HalfCheck> half_checks(const std::vector<PublishedRun>& runs) {
             continue;
         }
         seen.push_back(&first);
-        std::map<std::string, std::vector<double>> by_source;  // predicted / measured
+        std::map<std::string, std::vector<double>> by_release;  // predicted / measured
         for (const Judged& each : judged) {
             if (is_alike(each, first)) {
-                by_source[each.run->source].push_back(1 / each.ratio);
+                by_release[each.release].push_back(1 / each.ratio);
             }
         }
-        if (by_source.size() < 2) {
+        if (by_release.size() < 2) {
             continue;
         }
         std::array<std::vector<double>, 2> halves;
         std::size_t next = 0;
-        for (const auto& [source, ratios] : by_source) {
+        for (const auto& [release, ratios] : by_release) {
             std::vector<double>& half = halves[next++ % 2];
             half.insert(half.end(), ratios.begin(), ratios.end());
         }
-        HalfCheck check{first.run->program, first.group, static_cast<int>(by_source.size()), 0, 0};
+        HalfCheck check{first.run->program, first.group, static_cast<int>(by_release.size()), 0, 0};
         for (std::size_t half = 0; half < halves.size(); ++half) {
             double sum = 0;
             double squares = 0;

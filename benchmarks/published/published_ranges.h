@@ -18,9 +18,9 @@ struct RangeCheck {
 /// By program, device and experts, in the order of the runs. A source is a release of a repository.
 std::vector<RangeCheck> range_checks(const std::vector<PublishedRun>& runs);
 
-/// Errors out of sample: of runs whose predictions are multiplied by a factor from other sources. The sources (files of
-/// a release) of one program on one type of device, with or without experts, are dealt out to two halves in the order
-/// of their names. The factor of a half minimizes the squares of the other half's relative errors.
+/// Errors out of sample: of runs whose predictions are multiplied by a factor from other sources. The sources (releases
+/// of a repository) of one program on one type of device, with or without experts, are dealt out to two halves in the
+/// order of their names. The factor of a half minimizes the squares of the other half's relative errors.
 struct HalfCheck {
     std::string program;
     PublishedErrors group;   ///< device, experts and number of runs

@@ -92,11 +92,12 @@ TEST(PublishedRuns, LieInTheRangesThatOtherSourcesGive) {
     EXPECT_GE(inside, 0.86 * runs);
 }
 
-// One source takes twice as long as predicted, another four times, and a third like the first: the halves are the first
-// with the third, and the second.
+// One source takes twice as long as predicted, another with two files four times, and a third like the first: the
+// halves are the first with the third, and the second.
 TEST(PublishedRuns, TakeTheFactorOfTheOtherHalfOfTheirSources) {
     std::vector<PublishedRun> runs;
-    for (const auto& [source, seconds] : {std::pair("a@1:x", 2.0), std::pair("b@1:x", 4.0), std::pair("c@1:x", 2.0)}) {
+    for (const auto& [source, seconds] :
+         {std::pair("a@1:x", 2.0), std::pair("b@1:x", 4.0), std::pair("b@1:y", 4.0), std::pair("c@1:x", 2.0)}) {
         PublishedRun& run = runs.emplace_back();
         run.source = source;
         run.program = "p";
@@ -109,16 +110,17 @@ TEST(PublishedRuns, TakeTheFactorOfTheOtherHalfOfTheirSources) {
     const std::vector<HalfCheck> checks = half_checks(runs);
     ASSERT_EQ(checks.size(), 1U);
     EXPECT_EQ(checks[0].sources, 3);
-    EXPECT_EQ(checks[0].group.runs, 3);
-    EXPECT_DOUBLE_EQ(checks[0].as_is, (0.5 + 0.75 + 0.5) / 3);
-    EXPECT_DOUBLE_EQ(checks[0].from_others, (1 + 0.5 + 1) / 3);  // 4 / 2 - 1 for the first, 1 - 2 / 4 for the second
+    EXPECT_EQ(checks[0].group.runs, 4);
+    EXPECT_DOUBLE_EQ(checks[0].as_is, (0.5 + 0.75 + 0.75 + 0.5) / 4);
+    // 4 / 2 - 1 for the first half, 1 - 2 / 4 for the second
+    EXPECT_DOUBLE_EQ(checks[0].from_others, (1 + 0.5 + 0.5 + 1) / 4);
     double error = 0;
     double all = 0;
     for (const HalfCheck& check : half_checks(runs_of_programs())) {
         error += check.from_others * check.group.runs;
         all += check.group.runs;
     }
-    EXPECT_GT(all, 100);
+    EXPECT_GT(all, 80);
     EXPECT_LE(error / all, 0.12);
 }
 
