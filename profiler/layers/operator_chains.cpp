@@ -40,7 +40,8 @@ public:
                 work.bytes_moved += is_written(write.value) ? write.bytes : 0;
             }
             if (each.logits > 0) {
-                work.shape = CrossEntropyShape{each.logits};
+                const auto* others = std::get_if<CrossEntropyShape>(&work.shape);
+                work.shape = CrossEntropyShape{each.logits + (others != nullptr ? others->logits : 0)};
             }
         }
         std::vector<Operators> costs(parts);

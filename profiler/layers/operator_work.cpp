@@ -154,8 +154,8 @@ constexpr std::array<std::string_view, 18> kUnfused = {
     "batch_norm",    "max_pool",  "avg_pool",  "upsample",
     "grid_sampler",  "fft"};
 // Operators with such words that write where no value decides, or only sum.
-constexpr std::array<std::string_view, 5> kFusedAllTheSame = {"select_scatter", "slice_scatter", "diagonal_scatter",
-                                                              "as_strided_scatter", "count_nonzero"};
+constexpr std::array<std::string_view, 5> kFusedAnyway = {"select_scatter", "slice_scatter", "diagonal_scatter",
+                                                          "as_strided_scatter", "count_nonzero"};
 
 /// True if the words stand in the name, at the beginning of one of its own words.
 bool has_words(std::string_view name, std::string_view words) {
@@ -188,7 +188,7 @@ Traits traits_of(const c10::OperatorName& name) {
     traits.overwrites = is_one_of(kOverwriting, bare);
     traits.looks_up = is_one_of(kLookUps, bare);
     traits.fuses = traits.formula == nullptr &&
-                   (is_one_of(kFusedAllTheSame, bare) ||
+                   (is_one_of(kFusedAnyway, bare) ||
                     std::ranges::none_of(kUnfused, [&](std::string_view each) { return has_words(bare, each); }));
     traits.loss = bare == "_log_softmax"                 ? Traits::Loss::log_softmax
                   : bare == "_log_softmax_backward_data" ? Traits::Loss::log_softmax_backward

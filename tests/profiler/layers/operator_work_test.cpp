@@ -194,6 +194,11 @@ TEST(OperatorCount, OnlyALogarithmOfASoftmaxFromWhichClassesArePickedIsACrossEnt
     EXPECT_EQ(logits_of(chains_of([&] { torch::log_softmax(scores, 1).exp().sum().backward(); })), 0);
     EXPECT_EQ(logits_of(chains_of([&] { torch::cross_entropy_loss(scores, classes); })), 30);
     EXPECT_EQ(logits_of(chains_of([&] { torch::cross_entropy_loss(scores, classes).backward(); })), 60);
+    EXPECT_EQ(logits_of(chains_of([&] {  // two losses in one chain
+                  torch::cross_entropy_loss(scores, classes) +
+                      torch::cross_entropy_loss(scores.slice(0, 0, 2), classes.slice(0, 0, 2));
+              })),
+              40);
     EXPECT_EQ(logits_of(chains_of(
                   [&] { torch::nll_loss((2 * torch::log_softmax(scores.to(at::kDouble), 1)), classes).backward(); })),
               60);
