@@ -274,9 +274,9 @@ TEST_F(WindowAnswer, LeadsFromABubbleToTheChangeAgainstItAndBack) {
     EXPECT_GT(window_.tables().bubbles().list().rows().rowCount(), 0);
     group("Change").click();
     QTest::mouseClick(&advice.checkButton(), Qt::LeftButton);
-    EXPECT_TRUE(QApplication::clipboard()->text().startsWith(QStringLiteral("pipescope run sample --balance ")))
+    EXPECT_TRUE(QApplication::clipboard()->text().startsWith(QStringLiteral("pipescope check sample --balance ")))
         << QApplication::clipboard()->text().toStdString();
-    EXPECT_TRUE(QApplication::clipboard()->text().endsWith(QStringLiteral(" --trace changed.sqlite")));
+    EXPECT_TRUE(QApplication::clipboard()->text().contains(QStringLiteral(" -- -m ")));
 }
 
 TEST_F(WindowAnswer, NamesWhoStillWorksWhereALaneIsDone) {

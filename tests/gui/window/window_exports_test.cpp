@@ -395,7 +395,7 @@ TEST_F(WindowExports, AreAskedForInTheMenu) {
             }
         }
     }
-    EXPECT_EQ(entries, 22);
+    EXPECT_EQ(entries, 23);
 }
 
 TEST_F(WindowExports, AreAskedForInAContextMenu) {
