@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 /// 8 billion parameters: 18 bytes of each do not fit an H100.
 const std::string kEightBillion =
     "gpt:layers=32,hidden=4096,heads=32,kv_heads=8,mlp=14336,sequence=8192,vocabulary=128256,gated=true";
-const std::string kSmall = "gpt:layers=8,hidden=2048,heads=16,sequence=2048,vocabulary=32000,gated=true";
+const std::string kSmallModel = "gpt:layers=8,hidden=2048,heads=16,sequence=2048,vocabulary=32000,gated=true";
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 class MeasuredSteps : public ::testing::Test {
@@ -42,7 +42,7 @@ protected:
         asked.options.batch = 64;
         LayoutQuestion layout{"dgx-h100", {}};
         layout.layout.data = 8;
-        return layout_step(ModelOrProfile(kSmall), layout, asked);
+        return layout_step(ModelOrProfile(kSmallModel), layout, asked);
     }
     /// A row of this step that took twice its prediction.
     static std::string row_with(double gib) {
@@ -60,9 +60,9 @@ TEST_F(MeasuredSteps, AreNotQuickerThanTheirDevices) {
                 AllOf(HasSubstr("runs.csv, line 2: seconds is 4; "), HasSubstr("TFLOP/s on 1 device of type H100"),
                       HasSubstr("peak is 989"), HasSubstr("add the columns"), HasSubstr("data-parallel")));
     const double ns = small_step().step_ns();
-    EXPECT_THAT(refused(kSmall, fmt::format("seconds,batch,data-parallel\n{},64,8\n", ns / 1e10)),
+    EXPECT_THAT(refused(kSmallModel, fmt::format("seconds,batch,data-parallel\n{},64,8\n", ns / 1e10)),
                 HasSubstr("TFLOP/s on 8 devices of type H100"));
-    fitted(kSmall, fmt::format("seconds,batch,data-parallel\n{},64,8\n", ns / 1e9));
+    fitted(kSmallModel, fmt::format("seconds,batch,data-parallel\n{},64,8\n", ns / 1e9));
 }
 
 TEST_F(MeasuredSteps, FitTheirDevices) {
@@ -72,23 +72,23 @@ TEST_F(MeasuredSteps, FitTheirDevices) {
     fitted(kEightBillion,
            "seconds,batch,data-parallel,tensor-parallel,sequence-parallel,zero,recompute\n"
            "10,64,4,2,yes,1,full\n");
-    EXPECT_THAT(refused(kSmall, csv_with(10000)), AllOf(HasSubstr("line 2: gib is 10000"), HasSubstr("H100 has 79.")));
-    EXPECT_THAT(refused(kSmall, "seconds,batch\n1e300,64\n"), HasSubstr("above 0 and below 1e9"));
-    EXPECT_THAT(refused(kSmall, "seconds,batch,data-parallel\n1,64,3\n"), HasSubstr("runs.csv, line 2: batch is 64"));
+    EXPECT_THAT(refused(kSmallModel, csv_with(10000)), AllOf(HasSubstr("line 2: gib is 10000"), HasSubstr("H100 has 79.")));
+    EXPECT_THAT(refused(kSmallModel, "seconds,batch\n1e300,64\n"), HasSubstr("above 0 and below 1e9"));
+    EXPECT_THAT(refused(kSmallModel, "seconds,batch,data-parallel\n1,64,3\n"), HasSubstr("runs.csv, line 2: batch is 64"));
 }
 
 TEST_F(MeasuredSteps, NeverTakeAwayTheRoomOfAContext) {
     const double tensors = static_cast<double>(highest_peak(small_step().simulation));
-    const MeasuredAnswer usual = fitted(kSmall, csv_with(tensors / kGiB + 3));
+    const MeasuredAnswer usual = fitted(kSmallModel, csv_with(tensors / kGiB + 3));
     EXPECT_NEAR(static_cast<double>(*usual.calibration.program.context_bytes), 3 * kGiB, 1e6);
     EXPECT_THAT(to_text(usual), HasSubstr("memory fitted"));
     EXPECT_NEAR(to_json(usual).at("steps").at(0).at("memory_error_after").get<double>(), 0, 1e-3);
 
-    const MeasuredAnswer close = fitted(kSmall, csv_with(tensors / kGiB + 0.01));
+    const MeasuredAnswer close = fitted(kSmallModel, csv_with(tensors / kGiB + 0.01));
     EXPECT_EQ(close.calibration.program.context_bytes, kLeastContext);
     EXPECT_GT(to_json(close).at("steps").at(0).at("memory_error_after").get<double>(), 0.001);
 
-    const MeasuredAnswer below = fitted(kSmall, csv_with(tensors / kGiB + 3) + row_with(tensors / kGiB - 1));
+    const MeasuredAnswer below = fitted(kSmallModel, csv_with(tensors / kGiB + 3) + row_with(tensors / kGiB - 1));
     EXPECT_EQ(below.calibration.program.context_bytes, std::nullopt) << "the device's headroom stays";
     EXPECT_THAT(to_text(below), AllOf(HasSubstr("runs.csv, line 3: a device showed "), HasSubstr("headroom stays")));
     const auto json = to_json(below);
@@ -101,7 +101,7 @@ TEST_F(MeasuredSteps, NeverTakeAwayTheRoomOfAContext) {
 // What was measured stays the same, whatever is asked.
 TEST_F(MeasuredSteps, DoNotFollowTheQuestion) {
     const std::string csv = csv_with(60);
-    const double factor = fitted(kSmall, csv).calibration.program.work_factor;
+    const double factor = fitted(kSmallModel, csv).calibration.program.work_factor;
     layout_.pipeline = 2;
     layout_.tensor = 4;
     layout_.sequence_parallel = true;
@@ -109,29 +109,29 @@ TEST_F(MeasuredSteps, DoNotFollowTheQuestion) {
     layout_.cuts = Cuts::quickest;
     question_.pipeline.recompute = "full";
     question_.pipeline.options.batch = 8;
-    EXPECT_EQ(fitted(kSmall, csv).calibration.program.work_factor, factor);
-    EXPECT_EQ(fitted(kSmall, csv).layouts.front(), "p1 d8 t1 v1 b1");
-    EXPECT_THAT(refused(kSmall, "seconds\n1\n"), HasSubstr("column batch is missing"));
-    EXPECT_THAT(refused(kSmall, "seconds,batch\n1,\n"), HasSubstr("line 2: batch is empty"));
+    EXPECT_EQ(fitted(kSmallModel, csv).calibration.program.work_factor, factor);
+    EXPECT_EQ(fitted(kSmallModel, csv).layouts.front(), "p1 d8 t1 v1 b1");
+    EXPECT_THAT(refused(kSmallModel, "seconds\n1\n"), HasSubstr("column batch is missing"));
+    EXPECT_THAT(refused(kSmallModel, "seconds,batch\n1,\n"), HasSubstr("line 2: batch is empty"));
 }
 
 // A command's optimizer is for its question, and nobody knows whether it was measured.
 TEST_F(MeasuredSteps, SayTheOptionsThatTheCommandGives) {
     const std::string columns = "data-parallel,batch,seconds,";
     question_.pipeline.optimizer = "momentum";
-    EXPECT_THAT(refused(kSmall, columns + "zero\n8,64,1,0\n"),
+    EXPECT_THAT(refused(kSmallModel, columns + "zero\n8,64,1,0\n"),
                 AllOf(HasSubstr("line 2: --optimizer is given"), EndsWith("see docs/program-format.md")));
-    fitted(kSmall, columns + "optimizer\n8,64,1,adam\n");
+    fitted(kSmallModel, columns + "optimizer\n8,64,1,adam\n");
     question_.pipeline.optimizer = "adamw";  // the default
-    fitted(kSmall, columns + "zero\n8,64,1,0\n");
+    fitted(kSmallModel, columns + "zero\n8,64,1,0\n");
     question_.pipeline.dtype = "float8";
-    EXPECT_THAT(refused(kSmall, columns + "dtype\n8,64,1,\n"), HasSubstr("line 2: --dtype is given"));
+    EXPECT_THAT(refused(kSmallModel, columns + "dtype\n8,64,1,\n"), HasSubstr("line 2: --dtype is given"));
     layout_.gradient_bytes = 2;
-    EXPECT_THAT(refused(kSmall, columns + "dtype\n8,64,1,float8\n"), HasSubstr("line 2: --gradient-bytes is given"));
+    EXPECT_THAT(refused(kSmallModel, columns + "dtype\n8,64,1,float8\n"), HasSubstr("line 2: --gradient-bytes is given"));
     layout_ = {};
     layout_.program = load_program("fsdp");
     take_program(OptionTable(), layout_);  // which the command does not give
-    fitted(kSmall, columns + "dtype\n8,64,1,float8\n");
+    fitted(kSmallModel, columns + "dtype\n8,64,1,float8\n");
 }
 }  // namespace
 }  // namespace pipescope
