@@ -298,6 +298,10 @@ std::optional<MeasuredAnswer> fit_measured(const ModelOrProfile& what, ClusterPl
     SimulateQuestion rows;
     rows.profile = what.name;
     rows.pipeline = pipeline;
+    rows.pipeline.schedule_given = false;
+    if (pipeline.device_types.find(',') != std::string::npos) {  // types to try; a row says its own
+        rows.pipeline.device_types.clear();
+    }
     Layout& layout = question.request.layout;
     MeasuredAnswer answer =
         measured_answer(what, rows, {question.cluster, layout}, std::exchange(question.measured, {}));

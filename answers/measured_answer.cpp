@@ -67,11 +67,8 @@ void check_columns(const CsvRow& row, const std::string& file) {
             throw UsageError(file + ": column " + name + " appears twice; keep one" + kPage);
         }
     }
-    for (const auto& [name, meaning] :
-         {std::pair("seconds", "how long a step took"), std::pair("batch", "of how many samples a step was")}) {
-        if (!names.contains(name)) {
-            throw UsageError(file + ": column " + name + " is missing; it says " + meaning + "; add it" + kPage);
-        }
+    if (!names.contains("seconds")) {
+        throw UsageError(file + ": column seconds is missing; it says how long a step took; add it" + kPage);
     }
 }
 
@@ -106,61 +103,19 @@ void take_cell(Row& row, OptionTable& table, const std::string& column, const st
     }
 }
 
-/// Refuses a row that does not say an option that the command gives: the command's value is for the question, and may
-/// differ from the measured one.
-void check_said(const Row& row, const std::set<std::string>& said, const SimulateQuestion& question,
-                const LayoutQuestion& layout) {
-    const auto check = [&](const char* name, const auto& own, const auto& asked) {
-        if (own != asked && !said.contains(name)) {
-            throw UsageError(row.place + ": " + option_name(name) +
-                             " is given, and the row does not say the measured step's own; add " + name +
-                             " to the row" + kPage);
-        }
-    };
-    const auto dtype = [](const SimulateQuestion& of) {
-        return of.pipeline.dtype.empty() ? Layout{}.dtype : of.pipeline.dtype;
-    };
-    const auto optimizer = [](const SimulateQuestion& of) {
-        return of.pipeline.optimizer ? parse_model_optimizer(*of.pipeline.optimizer) : ModelOptimizer::adam;
-    };
-    const Layout& own = row.layout.layout;
-    const Layout& asked = layout.layout;
-    check("dtype", dtype(row.question), dtype(question));
-    check("optimizer", optimizer(row.question), optimizer(question));
-    check("gradient-bytes", own.gradient_bytes, asked.gradient_bytes);
-    check("gradient-bucket", own.gradient_bucket, asked.gradient_bucket);
-    check("sends", own.sends, asked.sends);
-    check("token-dispatch", own.dispatch, asked.dispatch);
-    check("no-master-weights", own.no_master_weights, asked.no_master_weights);
-    check("offload", own.offload_rate, asked.offload_rate);
-}
-
-/// What was measured does not change with the question: what the row does not say has the option's default, or is as
-/// the program has it.
+/// What the row does not say is as the question has it.
 Row row_of(const SimulateQuestion& question, const LayoutQuestion& layout, const CsvRow& cells) {
-    Row row{cells.place(), {}, {layout.cluster, {}}, {}};
-    row.question.profile = question.profile;
-    row.question.pipeline.device_catalogue = question.pipeline.device_catalogue;
-    row.layout.layout.program = layout.layout.program;
+    Row row{cells.place(), question, layout, {}};
     OptionTable table;
     add_simulate_options(table, row.question);
     add_layout_options(table, row.layout);
-    std::set<std::string> said;
-    try {
-        for (const auto& [column, cell] : cells.values()) {
+    for (const auto& [column, cell] : cells.values()) {
+        try {
             take_cell(row, table, option_of(column), cell);
-            if (!cell.empty()) {
-                said.insert(option_of(column));
-            }
+        } catch (const UsageError& fault) {
+            throw UsageError(row.place + ": " + fault.what());
         }
-        if (!said.contains("batch")) {
-            throw UsageError(std::string("batch is empty; it says of how many samples a step was; add it") + kPage);
-        }
-    } catch (const UsageError& fault) {
-        throw UsageError(cells.place() + ": " + fault.what());  // names columns, which are options without dashes
     }
-    take_program(table, row.layout.layout);
-    check_said(row, said, question, layout);
     return row;
 }
 
@@ -206,7 +161,7 @@ double peak_of(const LayoutStep& step, const Cluster& cluster) {
 void check_possible(const Row& row, const LayoutStep& step, const Cluster& cluster) {
     constexpr const char* kRemedy =
         "; check seconds and batch, and add the columns that say the layout, such as data-parallel, tensor-parallel, "
-        "partitions, zero and recompute: a row without them is a step of one device";
+        "partitions, zero and recompute: what a row does not say is as in the command, and plan gives no layout";
     const std::string place = row.place + ": ";
     const std::string devices = counted(step.layout.devices(), "device", "devices") + " of type " + step.device;
     constexpr double kTera = 1e12;

@@ -322,7 +322,7 @@ void MainWindow::createViewMenu() {
         panels.addAction(dock->toggleViewAction());
     }
     menu.addSeparator();
-    createTimesMenu(*menu.addMenu(tr("Time&s")));
+    createTimesMenu(*menu.addMenu(tr("Times")));
     createThemeMenu(*menu.addMenu(tr("&Theme")));
 }
 

@@ -886,8 +886,9 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
         if not error_of([joined], [expected[k]]) <= 0.02:
             if held_samples or layers.named_samples:
                 raise CannotCut(held_samples or layers.named_samples)
+            name = layers.output().made.names[k]
             warnings.warn(
-                f"a sample's output {layers.output().made.names[k]} depends on the other samples of its mini-batch; a pipeline cuts "
+                f"a sample's output{' ' + name if name else ''} depends on the other samples of its mini-batch; a pipeline cuts "
                 "mini-batches, so it computes something else than the whole model. If an input is cut that all samples need, or "
                 "along a dimension that is not its samples', say so in split, as by split={'mask': None, 'x': 1}",
                 stacklevel=2,

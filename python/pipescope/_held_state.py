@@ -337,7 +337,11 @@ class Reads:
         if key not in self.own:
             self._written.add(key)
         elif frozen(value, self.watched) != self._first[key]:
-            self.counted.append(self.own[key][2])
+            title = self.own[key][2]
+            if _is_of_library(type(owner).__module__):
+                self._changed.append((owner, title))  # as an RNN's lists of its weights
+            else:
+                self.counted.append(title)
 
     def finish(self, kept: Any = ()) -> None:
         """Forgets what the forward changes itself. ``kept``: titles to forget."""

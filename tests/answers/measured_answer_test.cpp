@@ -24,9 +24,9 @@ const std::string kEightBillion =
 const std::string kSmallModel = "gpt:layers=8,hidden=2048,heads=16,sequence=2048,vocabulary=32000,gated=true";
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-class MeasuredSteps : public ::testing::Test {
+class MeasuredRuns : public ::testing::Test {
 protected:
-    MeasuredSteps() { question_.pipeline.options.batch = 64; }
+    MeasuredRuns() { question_.pipeline.options.batch = 64; }
 
     MeasuredAnswer fitted(const std::string& model, const std::string& csv) const {
         const auto file = folder_.path() / "runs.csv";
@@ -55,7 +55,7 @@ protected:
     Layout layout_;
 };
 
-TEST_F(MeasuredSteps, AreNotQuickerThanTheirDevices) {
+TEST_F(MeasuredRuns, AreNotQuickerThanTheirDevices) {
     EXPECT_THAT(refused(kEightBillion, "seconds,batch\n4.0,64\n"),
                 AllOf(HasSubstr("runs.csv, line 2: seconds is 4; "), HasSubstr("TFLOP/s on 1 device of type H100"),
                       HasSubstr("peak is 989"), HasSubstr("add the columns"), HasSubstr("data-parallel")));
@@ -65,7 +65,7 @@ TEST_F(MeasuredSteps, AreNotQuickerThanTheirDevices) {
     fitted(kSmallModel, fmt::format("seconds,batch,data-parallel\n{},64,8\n", ns / 1e9));
 }
 
-TEST_F(MeasuredSteps, FitTheirDevices) {
+TEST_F(MeasuredRuns, FitTheirDevices) {
     EXPECT_THAT(refused(kEightBillion, "seconds,batch,data-parallel\n40,64,8\n"),
                 AllOf(HasSubstr("runs.csv, line 2: the layout p1 d8 t1 v1 b1 needs "), HasSubstr("on a device of 79."),
                       HasSubstr("add the columns")));
@@ -77,7 +77,7 @@ TEST_F(MeasuredSteps, FitTheirDevices) {
     EXPECT_THAT(refused(kSmallModel, "seconds,batch,data-parallel\n1,64,3\n"), HasSubstr("runs.csv, line 2: batch is 64"));
 }
 
-TEST_F(MeasuredSteps, NeverTakeAwayTheRoomOfAContext) {
+TEST_F(MeasuredRuns, NeverTakeAwayTheRoomOfAContext) {
     const double tensors = static_cast<double>(highest_peak(small_step().simulation));
     const MeasuredAnswer usual = fitted(kSmallModel, csv_with(tensors / kGiB + 3));
     EXPECT_NEAR(static_cast<double>(*usual.calibration.program.context_bytes), 3 * kGiB, 1e6);
@@ -98,40 +98,13 @@ TEST_F(MeasuredSteps, NeverTakeAwayTheRoomOfAContext) {
     EXPECT_TRUE(json.at("steps").at(1).at("memory_error_after").is_null());
 }
 
-// What was measured stays the same, whatever is asked.
-TEST_F(MeasuredSteps, DoNotFollowTheQuestion) {
-    const std::string csv = csv_with(60);
-    const double factor = fitted(kSmallModel, csv).calibration.program.work_factor;
-    layout_.pipeline = 2;
+TEST_F(MeasuredRuns, AreAsTheCommandIsWhereARowSaysNothing) {
+    layout_.data = 8;
+    EXPECT_EQ(fitted(kSmallModel, fmt::format("seconds\n{}\n", 2 * small_step().step_ns() / 1e9)).layouts.front(),
+              "p1 d8 t1 v1 b1");
     layout_.tensor = 4;
-    layout_.sequence_parallel = true;
     layout_.zero = 3;
-    layout_.cuts = Cuts::quickest;
-    question_.pipeline.recompute = "full";
-    question_.pipeline.options.batch = 8;
-    EXPECT_EQ(fitted(kSmallModel, csv).calibration.program.work_factor, factor);
-    EXPECT_EQ(fitted(kSmallModel, csv).layouts.front(), "p1 d8 t1 v1 b1");
-    EXPECT_THAT(refused(kSmallModel, "seconds\n1\n"), HasSubstr("column batch is missing"));
-    EXPECT_THAT(refused(kSmallModel, "seconds,batch\n1,\n"), HasSubstr("line 2: batch is empty"));
-}
-
-// A command's optimizer is for its question, and nobody knows whether it was measured.
-TEST_F(MeasuredSteps, SayTheOptionsThatTheCommandGives) {
-    const std::string columns = "data-parallel,batch,seconds,";
-    question_.pipeline.optimizer = "momentum";
-    EXPECT_THAT(refused(kSmallModel, columns + "zero\n8,64,1,0\n"),
-                AllOf(HasSubstr("line 2: --optimizer is given"), EndsWith("see docs/program-format.md")));
-    fitted(kSmallModel, columns + "optimizer\n8,64,1,adam\n");
-    question_.pipeline.optimizer = "adamw";  // the default
-    fitted(kSmallModel, columns + "zero\n8,64,1,0\n");
-    question_.pipeline.dtype = "float8";
-    EXPECT_THAT(refused(kSmallModel, columns + "dtype\n8,64,1,\n"), HasSubstr("line 2: --dtype is given"));
-    layout_.gradient_bytes = 2;
-    EXPECT_THAT(refused(kSmallModel, columns + "dtype\n8,64,1,float8\n"), HasSubstr("line 2: --gradient-bytes is given"));
-    layout_ = {};
-    layout_.program = load_program("fsdp");
-    take_program(OptionTable(), layout_);  // which the command does not give
-    fitted(kSmallModel, columns + "dtype\n8,64,1,float8\n");
+    EXPECT_EQ(fitted(kSmallModel, csv_with(60)).layouts.front(), "p1 d8 t4 v1 b1");
 }
 }  // namespace
 }  // namespace pipescope

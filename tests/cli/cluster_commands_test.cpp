@@ -88,9 +88,6 @@ TEST_F(ClusterCommands, FitsAProgramToMeasuredStepsThatPlanTakes) {
     EXPECT_EQ(fitted_plan.at("measured").at("work_factor"), fitted.at("measured").at("work_factor"));
     EXPECT_EQ(fitted_plan.at("candidates").at(0).at("layout").at("program"), "measured");
     EXPECT_EQ(user.reads("again.json"), user.reads("ours.json"));
-    EXPECT_EQ(user.succeeds("simulate" + on + "-n 2 --zero 1 --measured runs.csv --json").json().at("measured"),
-              fitted.at("measured"))
-        << "a measured step does not follow the question";
     EXPECT_THAT(user.succeeds(plan_fit + " --force").out, HasSubstr("mean error of steps left out: "));
     EXPECT_THAT(refused("plan" + on + "--program-output x.json"), HasSubstr("add --measured"));
     EXPECT_THAT(refused("plan p.json --cluster c.json --batch 8 --measured runs.csv"),

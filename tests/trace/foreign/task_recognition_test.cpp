@@ -487,8 +487,8 @@ TEST_F(TaskRecognition, NotesWhatTheDeviceDoesBesideTheTasks) {
                                          .range("PP:0B0", 4, 5)
                                          .launched(4, 40, 60)
                                          .launched(4.5, 60, 70, "ncclDevKernel_AllReduce_Sum_f32", 9)
-                                         .range("other", 71, 72)
-                                         .launched(71.5, 72, 76)
+                                         .range("other", 31, 31.8)
+                                         .launched(31.5, 32, 36)
                                          .range("enumerate(DataLoader)#_Iter.__next__", 80, 90));
     EXPECT_THAT(texts_of(trace),
                 ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 40..60 on rank 0"));
