@@ -22,8 +22,8 @@ struct MeasuredAnswer {
 };
 /// Fits the layout's program, or one without a name, to the steps of a CSV (docs/program-format.md): columns are
 /// options of simulate without dashes, `seconds`, and `gib` if memory was measured. What a row does not say is as the
-/// question has it. Throws UsageError for a profile, a fault of the file by its line, steps that the devices cannot have
-/// run, and steps on several types of device.
+/// question has it. Throws UsageError for a profile, a fault of the file by its line, steps that the devices cannot
+/// have run, and steps on several types of device.
 MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestion& question,
                                const LayoutQuestion& layout, const std::filesystem::path& file);
 nlohmann::ordered_json to_json(const MeasuredAnswer& answer);

@@ -144,7 +144,7 @@ try:
 except RuntimeError as error:
     assert list(own)[0] in str(error), error
 names = [name for name, _ in pipe.named_parameters()]
-assert all(dict(model.named_parameters())[name].grad is not None for name in names)
+assert all(dict(model.named_parameters())[name].grad is not None for name in names if name in own)
 assert pipe.module is model and len(model.state_dict()) == len(Language().state_dict())
 print(json.dumps([sorted(own), names]))
 """
@@ -154,5 +154,6 @@ def test_each_process_saves_what_its_lanes_train():
     first, second = (json.loads(text) for text in run_ranks(FILES, "2", "language", "1f1b", "0"))
     (whole,) = [json.loads(run_one(FILES, "1", "language", "1f1b", "0"))]
     assert not set(first[0]) & set(second[0]) and sorted(first[0] + second[0]) == whole[0]
-    assert not set(first[1]) & set(second[1]) and sorted(first[1] + second[1]) == sorted(whole[1])
+    # A tied weight is a parameter of each process that uses it, and gets its gradient where it is held.
+    assert {*first[1], *second[1]} == {*whole[1]} and {*first[1]} & {*second[1]} == {"tokens.weight"}
     assert {"tokens.weight", "head.weight"} <= set(first[0])

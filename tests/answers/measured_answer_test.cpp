@@ -72,9 +72,11 @@ TEST_F(MeasuredRuns, FitTheirDevices) {
     fitted(kEightBillion,
            "seconds,batch,data-parallel,tensor-parallel,sequence-parallel,zero,recompute\n"
            "10,64,4,2,yes,1,full\n");
-    EXPECT_THAT(refused(kSmallModel, csv_with(10000)), AllOf(HasSubstr("line 2: gib is 10000"), HasSubstr("H100 has 79.")));
+    EXPECT_THAT(refused(kSmallModel, csv_with(10000)),
+                AllOf(HasSubstr("line 2: gib is 10000"), HasSubstr("H100 has 79.")));
     EXPECT_THAT(refused(kSmallModel, "seconds,batch\n1e300,64\n"), HasSubstr("above 0 and below 1e9"));
-    EXPECT_THAT(refused(kSmallModel, "seconds,batch,data-parallel\n1,64,3\n"), HasSubstr("runs.csv, line 2: batch is 64"));
+    EXPECT_THAT(refused(kSmallModel, "seconds,batch,data-parallel\n1,64,3\n"),
+                HasSubstr("runs.csv, line 2: batch is 64"));
 }
 
 TEST_F(MeasuredRuns, NeverTakeAwayTheRoomOfAContext) {

@@ -252,7 +252,7 @@ TEST_F(EndToEnd, FirstStepsAgreeWithEachOther) {
 TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
     EXPECT_THAT(user.succeeds("run " + kModel + " --balance 2,2 -m 8 --batch 4 --steps 3 --trace 'few $.sqlite'").out,
                 AllOf(HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each"),
-                      HasSubstr(R"(next: 'pipescope compare "few \$.sqlite"' or 'pipescope view "few \$.sqlite"')")));
+                      HasSubstr("next: 'pipescope compare 'few $.sqlite'' or 'pipescope view 'few $.sqlite''")));
     user.succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 5 --steps 3 --trace out.sqlite");
     const auto compared = user.succeeds("compare out.sqlite --json").json();
     EXPECT_GT(compared.at("simulated_step_ns").get<std::int64_t>(), 0);

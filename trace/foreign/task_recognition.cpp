@@ -728,8 +728,8 @@ private:
             const auto span = kernels.spans.find(range);
             const auto partial = kernels.lacking.find(range);
             const bool whole_does = span != kernels.spans.end() && ends_later(*range, span->second);
-            const bool part_does = partial != kernels.lacking.end() && partial->second.known &&
-                                   ends_later(*range, *partial->second.known);
+            const bool part_does =
+                partial != kernels.lacking.end() && partial->second.known && ends_later(*range, *partial->second.known);
             return is_computing(each) && (whole_does || part_does);
         });
     }

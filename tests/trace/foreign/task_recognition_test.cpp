@@ -261,7 +261,8 @@ TEST_F(TaskRecognition, KnowsNoTimesIfEachTaskLacksAKernel) {
 }
 
 TEST_F(TaskRecognition, KnowsNoTimesIfEveryTaskLacksOneOfItsKernels) {
-    RankFile file = with_second_kernels([](RankFile& made, double t) { made.call(t + 2.5, 9000 + static_cast<int>(t)); });
+    RankFile file =
+        with_second_kernels([](RankFile& made, double t) { made.call(t + 2.5, 9000 + static_cast<int>(t)); });
     file.call(5.5, 9200);
     file.call(105.5, 9300);
     EXPECT_EQ(opened(file).run.at(std::string(kLaunchesKey)), R"({"ranks": [0]})")

@@ -230,7 +230,9 @@ TEST_F(MergeRankFiles, LeavesOutTheTasksOfARankThatNamesNoStepsBesideOthersThatD
     EXPECT_EQ(result.largest_shift, Nanoseconds{0});
     EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("rank 1 names no steps, and other ranks do"),
                                                 HasSubstr("profile all ranks with ProfilerStep"))));
-    EXPECT_THAT(result.warnings, Contains(HasSubstr("rank 1 of 2 (which names no steps although other ranks do) is not given or left out")));
+    EXPECT_THAT(
+        result.warnings,
+        Contains(HasSubstr("rank 1 of 2 (which names no steps although other ranks do) is not given or left out")));
     const OpenedTrace trace = merged();
     EXPECT_THAT(tasks_of(trace), Each(HasSubstr("step 5"))) << "of the other rank";
     EXPECT_THAT(tasks_of(trace), Not(Contains(HasSubstr("forward (0, 1)"))));
