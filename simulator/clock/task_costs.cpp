@@ -152,11 +152,12 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
     }
     for (std::size_t k = 0; k < shared_.size(); ++k) {
         const auto& [parameters, gradients] = shared_bytes_[k];
-        bytes += 2 * (static_cast<double>(parameters) + static_cast<double>(gradients));
+        const auto there = static_cast<double>(parameters);
+        const auto back = static_cast<double>(gradients);
+        bytes += 2 * (there + back);
         double longest = 0;
         const auto consider = [&](const Link& link) {
-            longest = std::max(
-                longest, link.copy_ns(static_cast<double>(parameters)) + link.copy_ns(static_cast<double>(gradients)));
+            longest = std::max(longest, link.copy_ns(there) + link.copy_ns(back));
         };
         consider(options_.hardware.link);
         std::ranges::for_each(options_.hardware.nearer, consider, &LinkTier::link);
