@@ -65,6 +65,9 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     table_->setModel(rows_);
     styleTable(*table_);
     makeSortable(*table_);
+    table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+    // A kernel's long name must not push the figures out of sight.
+    table_->horizontalHeader()->setMaximumSectionSize(fontMetrics().averageCharWidth() * 40);
     connect(table_, &QTableView::clicked, this, &StatisticsPanel::pick);
     connect(table_, &QTableView::activated, this, &StatisticsPanel::pick);
     connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
