@@ -159,7 +159,7 @@ def test_plans_as_the_command_does(cluster, timed, tmp_path, model, options):
 def test_fits_a_program_to_measured_steps(cluster, tmp_path):
     options = {"batch": 8, "device_types": "A100"}
     runs = tmp_path / "runs.csv"
-    runs.write_text("data-parallel,batch,seconds\n1,8,1\n2,8,0.5\n")
+    runs.write_text("data-parallel,zero,recompute,micro-batch-size,batch,seconds\n1,0,none,1,8,1\n2,0,none,1,8,0.5\n")
     step = pipescope.simulate_layout(GPT, cluster, measured=runs, **options)
     assert step.step_ns == pytest.approx(1e9, rel=0.1)
     assert [each["measured_ns"] for each in step.measured["steps"]] == [1_000_000_000, 500_000_000]
