@@ -418,9 +418,9 @@ std::span<const LaneWork> TaskLaunches::work_of(LaneId lane, LaneWorkKind kind) 
     if (work_ == nullptr) {
         return {};
     }
-    const auto found = std::ranges::equal_range(*work_, std::pair(lane, kind), {},
-                                                [](const LaneWork& each) { return std::pair(each.lane, each.kind); });
-    return {found.begin(), found.end()};
+    const std::pair asked(lane, kind);
+    const auto place = [](const LaneWork& each) { return std::pair(each.lane, each.kind); };
+    return {std::ranges::lower_bound(*work_, asked, {}, place), std::ranges::upper_bound(*work_, asked, {}, place)};
 }
 
 const TaskOnDevice* TaskLaunches::find(const TaskKey& task) const {

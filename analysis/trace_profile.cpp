@@ -411,7 +411,9 @@ MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, doub
                 if (opens_backwards(shape, slices, k)) {
                     loss_left = Nanoseconds{std::llround(loss_ns)};
                 }
-                const auto end_of = [&](std::size_t at) { return outputs.end_of(step, lane, slices, at); };
+                const auto end_of = [&, lane = lane, &slices = slices](std::size_t at) {
+                    return outputs.end_of(step, lane, slices, at);
+                };
                 if (k > 0 && !may_wait && is_certain) {
                     const Nanoseconds before = end_of(k - 1);
                     const Nanoseconds input = copy ? arrival_in_time(step, arrived->second, launches) : before;
