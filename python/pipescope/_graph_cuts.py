@@ -22,7 +22,7 @@ from torch.utils import _pytree
 from pipescope._trace_model import CHECK, CannotCut, Trace, op_name, place_of, refuse_unknown_outputs, unknown_sizes_of
 from pipescope.errors import UsageError
 
-__all__ = ["Analysis", "anchors_of", "bytes_of", "changed_buffers", "checked_relation", "is_item", "is_number", "places_by_name",
+__all__ = ["Analysis", "WRITES_STATISTICS", "anchors_of", "bytes_of", "changed_buffers", "checked_relation", "is_item", "is_number", "places_by_name",
            "places_of", "positions_of", "size_of", "tensors_below", "why_whole"]
 
 _MOST_SHARE = 1 / 16  # of the model's work or parameters: a larger piece is cut again, if there is a place
@@ -32,7 +32,8 @@ _FEWER = 0.8  # of a place's bytes, or less, are fewer
 
 _NAMED = {"aten.type_as", "aten.meshgrid", "aten.broadcast_tensors", "aten.atleast_1d", "aten.atleast_2d", "aten.atleast_3d",
           "pipescope.function"}
-_WRITES_STATISTICS = {"aten.batch_norm": (3, 4), "aten.instance_norm": (3, 4), "pipescope.cumulative_batch_norm": (3, 4)}
+#: Operators that change running statistics without a word in their schemas: the positions of these.
+WRITES_STATISTICS = {"aten.batch_norm": (3, 4), "aten.instance_norm": (3, 4), "pipescope.cumulative_batch_norm": (3, 4)}
 
 
 def size_of(value: Any) -> int:
@@ -183,12 +184,12 @@ def _memory(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[_Classes, d
             if argument.alias_info is not None and argument.alias_info.is_write:
                 writes.setdefault(node, []).extend(nodes)
             if argument.alias_info is not None and returned & argument.alias_info.before_set or (
-                may_alias and op_name(node) not in _WRITES_STATISTICS
+                may_alias and op_name(node) not in WRITES_STATISTICS
             ):
                 for each in nodes:
                     if isinstance(each.meta.get("val"), (Tensor, tuple, list)):
                         classes.join(node, each)
-        for position in _WRITES_STATISTICS.get(op_name(node), ()):
+        for position in WRITES_STATISTICS.get(op_name(node), ()):
             writes.setdefault(node, []).extend(_nodes_in(node.args[position]))
     return classes, {node: changed for node, changed in writes.items() if changed}
 

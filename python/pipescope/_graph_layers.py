@@ -29,6 +29,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from pipescope._causal_masks import CausalMasks, set_masks
 from pipescope._graph_cuts import (
+    WRITES_STATISTICS,
     Analysis,
     anchors_of,
     bytes_of,
@@ -258,7 +259,10 @@ class TracedLayer(Skippable):
 
 # ---- Making them ----
 
-_NORMS = ("aten.batch_norm", "aten.instance_norm")
+#: What layers call in the place of operators that stand for something in a trace.
+_AT_RUN: dict[str, Any] = {
+    "pipescope.ctc_loss": torch.ops.aten.ctc_loss.Tensor, "pipescope.cumulative_batch_norm": cumulative_batch_norm, "pipescope.expect": expect,
+}
 
 
 class _Maker:
@@ -457,7 +461,7 @@ class _PartMaker:
             return True
         if op_name(node) not in MODE_ARGUMENTS or self.maker.prefix == "eval ":
             return False
-        if op_name(node) in _NORMS and _argument(node, 3) is None:  # it has no running statistics, so it needs the samples' own
+        if op_name(node) in WRITES_STATISTICS and _argument(node, 3) is None:  # it has no running statistics, so it needs the samples' own
             return False
         position, is_probability = MODE_ARGUMENTS[op_name(node)]
         value = _argument(node, position)
@@ -485,13 +489,10 @@ class _PartMaker:
             return self.graph.call_function(expect_size, (self._number_at_run(node.args[0]), relation, place_of(node).partition(" in ")[2]))
         args = [replaced(each) for each in map_arg(node.args, self._value)]
         kwargs = {name: replaced(each) for name, each in map_arg(node.kwargs, self._value).items()}
-        target: Any = node.target
         if op_name(node) == "pipescope.function":
             return self.graph.call_function(self.trace.calls[args[1]], (args[0],))
-        if op_name(node) == "pipescope.ctc_loss":
-            return self.graph.call_function(torch.ops.aten.ctc_loss.Tensor, tuple(args), kwargs)
         if op_name(node) == "pipescope.expect":
-            return self.graph.call_function(expect, (*args, self.analysis.is_of_random(node)))
+            args.append(self.analysis.is_of_random(node))
         if op_name(node) == "aten.scaled_dot_product_attention" and (mask := _argument(node, 3)) is not None:
             self.causal.append(self.maker.masks.is_causal(mask))
         if self._takes_mode(node):
@@ -500,14 +501,12 @@ class _PartMaker:
                 return self.graph.call_function(count_up, (*args, flag))
             position, is_probability = MODE_ARGUMENTS[op_name(node)]
             value = self.graph.call_function(probability, (_argument(node, position), flag)) if is_probability else flag
-            name = target._schema.arguments[position].name
+            name = node.target._schema.arguments[position].name  # type: ignore[union-attr]
             if name in kwargs:
                 kwargs[name] = value
             else:
                 args[position] = value
-        if op_name(node) == "pipescope.cumulative_batch_norm":
-            target = cumulative_batch_norm
-        return self.graph.call_function(target, tuple(args), kwargs)
+        return self.graph.call_function(_AT_RUN.get(op_name(node), node.target), tuple(args), kwargs)
 
     def _read_sizes(self, places: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
         needed = self.maker._symbols_needed(self.layer)

@@ -88,9 +88,9 @@ def frozen(value: Any, watched: frozenset[type] = frozenset(), depth: int = _DEE
     below = functools.partial(frozen, watched=watched, depth=depth - 1)
     if isinstance(value, (dict, types.MappingProxyType)):
         items = dict.items(value) if isinstance(value, dict) else value.items()
-        return kind, len(value), tuple((key, below(each)) for key, (_, each) in zip(value, zip(range(_MOST_ITEMS), dict(items).values())))
+        return kind, len(value), tuple((key, below(each)) for key, each in itertools.islice(items, _MOST_ITEMS))
     if isinstance(value, (list, tuple, collections.deque)):
-        return kind, len(value), tuple(below(each) for _, each in zip(range(_MOST_ITEMS), value))
+        return kind, len(value), tuple(below(each) for each in itertools.islice(value, _MOST_ITEMS))
     if isinstance(value, (set, builtins.frozenset)):
         return kind, builtins.frozenset(value)
     if isinstance(value, bytearray):
@@ -572,21 +572,21 @@ class HeldState:
             if _hooks_in(vars(module).get(name)) != hooks:
                 self._refuse(f"hooks were added or removed at {title.rpartition('.')[0] or 'the model'}")
         for owner, name, title, raw, held in self._own:
-            self._compare(_own_value(owner, name), raw, held, f"{title} has changed")
+            self._compare(_own_value(owner, name), raw, held, title)
         for owner, title, absent in self._absent:
             if not absent.isdisjoint(vars(owner)):
                 self._refuse(f"{_joined(title, min(absent & vars(owner).keys()))} has changed")
         for names, name, title, raw, held in self._outside:
-            self._compare(names.get(name), raw, held, f"{title} has changed")
+            self._compare(names.get(name), raw, held, title)
         for module, table, name, title in self._missing:
             if getattr(module, table).get(name) is not None:
                 raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
 
-    def _compare(self, now: Any, raw: Any, held: Any, what: str) -> None:
+    def _compare(self, now: Any, raw: Any, held: Any, title: str) -> None:
         if held is None and now is raw:
             return
         if frozen(now, self._watched) != (frozen(raw, self._watched) if held is None else held):
-            self._refuse(what)
+            self._refuse(f"{title} has changed")
 
     @staticmethod
     def _refuse(what: str) -> None:

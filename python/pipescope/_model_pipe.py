@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
@@ -15,7 +16,7 @@ from pipescope._gpipe import GPipe
 from pipescope._layers import check_loss
 from pipescope._mini_batch import CutTarget
 from pipescope._scaled_loss import ScaledLoss
-from pipescope._trace_model import flattened, unflattened
+from pipescope._trace_model import leaves_of, with_tensors
 from pipescope.errors import UsageError
 
 __all__ = ["ModelPipe"]
@@ -170,12 +171,9 @@ class ModelPipe(GPipe):
             batch = {**kwargs, **inputs}
         tensors = given if isinstance(given, (tuple, list)) else (given,)
         rules = {id(each): info.rule for info, each in reversed(list(zip(found, tensors)))}
-        leaves, tree = flattened(batch)
+        leaves, tree = leaves_of(batch)
         parts = tuple(each for each in leaves if isinstance(each, Tensor))
-
-        def rebuild(cut: Iterator[Tensor]) -> Any:
-            return unflattened([next(cut) if isinstance(each, Tensor) else each for each in leaves], tree)
-
+        rebuild = functools.partial(with_tensors, leaves, tree)
         return CutTarget(parts, tuple(rules.get(id(each)) if each.dim() else None for each in parts), rebuild)
 
     def own_loss(self, output: Any, batch: Any = None) -> Tensor:

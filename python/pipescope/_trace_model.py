@@ -60,7 +60,7 @@ __all__ = [
     "depends_on_values",
     "expect",
     "expect_size",
-    "flattened",
+    "leaves_of",
     "may_free_more",
     "op_name",
     "place_of",
@@ -70,8 +70,8 @@ __all__ = [
     "refuse_unknown_outputs",
     "same_in_both_modes",
     "trace_of",
-    "unflattened",
     "unknown_sizes_of",
+    "with_tensors",
 ]
 
 
@@ -89,19 +89,18 @@ class Arguments:
     names: tuple[str, ...]  #: of the tensors
     tensors: tuple[Tensor, ...]
     tree: Any
+    leaf_names: tuple[str, ...]
     others: tuple[Any, ...]  #: every leaf of the tree; a mark in a tensor's place
     held: tuple[Any, ...]  #: what the leaves were, to compare
 
     def call(self, model: nn.Module, tensors: Sequence[Tensor]) -> Any:
         """The model's output for other tensors in the places of these."""
-        rest = iter(tensors)
-        leaves = [next(rest) if other is _TENSOR else other for other in self.others]
-        bound = inspect.BoundArguments(inspect.signature(model.forward), _pytree.tree_unflatten(leaves, self.tree))
+        bound = inspect.BoundArguments(inspect.signature(model.forward), with_tensors(self.others, self.tree, tensors))
         return model(*bound.args, **bound.kwargs)
 
     def difference(self, other: Arguments) -> str:
         """What makes a call other than this one; empty if it is alike."""
-        before, after = (_names_of_leaves(each.tree, each.others) for each in (self, other))
+        before, after = self.leaf_names, other.leaf_names
         if before != after or self.names != other.names:
             if set(before) == set(after) and set(self.names) == set(other.names):
                 of = next((one.partition("[")[0] for one, two in zip(before, after) if one != two), "a dict")
@@ -142,15 +141,12 @@ class _Tensor:
 _TENSOR = _Tensor()
 
 
-def _names_of_leaves(tree: Any, leaves: Sequence[Any]) -> list[str]:
-    named, _ = _pytree.tree_flatten_with_path(_pytree.tree_unflatten(list(leaves), tree))
-    names = []
-    for path, _leaf in named:
-        keys = [str(getattr(each, "key", getattr(each, "idx", each))) for each in path]
-        if len(keys) > 1 and keys[0] in ("args", "kwargs"):
-            keys = keys[1:]  # of *args and **kwargs
-        names.append(keys[0] + "".join(f"[{key}]" for key in keys[1:]))
-    return names
+def _leaf_name(path: Sequence[Any]) -> str:
+    """ "batch[mask]" """
+    keys = [str(getattr(each, "key", getattr(each, "idx", each))) for each in path]
+    if len(keys) > 1 and keys[0] in ("args", "kwargs"):
+        keys = keys[1:]  # of *args and **kwargs
+    return keys[0] + "".join(f"[{key}]" for key in keys[1:])
 
 
 def arguments_of(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
@@ -173,32 +169,33 @@ def arguments_of(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             value = {key: value[key] for key in sorted(value)}
         given[name] = _with_dicts(value)
-    leaves, tree = _pytree.tree_flatten(given)
-    others = tuple(_TENSOR if isinstance(leaf, Tensor) else leaf for leaf in leaves)
-    names = _names_of_leaves(tree, others)
-    for name, leaf in zip(names, others):
-        _refuse_hidden_tensors(name, leaf)
-    tensors = [(name, leaf) for name, leaf in zip(names, leaves) if isinstance(leaf, Tensor)]
-    held = tuple(None if leaf is _TENSOR else frozen(leaf) for leaf in others)
-    return Arguments(tuple(name for name, _ in tensors), tuple(leaf for _, leaf in tensors), tree, others, held)
+    found, tree = _pytree.tree_flatten_with_path(given)
+    named = [(_leaf_name(path), leaf) for path, leaf in found]
+    tensors = [(name, leaf) for name, leaf in named if isinstance(leaf, Tensor)]
+    others = tuple(_TENSOR if isinstance(leaf, Tensor) else leaf for _, leaf in named)
+    leaf_names = tuple(name for name, _ in named)
+    for name, other in zip(leaf_names, others):
+        _refuse_hidden_tensors(name, other)
+    held = tuple(None if other is _TENSOR else frozen(other) for other in others)
+    return Arguments(tuple(name for name, _ in tensors), tuple(leaf for _, leaf in tensors), tree, leaf_names, others, held)
 
 
 def _with_dicts(value: Any) -> Any:
     """Mappings that torch does not know, such as a UserDict, as dicts."""
-    if isinstance(value, Mapping) and type(value) not in _pytree.SUPPORTED_NODES:
-        return {key: _with_dicts(each) for key, each in value.items()}
-    if type(value) is dict:
+    if type(value) is dict or isinstance(value, Mapping) and type(value) not in _pytree.SUPPORTED_NODES:
         return {key: _with_dicts(each) for key, each in value.items()}
     return type(value)([_with_dicts(each) for each in value]) if type(value) in (list, tuple) else value
 
 
-def flattened(value: Any) -> tuple[list[Any], Any]:
+def leaves_of(value: Any) -> tuple[list[Any], Any]:
     """(leaves, tree) as of a model's arguments."""
     return _pytree.tree_flatten(_with_dicts(value))
 
 
-def unflattened(leaves: Sequence[Any], tree: Any) -> Any:
-    return _pytree.tree_unflatten(list(leaves), tree)
+def with_tensors(leaves: Sequence[Any], tree: Any, tensors: Iterable[Tensor]) -> Any:
+    """The value of these leaves, with tensors in the places of its own, or of their marks."""
+    rest = iter(tensors)
+    return _pytree.tree_unflatten([next(rest) if isinstance(each, (Tensor, _Tensor)) else each for each in leaves], tree)
 
 
 def _refuse_hidden_tensors(name: str, value: Any) -> None:
@@ -1003,14 +1000,13 @@ class FunctionCall:
     def __init__(self, function: Any, args: Sequence[Any]) -> None:
         self.function = function
         leaves, self._tree = _pytree.tree_flatten(tuple(args))
-        self._others = [_TENSOR if isinstance(each, Tensor) else each for each in leaves]
+        self._leaves = [_TENSOR if isinstance(each, Tensor) else each for each in leaves]
         self.tensors = [each for each in leaves if isinstance(each, Tensor)]
         self.is_single = True
         self.__name__ = self.__qualname__ = f"{function.__name__}_apply"
 
     def args(self, tensors: Sequence[Tensor]) -> Any:
-        rest = iter(tensors)
-        return _pytree.tree_unflatten([next(rest) if each is _TENSOR else each for each in self._others], self._tree)
+        return with_tensors(self._leaves, self._tree, tensors)
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Any]:
         result = self.function.apply(*self.args(tensors))
