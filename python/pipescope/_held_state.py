@@ -4,7 +4,8 @@ A trace holds on to all of that. Reads are noted while it is made:
 
 - attributes of the model's modules, and of the plain objects that these reach through attributes, lists, dicts and closures;
 - attributes and methods of their classes, unless the class is torch's or of Python's library;
-- globals that the code of these methods names, and of the functions that they call by a global name.
+- globals that the code of these methods names, and the code of all functions that they can reach: by a global name, and in what is
+  read, through lists, dicts, closures, partials, bound methods, and the methods of plain objects.
 
 An object whose class cannot tell which attributes are read, as SimpleNamespace, counts as a whole. What a forward gets in other
 ways, as from a file or from the environment, is not noted.
@@ -24,7 +25,7 @@ import itertools
 import os
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Optional
 
 import torch
@@ -123,18 +124,33 @@ def held_tensor(value: Any, title: str = "", depth: int = _DEEPEST) -> str:
         return title or "values"
     if depth == 0 or isinstance(value, (*_BY_IDENTITY, str, bytes)):
         return ""
+    return next((found for name, each in _parts_of(value, title) if (found := held_tensor(each, name, depth - 1))), "")
+
+
+def _parts_of(value: Any, title: str = "") -> list[tuple[str, Any]]:
+    """What a container, a function or a plain object holds, with titles."""
     parts: Any = ()
-    if isinstance(value, Mapping):
-        parts = ((f"{title}[{key!r}]", each) for key, each in value.items())
+    if isinstance(value, (dict, types.MappingProxyType)):
+        items = dict.items(value) if isinstance(value, dict) else value.items()
+        parts = ((f"{title}[{key!r}]", each) for key, each in items)
     elif isinstance(value, (list, tuple, set, builtins.frozenset, collections.deque)):
         parts = ((f"{title}[{k}]", each) for k, each in enumerate(value))
     elif isinstance(value, functools.partial):
-        parts = [(title, value.args), (title, value.keywords)]
+        parts = [(title, value.func), (title, value.args), (title, value.keywords)]
+    elif isinstance(value, types.MethodType):
+        parts = [(title, value.__func__), (title, value.__self__)]
     elif isinstance(value, types.FunctionType):
-        parts = [(name, _content(cell)) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ())]
+        parts = [(_joined(title, name), _content(cell)) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ())]
     elif _is_whole(type(value)):
         parts = ((_joined(title, key), each) for key, each in _state_of(value).items())
-    return next((found for key, each in itertools.islice(parts, _MOST_ITEMS) if (found := held_tensor(each, key, depth - 1))), "")
+    return list(itertools.islice(parts, _MOST_ITEMS))
+
+
+#: What holds other values in another way than by attributes.
+_CONTAINERS = (
+    dict, types.MappingProxyType, list, tuple, set, builtins.frozenset, collections.deque, functools.partial, types.MethodType,
+    types.FunctionType,
+)
 
 
 def _content(cell: Any) -> Any:
@@ -221,23 +237,9 @@ class Reads:
         """Notes the plain objects in a value."""
         if depth == 0 or _is_atom(value, frozenset()) and not isinstance(value, types.FunctionType) or id(value) in self._titles:
             return
-        parts: Iterator[tuple[str, Any]]
-        if isinstance(value, dict):
-            parts = ((f"{title}[{key!r}]", each) for key, each in dict.items(value))
-        elif isinstance(value, (list, tuple, set, builtins.frozenset, collections.deque)):
-            parts = ((f"{title}[{k}]", each) for k, each in enumerate(value))
-        elif isinstance(value, functools.partial):
-            parts = iter([(title, value.func), (title, value.args), (title, value.keywords)])
-        elif isinstance(value, types.MethodType):
-            parts = iter([(title, value.__self__)])
-        elif isinstance(value, types.FunctionType):
-            parts = ((f"{title}.{name}", _content(cell)) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()))
-        elif _is_whole(type(value)) and (state := _state_of(value)):
+        if not isinstance(value, _CONTAINERS) and _is_whole(type(value)) and _state_of(value):
             self._titles[id(value)] = value, title
-            parts = ((_joined(title, key), each) for key, each in state.items())
-        else:
-            return
-        for name, each in list(parts)[:_MOST_ITEMS]:
+        for name, each in _parts_of(value, title):
             self._reach(each, name, depth - 1)
 
     @contextlib.contextmanager
@@ -402,20 +404,24 @@ class _Names:
         return _of_class(self.owner, name)[0] if isinstance(self.owner, type) else self.names.get(name, Absent)
 
 
-_MOST_FUNCTIONS = 2000
+_MOST_VALUES = 20_000
 
 
-def _globals_of(functions: list[Any]) -> dict[tuple[int, str], tuple[_Names, str, str]]:
-    """What the code of these functions names, and of the functions that it names: (names, name, title)."""
+def _globals_of(values: list[Any], watched: frozenset[type]) -> dict[tuple[int, str], tuple[_Names, str, str]]:
+    """What the code of all functions names that these values and these names lead to: (names, name, title)."""
     found: dict[tuple[int, str], tuple[_Names, str, str]] = {}
-    waiting = list(functions)
-    seen: set[int] = set()
-    while waiting and len(seen) < _MOST_FUNCTIONS:
-        function = _plain_function(waiting.pop())
-        if function is None or id(function) in seen or _is_of_library(function.__module__):
+    waiting = list(values)
+    seen: dict[int, Any] = {}
+    while waiting and len(seen) < _MOST_VALUES:
+        function = waiting.pop()
+        if id(function) in seen:
             continue
-        seen.add(id(function))
-        waiting += [_content(cell) for cell in function.__closure__ or ()]
+        seen[id(function)] = function
+        waiting += _within(function, watched)
+        if not isinstance(function, types.FunctionType) or _is_of_library(function.__module__):
+            continue
+        named = _names_in(function.__code__)
+        waiting += [method for cell in function.__closure__ or () for method in _methods_of(_content(cell), named)]
         for path in _paths_of(function.__code__):
             owner: Any = None
             names: Any = function.__globals__
@@ -426,7 +432,7 @@ def _globals_of(functions: list[Any]) -> dict[tuple[int, str], tuple[_Names, str
                     break
                 title = f"global {getattr(owner, '__name__', function.__module__)}"
                 found.setdefault((id(names), name), (holder, name, f"{title}.{name}"))
-                waiting.append(value)
+                waiting += [value, *_methods_of(value, named)]
                 if isinstance(value, types.ModuleType) and not _is_of_library(value.__name__):
                     owner, names = value, vars(value)
                 elif isinstance(value, type) and not isinstance(value, enum.EnumMeta) and not _is_of_library(value.__module__):
@@ -437,10 +443,50 @@ def _globals_of(functions: list[Any]) -> dict[tuple[int, str], tuple[_Names, str
     return found
 
 
-def _plain_function(value: Any) -> Any:
-    value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-    value = value.__wrapped__ if type(value).__name__ == "_lru_cache_wrapper" else value
-    return value if isinstance(value, types.FunctionType) else None
+#: Methods with special names that no operator calls.
+_NO_OPERATORS = frozenset((
+    "__new__", "__init__", "__post_init__", "__init_subclass__", "__class_getitem__", "__del__", "__repr__", "__str__", "__format__",
+    "__dir__", "__sizeof__", "__setattr__", "__delattr__", "__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__",
+    "__setstate__",
+))
+_METHODS = (types.FunctionType, property, staticmethod, classmethod, functools.cached_property)
+#: Classes of which a forward makes no objects whose methods it calls, or which layers call as they are.
+_NOT_MADE = (nn.Module, torch.autograd.Function, enum.Enum, BaseException)
+
+
+def _methods_of(value: Any, named: Collection[str] = ()) -> list[Any]:
+    """Of an object, or of the objects of a class, that no library has: their operators and calls, and the methods of these names."""
+    kind = value if isinstance(value, type) else type(value)
+    if issubclass(kind, _NOT_MADE):
+        return []
+    own: dict[str, Any] = {}
+    for cls in reversed(kind.__mro__):
+        own.update({} if _is_of_library(cls.__module__) else vars(cls))
+    return [
+        each for name, each in own.items()
+        if isinstance(each, _METHODS) and (name in named or name.startswith("__") and name not in _NO_OPERATORS)
+    ]
+
+
+def _within(value: Any, watched: frozenset[type]) -> list[Any]:
+    """What may hold or be a function that a forward calls where it has this value. ``watched``: classes whose attributes and methods
+    are noted where they are read, operators and calls apart."""
+    if isinstance(value, property):
+        return [value.fget]
+    if isinstance(value, (staticmethod, classmethod)) or type(value).__name__ == "_lru_cache_wrapper":
+        return [value.__wrapped__]
+    if isinstance(value, functools.cached_property):
+        return [value.func]
+    if isinstance(value, types.FunctionType) and _is_of_library(value.__module__) or isinstance(value, (*_BY_IDENTITY, str, bytes)):
+        return []
+    parts = () if type(value) in watched else (each for _, each in _parts_of(value))
+    return [*_methods_of(value), *(each for each in parts if isinstance(each, types.FunctionType) or not _is_atom(each, frozenset()))]
+
+
+def _names_in(code: Any) -> set[str]:
+    """All names of globals and attributes."""
+    inner = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _paths_of(code: Any) -> Iterator[list[str]]:
@@ -509,9 +555,9 @@ class HeldState:
         """Of classes and globals: (names, name, title, value, its frozen value unless it is an atom)."""
         places = [(_Names(kind, None), name, title) for (kind, name), title in reads.of_classes.items()]
         values = [names.get(name) for names, name, _ in places]
-        values += [raw for *_, raw, _ in self._own if raw is not None]
+        values += [_own_value(owner, name) for owner, name, *_ in self._own]
         values += [each for *_, hooks in self._hooks for each in hooks]
-        places += _globals_of(values).values()
+        places += _globals_of(values, self._watched).values()
         found = []
         for names, name, title in places:
             raw = names.get(name)

@@ -172,6 +172,85 @@ def test_what_no_forward_reads_may_change(reader):
     step()
 
 
+OFFSET = 1.0
+
+
+def shifted(x, factor=1.0):
+    return factor * x + OFFSET
+
+
+def shifting(factor):
+    return lambda x: shifted(x) if factor is None else factor * x + OFFSET
+
+
+def shifting_inside(factor):
+    inner = shifting(factor)
+    return lambda x: inner(x)
+
+
+class Shifting:
+    def __init__(self):
+        self.act = shifting(1.0)
+
+    def __call__(self, x):
+        return x + OFFSET
+
+    def moved(self, x):
+        return x + OFFSET
+
+    def by_attribute(self, x):
+        return self.act(x)
+
+
+class Holding(nn.Module):
+    """Calls a function that an attribute holds."""
+
+    def __init__(self, held, call):
+        super().__init__()
+        self.first, self.last, self.held, self.call = nn.Linear(4, 4), nn.Linear(4, 4), held, call
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.call(self.held, self.first(x))))
+
+
+def called(held, x):
+    return held(x)
+
+
+SHIFTS, HELPER = [shifting(1.0)], Shifting()
+HELD = {
+    "a function": (shifted, called),
+    "a closure": (shifting(1.0), called),
+    "a closure that calls a function": (shifting(None), called),
+    "a closure in a closure": (shifting_inside(1.0), called),
+    "a partial": (functools.partial(shifted, factor=1.0), called),
+    "a partial of a closure": (functools.partial(shifting(1.0)), called),
+    "a list": ([shifting(1.0)], lambda held, x: held[0](x)),
+    "a dict of tuples": ({"act": (shifted,)}, lambda held, x: held["act"][0](x)),
+    "a method of a helper": (Shifting().moved, called),
+    "a method that a helper is asked for": (Shifting(), lambda held, x: held.moved(x)),
+    "a closure of a helper": (Shifting().by_attribute, called),
+    "a helper": (Shifting(), called),
+    "a namespace": (types.SimpleNamespace(act=shifting(1.0)), lambda held, x: held.act(x)),
+    "a list that is a global": (None, lambda held, x: SHIFTS[0](x)),
+    "a helper that is a global": (None, lambda held, x: HELPER.moved(x)),
+    "a helper that the forward makes": (None, lambda held, x: Shifting().moved(x)),
+}
+
+
+@pytest.mark.parametrize("how", HELD)
+def test_globals_are_watched_however_their_function_is_held(how):
+    model, x = Holding(*HELD[how]), torch.randn(6, 4)
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    first = float(pipe.step(x, loss=squares))
+    globals()["OFFSET"] = 2.0
+    try:
+        is_refused(lambda: pipe.step(x, loss=squares), "OFFSET has changed")
+    finally:
+        globals()["OFFSET"] = 1.0
+    assert float(pipe.step(x, loss=squares)) == first
+
+
 def test_hooks_of_all_modules_are_noticed(reader):
     _, _, step = reader
     handle = nn.modules.module.register_module_forward_hook(lambda module, inputs, output: 2 * output)
