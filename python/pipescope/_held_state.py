@@ -403,6 +403,12 @@ class _Names:
     def get(self, name: str) -> Any:
         return _of_class(self.owner, name)[0] if isinstance(self.owner, type) else self.names.get(name, Absent)
 
+    @property
+    def is_installed(self) -> bool:
+        """True for the names of an installed package's module."""
+        parts = str(self.names.get("__file__") or "").replace("\\", "/").split("/") if isinstance(self.names, dict) else ()
+        return "site-packages" in parts or "dist-packages" in parts
+
 
 _MOST_VALUES = 20_000
 
@@ -623,7 +629,7 @@ class HeldState:
             if not absent.isdisjoint(vars(owner)):
                 self._refuse(f"{_joined(title, min(absent & vars(owner).keys()))} has changed")
         for names, name, title, raw, held in self._outside:
-            self._compare(names.get(name), raw, held, title)
+            self._compare(_without_new(names, names.get(name), held), raw, held, title)
         for module, table, name, title in self._missing:
             if getattr(module, table).get(name) is not None:
                 raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")
@@ -639,6 +645,14 @@ class HeldState:
         raise UsageError(
             f"the model's {what} since it was traced, and the pipeline's layers keep what they saw then; build the pipeline again"
         )
+
+
+def _without_new(names: _Names, value: Any, held: Any) -> Any:
+    """A global, without the entries that a package has added to a table of its own since, as it does for each class of models."""
+    if held is None or type(value) is not dict or held[0] is not dict or len(value) <= held[1] or not names.is_installed:
+        return value
+    before = {key for key, _ in held[2]}
+    return {key: each for key, each in value.items() if key in before}
 
 
 def _hooks_in(table: Optional[Mapping[int, Any]]) -> tuple[Any, ...]:

@@ -148,6 +148,7 @@ CHANGES = {
     "scale": lambda model: swap(Reader, "scale", 3.0),
     "GAIN": lambda model: (lambda: globals().update(GAIN=3.0), lambda: globals().update(GAIN=2.0)),
     "TABLE": lambda model: (lambda: TABLE.update(gain=3.0), lambda: TABLE.update(gain=2.0)),
+    "TABLE has": lambda model: (lambda: TABLE.update(more=3.0), lambda: TABLE.pop("more")),
     "Settings.gain": lambda model: swap(Settings, "gain", 3.0),
     "outer": lambda model: (lambda now=outer: globals().update(outer=lambda x: x), lambda was=outer: globals().update(outer=was)),
 }
@@ -249,6 +250,21 @@ def test_globals_are_watched_however_their_function_is_held(how):
     finally:
         globals()["OFFSET"] = 1.0
     assert float(pipe.step(x, loss=squares)) == first
+
+
+def test_a_package_may_add_to_its_tables(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "packaged.py").write_text("TABLE = {'gain': 2.0}\n\n\ndef scaled(x):\n    return x * TABLE['gain']\n")
+    monkeypatch.syspath_prepend(str(folder))
+    import packaged
+
+    model, x = Holding(packaged.scaled, called), torch.randn(6, 4)
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    packaged.TABLE["of another model"] = 3.0
+    pipe.step(x, loss=squares)
+    packaged.TABLE["gain"] = 3.0
+    is_refused(lambda: pipe.step(x, loss=squares), "packaged.TABLE has changed")
 
 
 def test_hooks_of_all_modules_are_noticed(reader):
