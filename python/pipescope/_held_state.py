@@ -5,7 +5,8 @@ A trace holds on to all of that. Reads are noted while it is made:
 - attributes of the model's modules, and of the plain objects that these reach through attributes, lists, dicts and closures;
 - attributes and methods of their classes, unless the class is torch's or of Python's library;
 - globals that the code of these methods names, and the code of all functions that they can reach: by a global name, and in what is
-  read, through lists, dicts, closures, partials, bound methods, and the methods of plain objects.
+  read, through lists, dicts, closures, partials, bound methods, and the methods of plain objects;
+- values of tensors that Python reads, as by item(), and torch's default dtype.
 
 An object whose class cannot tell which attributes are read, as SimpleNamespace, counts as a whole. What a forward gets in other
 ways, as from a file or from the environment, is not noted.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
+import contextvars
 import copy
 import dataclasses
 import dis
@@ -24,12 +26,14 @@ import functools
 import itertools
 import os
 import sys
+import threading
 import types
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from pipescope.errors import UsageError
 
@@ -102,6 +106,10 @@ def frozen(value: Any, watched: frozenset[type] = frozenset(), depth: int = _DEE
         return kind, _Same(value.__func__), below(value.__self__)
     if isinstance(value, types.FunctionType):
         return _OfFunction((_Same(value), *(below(_content(cell)) for cell in value.__closure__ or ())))
+    if isinstance(value, contextvars.ContextVar):
+        return _Same(value), below(value.get(None))
+    if isinstance(value, threading.local):
+        return _Same(value), below(vars(value))
     state = _state_of(value) if _is_whole(kind) else None
     if not state:
         return _Same(value)
@@ -221,6 +229,7 @@ class Reads:
         self.own: dict[tuple[int, str], tuple[Any, str, str]] = {}  #: attributes of objects: (object, name, title)
         self.of_classes: dict[tuple[type, str], str] = {}  #: attributes of classes, with a title
         self.counted: list[str] = []  #: attributes that the forward both reads and changes
+        self.of_tensors: list[tuple[Tensor, Any, str]] = []  #: tensors whose values Python read, with these, and the place
         self._changed: list[tuple[Any, str]] = []
         self._first: dict[tuple[int, str], Any] = {}
         self._contents: dict[int, tuple[Any, Any]] = {}  #: lists, dicts and sets that the forward read, with copies
@@ -311,6 +320,11 @@ class Reads:
             if not name.endswith("_hooks"):
                 self._note_contents(value)
 
+    def note_values(self, tensor: Tensor, place: str) -> None:
+        """Of a tensor outside of the trace whose values Python reads."""
+        if all(tensor is not each for each, *_ in self.of_tensors):
+            self.of_tensors.append((tensor, _values_of(tensor), place))
+
     def _note_contents(self, value: Any) -> None:
         """Of containers, which a forward may put tensors of the trace into, as into a cache of masks."""
         if type(value) in (list, dict, set, tuple, collections.OrderedDict) and id(value) not in self._contents:
@@ -361,8 +375,18 @@ class Reads:
         if other is not None:
             self.own = {**self.own, **other.own}
             self.of_classes = {**self.of_classes, **other.of_classes}
+            self.of_tensors += other.of_tensors
             self.watched = self.watched & other.watched
         return self
+
+
+def _values_of(tensor: Tensor) -> Any:
+    """What is equal as long as a tensor holds the same values. Of many values, changes in place are counted."""
+    if tensor.numel() > _MOST_ITEMS or tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        return tensor._version
+    with _disable_current_modes():  # a trace would take part
+        read = torch._C.TensorBase.tolist  # and be asked for the values of this
+        return tensor.shape, tensor.dtype, read(tensor.detach().contiguous().view(-1).view(torch.uint8))
 
 
 def _dict_of(owner: Any) -> dict[str, Any]:
@@ -535,6 +559,8 @@ class HeldState:
         self._model = model
         self._modules = self._modules_now()
         self._of_all = hooks_of_all_modules()
+        self._dtype = torch.get_default_dtype()
+        self._of_tensors = [] if reads is None else reads.of_tensors
         self._watched = frozenset() if reads is None else reads.watched
         self._own, self._hooks = [], []
         absent: dict[int, tuple[Any, str, set[str]]] = {}
@@ -576,7 +602,14 @@ class HeldState:
         memo[id(self)] = made
         state = {key: copy.deepcopy(value, memo) for key, value in self.__dict__.items() if key not in ("_outside", "_watched")}
         made.__dict__.update(state, _outside=self._outside, _watched=self._watched)
+        made._count_anew()
         return made
+
+    def _count_anew(self) -> None:
+        """A copied tensor counts its changes from 0 on."""
+        self._of_tensors = [
+            (tensor, _values_of(tensor) if isinstance(values, int) else values, place) for tensor, values, place in self._of_tensors
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         """In a file, numbers and texts of classes and globals only."""
@@ -589,6 +622,7 @@ class HeldState:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._count_anew()
         self._outside = []
         for owner, name, title, raw in state["_outside"]:
             names = _Names(owner, None) if isinstance(owner, type) else _Names(None, vars(sys.modules.get(owner, types.ModuleType(""))))
@@ -611,8 +645,8 @@ class HeldState:
                 what = "has another class or forward" if is_same else "is another one" if before and after else (
                     "was added" if after else "was removed")
                 raise UsageError(
-                    f"the model's module {path} {what} since it was traced, and the pipeline's layers do what they saw then; build "
-                    "the pipeline again"
+                    f"the model{path and f's module {path}'} {what} since it was traced, and the pipeline's layers do what they saw "
+                    "then; build the pipeline again"
                 )
         of_all = hooks_of_all_modules()
         if of_all != self._of_all and of_all[0] == self._of_all[0]:
@@ -630,6 +664,14 @@ class HeldState:
                 self._refuse(f"{_joined(title, min(absent & vars(owner).keys()))} has changed")
         for names, name, title, raw, held in self._outside:
             self._compare(_without_new(names, names.get(name), held), raw, held, title)
+        for tensor, values, place in self._of_tensors:
+            if _values_of(tensor) != values:
+                self._refuse(f"tensor whose values its forward reads{place} has changed")
+        if torch.get_default_dtype() != self._dtype:
+            raise UsageError(
+                f"torch's default dtype is {torch.get_default_dtype()}, and was {self._dtype} when the model was traced; build the "
+                "pipeline again"
+            )
         for module, table, name, title in self._missing:
             if getattr(module, table).get(name) is not None:
                 raise UsageError(f"the model's {title} was None when it was traced; build the pipeline again")

@@ -376,6 +376,8 @@ class _NeedsBranches(Exception):
     """The forward branches on values, which must be known."""
 
 
+#: Methods of tensors that give their values to Python, beside __bool__().
+_READS_VALUES = ("item", "tolist", "__int__", "__float__", "__index__", "__complex__")
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -439,6 +441,14 @@ class _Losses:
             torch.ops.pipescope.expect(tensor, values[0], place)
             return values.pop(0)
 
+        def noting_values(original: Any) -> Any:
+            def call(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+                if self._state.is_running and type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta:
+                    self.reads.note_values(tensor, self._here())
+                return original(tensor, *args, **kwargs)
+
+            return call
+
         def noting_getattribute(module: nn.Module, name: str) -> Any:
             if self._state.is_running:
                 self.reads.note(module, name)
@@ -458,7 +468,9 @@ class _Losses:
         changed.__getattribute__ = noting_getattribute
         of_tensor: Any = torch.Tensor
         to_bool = of_tensor.__bool__
-        of_tensor.__bool__ = noting_bool
+        of_tensor.__bool__ = noting_values(noting_bool)
+        for name in _READS_VALUES:
+            setattr(of_tensor, name, noting_values(getattr(of_tensor, name)))
         register_hook, enter = of_tensor.register_hook, torch.inference_mode.__enter__
         of_tensor.register_hook = refusing(
             register_hook, "registers a hook on a tensor{}, whose change of the gradient a trace loses"
@@ -537,7 +549,9 @@ class _Losses:
             forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map
             of_function._func_increment_nesting = nest_function
             _clear_caches()
-            del packing._pack_padded_sequence, of_tensor.__bool__, of_tensor.data  # which it inherits
+            del packing._pack_padded_sequence, of_tensor.__bool__, of_tensor.data  # which it inherits, as the next ones
+            for name in _READS_VALUES:
+                delattr(of_tensor, name)
             for module, buffers in self._buffers:
                 if any(module._buffers.get(name) is not each for name, each in buffers.items()):
                     module._buffers.update(buffers)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import copy
 import dataclasses
 import enum
 import functools
 import pickle
+import threading
 import time
 import types
 
@@ -265,6 +267,73 @@ def test_a_package_may_add_to_its_tables(tmp_path, monkeypatch):
     pipe.step(x, loss=squares)
     packaged.TABLE["gain"] = 3.0
     is_refused(lambda: pipe.step(x, loss=squares), "packaged.TABLE has changed")
+
+
+TEMPERATURE = torch.tensor(2.0)
+SCALE = contextvars.ContextVar("scale", default=2.0)
+LOCAL = threading.local()
+LOCAL.scale = 2.0
+VALUES = {  # what gives a number, and what changes it
+    "item": (lambda model: model.temperature.item(), lambda model: model.temperature.mul_(3)),
+    "int": (lambda model: int(model.temperature), lambda model: model.temperature.mul_(3)),
+    "tolist": (lambda model: model.table["all"][0].tolist()[1], lambda model: model.table["all"][0].fill_(6.0)),
+    "many": (lambda model: model.many.sum().item() + model.many.tolist()[0], lambda model: model.many.mul_(3)),
+    "global": (lambda model: TEMPERATURE.item(), lambda model: TEMPERATURE.mul_(3)),
+    "context": (lambda model: SCALE.get(), lambda model: SCALE.set(3.0)),
+    "thread": (lambda model: LOCAL.scale, lambda model: setattr(LOCAL, "scale", 3.0)),
+}
+
+
+class OfValues(nn.Module):
+    def __init__(self, read):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.temperature, self.many = torch.tensor(2.0), torch.ones(5000)
+        self.table = {"all": [torch.tensor([1.0, 2.0])]}
+        self.read = [read]
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)) * self.read[0](self))
+
+
+@pytest.mark.parametrize("how", VALUES)
+def test_values_of_tensors_that_python_reads_are_watched(how):
+    read, change = VALUES[how]
+    model, x = OfValues(read), torch.randn(6, 4)
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    copied = copy.deepcopy(pipe)
+    first = float(pipe.step(x, loss=squares))
+    assert float(copied.step(x, loss=squares)) == first
+    try:
+        change(model)
+        is_refused(lambda: pipe.step(x, loss=squares), "has changed")
+    finally:
+        TEMPERATURE.fill_(2.0)
+        SCALE.set(2.0)
+        LOCAL.scale = 2.0
+
+
+def test_tensors_that_are_used_as_tensors_may_change():
+    class Uses(OfValues):
+        def forward(self, x):
+            return self.last(torch.tanh(self.first(x)) * self.temperature * TEMPERATURE)
+
+    model, x = Uses(None), torch.randn(6, 4)
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    model.temperature.mul_(3)
+    assert float(pipe.step(x, loss=squares)) == pytest.approx(float(squares(model(x), x).detach()), rel=1e-6)
+
+
+def test_another_default_dtype_is_refused():
+    model, x = OfValues(lambda model: 2.0), torch.randn(6, 4)
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    torch.set_default_dtype(torch.float64)
+    try:
+        is_refused(lambda: pipe.step(x, loss=squares), "default dtype is torch.float64, and was torch.float32")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    model.forward = lambda x: x
+    is_refused(lambda: pipe.step(x, loss=squares), "^the model has another class or forward")
 
 
 def test_hooks_of_all_modules_are_noticed(reader):
