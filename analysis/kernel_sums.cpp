@@ -77,8 +77,7 @@ double per_second(double amount, std::int64_t ns) {
 
 /// How long the kernels of a group waited for each rank that came last. `ranks` has the kernels of each rank, by start.
 /// Empty unless the n-th kernels of all ranks overlap.
-template <class Kernel>
-std::optional<std::vector<std::int64_t>> skew_of(const std::vector<std::vector<Kernel>>& ranks) {
+std::optional<std::vector<std::int64_t>> skew_of(const std::vector<std::vector<TimeRange>>& ranks) {
     std::vector<std::int64_t> skew(ranks.size());
     for (std::size_t n = 0; n < ranks.front().size(); ++n) {
         std::int64_t last_start = std::numeric_limits<std::int64_t>::min();
@@ -95,7 +94,7 @@ std::optional<std::vector<std::int64_t>> skew_of(const std::vector<std::vector<K
         if (last_start > first_end) {
             return std::nullopt;
         }
-        for (const std::vector<Kernel>& rank : ranks) {
+        for (const std::vector<TimeRange>& rank : ranks) {
             skew[last] += last_start - rank[n].start;
         }
     }
@@ -111,7 +110,7 @@ std::vector<CollectiveSum> KernelSumming::collectives() const {
         sum.shortest = std::numeric_limits<std::int64_t>::max();
         struct Ranks {
             std::vector<std::string> devices;
-            std::vector<std::vector<Collective>> kernels;  // of each device
+            std::vector<std::vector<TimeRange>> kernels;  // of each device
         };
         std::map<std::string, Ranks> groups;
         std::map<std::string, std::int64_t> late;  // skew by device
@@ -119,11 +118,11 @@ std::vector<CollectiveSum> KernelSumming::collectives() const {
             Ranks& group = groups[place.first];
             group.devices.push_back(place.second);
             group.kernels.push_back(kernels);
-            std::ranges::sort(group.kernels.back(), {}, &Collective::start);
-            for (const Collective& kernel : kernels) {
+            std::ranges::sort(group.kernels.back(), {}, &TimeRange::start);
+            for (const TimeRange& kernel : kernels) {
                 ++sum.count;
-                sum.total += kernel.end - kernel.start;
-                sum.shortest = std::min(sum.shortest, kernel.end - kernel.start);
+                sum.total += kernel.length();
+                sum.shortest = std::min(sum.shortest, kernel.length());
             }
         }
         // A message has two ends, of which each is a sum of its own.

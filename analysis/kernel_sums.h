@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/length_figures.h"
+#include "analysis/time_range.h"
 #include "trace/store/opened_trace.h"
 #include "trace/store/trace_reader.h"
 
@@ -102,14 +103,10 @@ private:
     std::vector<std::string> texts_;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Group> names_;  // by name and activity
     std::map<std::tuple<TaskKind, std::int32_t, std::uint32_t, std::uint32_t>, Group> tasks_;
-    std::map<std::uint32_t, std::pair<std::int64_t, std::int64_t>> streams_;  // number and total
-    struct Collective {
-        std::int64_t start = 0;
-        std::int64_t end = 0;
-    };
+    std::map<std::uint32_t, std::pair<std::int64_t, std::int64_t>> streams_;           // number and total
     using CollectiveKind = std::tuple<std::string, std::string, Bytes, std::int64_t>;  // as in CollectiveSum
     // By kind, and then by group and device.
-    std::map<CollectiveKind, std::map<std::pair<std::string, std::string>, std::vector<Collective>>> collectives_;
+    std::map<CollectiveKind, std::map<std::pair<std::string, std::string>, std::vector<TimeRange>>> collectives_;
     std::int64_t all_ = 0;
 };
 

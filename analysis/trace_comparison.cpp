@@ -125,8 +125,8 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
 }
 
 TraceComparison compare_trace(const std::filesystem::path& path, const std::string& name) {
-    const bool is_own = TraceReader::open(path).has_value();
-    LoadedRun loaded = load_run(path, {.tracks = !is_own});  // which another program's file is read for anyway
+    const std::optional<TraceReader> reader = TraceReader::open(path);
+    LoadedRun loaded = load_run(path, {.tracks = !reader});  // which another program's file is read for anyway
     const OpenedTrace& trace = loaded.trace;
     RecordedRun& run = loaded.run;
     if (trace.measured.slices.empty()) {
@@ -162,7 +162,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             .processes = std::max<std::size_t>(run.processes.size(), 1),
             .clock_bound = clock_bound(run.processes),
             .bubbles = std::move(bubbles),
-            .kernels = is_own ? kernel_sums(path) : kernel_sums(trace),
+            .kernels = reader ? kernel_sums(*reader) : kernel_sums(trace),
             .devices = device_times(trace.run),
             .verdict = std::move(verdict)};
 }

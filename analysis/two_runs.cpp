@@ -34,9 +34,9 @@ void caution(std::vector<TraceWarning>& warnings, std::string text) {
 }
 
 ReadRun read_run(const std::filesystem::path& path) {
-    const bool is_own = TraceReader::open(path).has_value();
-    ReadRun read{load_run(path, {.tracks = !is_own}), {}, {}};  // which another program's file is read for anyway
-    read.kernels = is_own ? kernel_sums(path) : kernel_sums(read.loaded.trace);
+    const std::optional<TraceReader> reader = TraceReader::open(path);
+    ReadRun read{load_run(path, {.tracks = !reader}), {}, {}};  // which another program's file is read for anyway
+    read.kernels = reader ? kernel_sums(*reader) : kernel_sums(read.loaded.trace);
     read.loaded.trace.tracks.clear();
     read.compared = compared_run(read.loaded.tasks());
     read.compared.name = path.filename().string();

@@ -1,5 +1,6 @@
 #include "answers/advice_report.h"
 
+#include "answers/or_null.h"
 #include "answers/profile_again.h"
 #include "answers/reports.h"
 #include "answers/text_table.h"
@@ -66,7 +67,7 @@ std::string reasons_text(const Advice& advice) {
 nlohmann::ordered_json model_error_json(const std::optional<ModelError>& error) {
     using Json = nlohmann::ordered_json;
     return error ? Json{{"error", error->error},
-                        {"standard_error", error->standard_error ? Json(*error->standard_error) : Json(nullptr)},
+                        {"standard_error", or_null(error->standard_error)},
                         {"steps", error->steps},
                         {"least_change", error->least_change()}}
                  : Json(nullptr);
@@ -113,10 +114,10 @@ nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::
                   {"why", move.why},
                   {"note", move.note}};
         const std::optional<bool> hidden = is_within_model_error(advice, move);
-        each["within_model_error"] = hidden ? Json(*hidden) : Json(nullptr);
+        each["within_model_error"] = or_null(hidden);
         each["changes"] = Json::object();
         for (const auto& [option, value] : move.changes) {
-            each["changes"][option] = value.empty() ? Json(nullptr) : Json(value);
+            each["changes"][option] = text_or_null(value);
         }
         each["command"] = commands.empty() ? Json(nullptr) : Json(commands[k]);
         each["simulation"] = simulation_json(move.simulation, batch_known);

@@ -33,7 +33,7 @@ Json launch_json(const KernelLaunch& launch) {
 
 Json collective_json(const CollectiveSum& sum) {
     return {{"type", sum.type},
-            {"element_type", sum.element_type.empty() ? Json(nullptr) : Json(sum.element_type)},
+            {"element_type", text_or_null(sum.element_type)},
             {"bytes", sum.bytes > 0 ? Json(sum.bytes) : Json(nullptr)},
             {"ranks", sum.group_size > 0 ? Json(sum.group_size) : Json(nullptr)},
             {"count", sum.count},
@@ -41,7 +41,7 @@ Json collective_json(const CollectiveSum& sum) {
             {"shortest_ns", sum.shortest},
             {"transfer_ns", or_null(sum.transfer)},
             {"skew_ns", or_null(sum.skew)},
-            {"late_device", sum.late_device.empty() ? Json(nullptr) : Json(sum.late_device)},
+            {"late_device", text_or_null(sum.late_device)},
             {"late_skew_ns", sum.late_device.empty() ? Json(nullptr) : Json(sum.late_skew)},
             {"bus_bandwidth", or_null(sum.bus_bandwidth)},
             {"best_bandwidth", or_null(sum.best_bandwidth)}};

@@ -267,8 +267,7 @@ nlohmann::ordered_json to_json(const MeasuredAnswer& answer) {
     object["step_ns"] = found.fits_step ? nlohmann::ordered_json(found.program.step_ns) : nullptr;
     object["context_bytes"] =
         found.fits_context ? nlohmann::ordered_json(*found.program.context_bytes) : nlohmann::ordered_json(nullptr);
-    const std::string why = memory_text(answer);
-    object["memory_not_fitted_because"] = why.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(why);
+    object["memory_not_fitted_because"] = text_or_null(memory_text(answer));
     object["mean_error_left_out"] = found.left_out.empty() ? nlohmann::ordered_json(nullptr)
                                                            : nlohmann::ordered_json(mean_absolute(found.left_out));
     for (std::size_t k = 0; k < answer.layouts.size(); ++k) {

@@ -161,7 +161,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
     Json object{{"candidates", Json::array()}};
     for (const PlanCandidate& each : plan.candidates) {
         Json candidate = simulation_json(each.simulation);
-        candidate["device_type"] = each.device_type.empty() ? Json(nullptr) : Json(each.device_type);
+        candidate["device_type"] = text_or_null(each.device_type);
         candidate["balance_is_optimal"] = each.balance_is_optimal;
         candidate["lower_bound_ns"] = bound_json(each.lower_bound_ns);
         candidate.erase("gap_above_bound");  // relative to another bound

@@ -19,11 +19,6 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-/// Why the run's step times are not certain; empty if they are.
-std::string why_no_times(const ListedRun& run) {
-    return run.run.why_no_step_times();
-}
-
 std::optional<double> relative(const MeanDifference& change) {
     return change.before > 0 ? std::optional(change.after / change.before - 1) : std::nullopt;
 }
@@ -55,7 +50,7 @@ std::string reasons_text(const RunList& list) {
         if (!run.why_no_change.empty()) {
             text += fmt::format("{}: no change to the run before: {}\n", printable(run.run.name), run.why_no_change);
         }
-        if (const std::string why = why_no_times(run); !why.empty()) {
+        if (const std::string why = run.run.why_no_step_times(); !why.empty()) {
             text += fmt::format("{}: no step time: {}\n", printable(run.run.name), why);
         }
     }
@@ -97,17 +92,16 @@ Json run_list_json(const RunList& list) {
     Json object{{"runs", Json::array()}, {"left_out", Json::array()}};
     for (const ListedRun& run : list.runs) {
         const RunFigures& figures = *run.run.figures;
-        const bool timed = why_no_times(run).empty();
+        const bool timed = run.run.why_no_step_times().empty();
         Json files = Json::array();
         for (const std::filesystem::path& file : run.files) {
             files.push_back(file.string());
         }
-        const std::string recorded = recorded_text(run);
         Json each{{"name", run.run.name},
                   {"files", std::move(files)},
-                  {"recorded", recorded.empty() ? Json(nullptr) : Json(recorded)},
+                  {"recorded", text_or_null(recorded_text(run))},
                   {"simulated", run.simulated},
-                  {"model", run.run.run.model.empty() ? Json(nullptr) : Json(run.run.run.model)},
+                  {"model", text_or_null(run.run.run.model)},
                   {"steps", figures.steps.size()},
                   {"step_mean_ns", timed ? Json(figures.step_mean.count()) : Json(nullptr)},
                   {"bubble_mean", run.run.lossy() ? Json(nullptr) : Json(figures.bubble_mean)},
@@ -115,7 +109,7 @@ Json run_list_json(const RunList& list) {
         each["step_change"] = run.step_change ? or_null(relative(*run.step_change)) : Json(nullptr);
         each["exceeds_noise"] =
             run.step_change && run.step_change->noise_is_known ? Json(run.step_change->exceeds_noise()) : Json(nullptr);
-        each["why_no_change"] = run.why_no_change.empty() ? Json(nullptr) : Json(run.why_no_change);
+        each["why_no_change"] = text_or_null(run.why_no_change);
         object["runs"].push_back(std::move(each));
     }
     for (const LeftOutFile& file : list.left_out) {
@@ -137,7 +131,7 @@ std::string run_list_text(const RunList& list) {
         const RunFigures& figures = *run.run.figures;
         table.add_row({run.run.name, run.simulated ? "simulated" : recorded_text(run), run.run.run.model,
                        std::to_string(figures.steps.size()),
-                       why_no_times(run).empty() ? format_duration(figures.step_mean) : "not certain",
+                       run.run.why_no_step_times().empty() ? format_duration(figures.step_mean) : "not certain",
                        run.run.lossy() ? "not certain" : format_percent(figures.bubble_mean),
                        run.loss ? fmt::format("{:.4g}", *run.loss) : "", change_text(run)});
     }

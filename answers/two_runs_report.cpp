@@ -23,10 +23,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostNames = 10;
 constexpr std::size_t kMostGroups = 10;  // in the text
 
-Json text_or_null(const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-}
-
 /// The relative change; empty if there was nothing before.
 std::optional<double> relative(double was, double is) {
     return was > 0 ? std::optional(is / was - 1) : std::nullopt;

@@ -533,9 +533,7 @@ private:
 /// Keeps one event and skips the others.
 class EventSax : public nlohmann::json_sax<json> {
 public:
-    /// `may_end`: a file may end within or after the events.
-    EventSax(const std::istream& in, std::size_t index, bool may_end = true)
-        : in_(in), left_(index), may_end_(may_end) {}
+    EventSax(const std::istream& in, std::size_t index) : in_(in), left_(index) {}
 
     bool null() override { return scalar(nullptr); }
     bool boolean(bool value) override { return scalar(value); }
@@ -557,7 +555,7 @@ public:
         return true;
     }
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-        if (!may_end_ || !in_.eof() || !list_depth_) {
+        if (!in_.eof() || !list_depth_) {
             rethrow(error);
         }
         return false;  // the file was cut off
@@ -598,7 +596,6 @@ private:
 
     const std::istream& in_;
     std::size_t left_;
-    bool may_end_;
     std::size_t depth_ = 0;
     std::optional<std::size_t> list_depth_;  // depth of the list of events; empty outside it
     std::string key_;
@@ -636,8 +633,10 @@ namespace {
     if (in.rdbuf()->pubseekpos(0) == std::streampos(0)) {
         JsonMending mending(in);
         std::istream mended(&mending);
-        EventSax none(mended, SIZE_MAX, /*may_end=*/false);
-        json::sax_parse(mended, &none);
+        const json none = json::parse(mended, [](int, json::parse_event_t, json&) {
+            check_stop();
+            return false;  // keeps nothing
+        });
     }
     throw UnreadableJson("it is not JSON; export it again");
 }

@@ -802,7 +802,7 @@ private:
                 shown.emplace(range, *span);
             }
         }
-        DeviceTimes best = by_kernels ? kernels : annotations;
+        DeviceTimes& best = by_kernels ? kernels : annotations;
         for (const auto& [range, span] : (by_kernels ? annotations : kernels).spans) {
             DeviceTimes::Span& own = best.spans.try_emplace(range, span).first->second;
             own.work = own.work ? own.work : span.work;
@@ -813,7 +813,7 @@ private:
         best.spans.insert(shown.begin(), shown.end());
         best.whole.clear();
         find_whole_steps(best);
-        return best;
+        return std::move(best);
     }
 
     /// The range's times on the device. Null if the host's times count, or if the device has none.
@@ -1662,26 +1662,22 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
                 rank.rank));
             continue;
         }
+        const bool is_shown = pipelines.of_rank[k] == pipelines.shown;
+        const std::map<TaskKey, int>& others = is_shown ? owners : shown_by;
         const auto repeated = std::ranges::find_if(
-            rank.tasks, [&](const Slice& slice) { return is_compute(slice.key.kind) && owners.contains(slice.key); });
+            rank.tasks, [&](const Slice& slice) { return is_compute(slice.key.kind) && others.contains(slice.key); });
         if (repeated != rank.tasks.end()) {
             warnings.push_back(fmt::format(
                 "rank {} has tasks of rank {} again, such as {}, as replicas of a pipeline have; the tasks of rank {} "
                 "are left out; give the files of one pipeline",
-                rank.rank, owners.at(repeated->key), to_string(repeated->key), rank.rank));
+                rank.rank, others.at(repeated->key), to_string(repeated->key), rank.rank));
             continue;
         }
-        if (pipelines.of_rank[k] != pipelines.shown) {
-            const auto same =
-                std::ranges::find_if(rank.tasks, [&](const Slice& slice) { return shown_by.contains(slice.key); });
+        if (!is_shown) {
             warnings.push_back(
-                same == rank.tasks.end()
-                    ? fmt::format("rank {} belongs to another replica of the pipeline; its tasks are left out; give "
-                                  "the files of one pipeline",
-                                  rank.rank)
-                    : fmt::format("rank {} has tasks of rank {} again, such as {}, as replicas of a pipeline have; the "
-                                  "tasks of rank {} are left out; give the files of one pipeline",
-                                  rank.rank, shown_by.at(same->key), to_string(same->key), rank.rank));
+                fmt::format("rank {} belongs to another replica of the pipeline; its tasks are left out; give the "
+                            "files of one pipeline",
+                            rank.rank));
             continue;
         }
         for (const Slice& slice : rank.tasks) {

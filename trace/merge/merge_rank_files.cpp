@@ -322,32 +322,43 @@ std::vector<const RankTasks*> tasks_of(const std::vector<RankPart>& parts) {
 /// Replicas send messages with the same names. Each pipeline has its own.
 using PipelineOfRank = std::map<const RankTasks*, std::size_t>;
 
-/// Messages with each end in a different file, in the order of parts. Leaves out ranks_of_unknown_steps(), whose
-/// messages cannot be matched for certain.
-std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts, const PipelineOfRank& pipelines) {
+/// Calls `take(sending part, its end, receiving part, its end)` for each message with its ends in different files, in
+/// the order of the receiving parts. Leaves out ranks_of_unknown_steps(), whose messages cannot be matched for certain.
+template <class Take>
+void for_each_message_between(const std::vector<RankPart>& parts, const PipelineOfRank& pipelines, const Take& take) {
     const std::set<int> unknown = ranks_of_unknown_steps(tasks_of(parts));
-    std::map<std::pair<std::size_t, TaskKey>, std::pair<std::size_t, Nanoseconds>> sent;  // by pipeline
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-        for (const RankTasks& rank : parts[k].found.ranks) {
-            if (unknown.contains(rank.rank)) {
-                continue;
-            }
-            for (const auto& [copy, end] : rank.sent) {
-                sent.emplace(std::pair(pipelines.at(&rank), copy), std::pair(k, end.time));
-            }
-        }
-    }
-    std::vector<ClockMessage> messages;
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-        for (const RankTasks& rank : parts[k].found.ranks) {
-            for (const auto& [copy, end] : rank.arrived) {
-                const auto from = sent.find({pipelines.at(&rank), copy});
-                if (from != sent.end() && from->second.first != k && !unknown.contains(rank.rank)) {
-                    messages.push_back({from->second.first, k, from->second.second, end.time});
+    const auto for_each_rank = [&](const auto& visit) {
+        for (std::size_t k = 0; k < parts.size(); ++k) {
+            for (const RankTasks& rank : parts[k].found.ranks) {
+                if (!unknown.contains(rank.rank)) {
+                    visit(k, rank);
                 }
             }
         }
-    }
+    };
+    std::map<std::pair<std::size_t, TaskKey>, std::pair<std::size_t, MessageEnd>> sent;  // by pipeline
+    for_each_rank([&](std::size_t part, const RankTasks& rank) {
+        for (const auto& [copy, end] : rank.sent) {
+            sent.emplace(std::pair(pipelines.at(&rank), copy), std::pair(part, end));
+        }
+    });
+    for_each_rank([&](std::size_t part, const RankTasks& rank) {
+        for (const auto& [copy, end] : rank.arrived) {
+            const auto from = sent.find({pipelines.at(&rank), copy});
+            if (from != sent.end() && from->second.first != part) {
+                take(from->second.first, from->second.second, part, end);
+            }
+        }
+    });
+}
+
+std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts, const PipelineOfRank& pipelines) {
+    std::vector<ClockMessage> messages;
+    for_each_message_between(
+        parts, pipelines,
+        [&](std::size_t sender, const MessageEnd& sent, std::size_t receiver, const MessageEnd& came) {
+            messages.push_back({sender, receiver, sent.time, came.time});
+        });
     return messages;
 }
 
@@ -358,16 +369,6 @@ std::vector<ClockMessage> agreeing_ends(const std::vector<RankPart>& parts, cons
                                         std::span<const Nanoseconds> offsets) {
     constexpr Nanoseconds kMostSpread{50'000};  // beyond, the ends depend on more than the clocks
     constexpr std::size_t kFewest = 4;
-    std::map<std::pair<std::size_t, TaskKey>, std::pair<std::size_t, Nanoseconds>> sent;  // by pipeline
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-        for (const RankTasks& rank : parts[k].found.ranks) {
-            for (const auto& [copy, end] : rank.sent) {
-                if (end.ended) {
-                    sent.emplace(std::pair(pipelines.at(&rank), copy), std::pair(k, *end.ended));
-                }
-            }
-        }
-    }
     struct Pair {
         std::size_t count = 0;
         ClockMessage least, most;  // from the clock of lower index to the other
@@ -375,27 +376,22 @@ std::vector<ClockMessage> agreeing_ends(const std::vector<RankPart>& parts, cons
         Nanoseconds high = Nanoseconds::min();
     };
     std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-        for (const RankTasks& rank : parts[k].found.ranks) {
-            for (const auto& [copy, end] : rank.arrived) {
-                const auto from = sent.find({pipelines.at(&rank), copy});
-                if (!end.ended || from == sent.end() || from->second.first == k) {
-                    continue;
-                }
-                const auto& [other, its_end] = from->second;
-                const ClockMessage message = k > other ? ClockMessage{other, k, its_end, *end.ended}
-                                                       : ClockMessage{k, other, *end.ended, its_end};
-                Pair& pair = pairs[{message.sender, message.receiver}];
-                const Nanoseconds later =
-                    message.came + offsets[message.receiver] - message.sent - offsets[message.sender];
-                ++pair.count;
-                pair.least = later < pair.low ? message : pair.least;
-                pair.most = later > pair.high ? message : pair.most;
-                pair.low = std::min(pair.low, later);
-                pair.high = std::max(pair.high, later);
+    for_each_message_between(
+        parts, pipelines,
+        [&](std::size_t sender, const MessageEnd& sent, std::size_t receiver, const MessageEnd& came) {
+            if (!sent.ended || !came.ended) {
+                return;
             }
-        }
-    }
+            const ClockMessage message = sender < receiver ? ClockMessage{sender, receiver, *sent.ended, *came.ended}
+                                                           : ClockMessage{receiver, sender, *came.ended, *sent.ended};
+            Pair& pair = pairs[{message.sender, message.receiver}];
+            const Nanoseconds later = message.came + offsets[message.receiver] - message.sent - offsets[message.sender];
+            ++pair.count;
+            pair.least = later < pair.low ? message : pair.least;
+            pair.most = later > pair.high ? message : pair.most;
+            pair.low = std::min(pair.low, later);
+            pair.high = std::max(pair.high, later);
+        });
     std::vector<ClockMessage> messages;
     for (const auto& [clocks, pair] : pairs) {
         if (pair.count >= kFewest && pair.high - pair.low <= kMostSpread) {

@@ -44,11 +44,7 @@ using Columns = std::vector<const char*>;
 template <class Read>
 void for_each_row(SQLite::Database& db, const std::string& table, const Columns& required, const Columns& columns,
                   const std::string& rest, Read read) {
-    std::set<std::string, std::less<>> existing;
-    Rows names(db, "SELECT name FROM pragma_table_info('" + table + "')");
-    while (names.next()) {
-        existing.emplace(names.text(0));
-    }
+    std::set<std::string, std::less<>> existing = columns_of_table(db, table);
     const auto exists = [&](const char* name) { return existing.contains(name); };
     if (!existing.empty()) {
         existing.emplace("rowid");

@@ -8,8 +8,10 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -118,4 +120,14 @@ private:
     sqlite3* db_;  // the reader's connection, which outlives its queries
     std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
+
+/// Names of the table's columns; empty if there is no such table.
+inline std::set<std::string, std::less<>> columns_of_table(SQLite::Database& db, const std::string& table) {
+    std::set<std::string, std::less<>> columns;
+    Rows names(db, "SELECT name FROM pragma_table_info('" + table + "')");
+    while (names.next()) {
+        columns.emplace(names.text(0));
+    }
+    return columns;
+}
 }  // namespace pipescope

@@ -79,6 +79,10 @@ struct TraceReader::Impl {
         guard_sqlite("read", path, [&] { show_as_current(db, require_trace_format(db, path)); });
     }
 
+    std::set<std::string, std::less<>> columns_of(const std::string& table) {
+        return guard_sqlite("read", path, [&] { return columns_of_table(db, table); });
+    }
+
     /// Calls `each(row)` for every row of the query.
     template <class Each>
     void for_each(const char* sql, Each&& each) {
@@ -223,10 +227,8 @@ std::vector<TaskOnDevice> TraceReader::tasks_on_device() const {
     if (!has_table("PIPESCOPE_TASK_DEVICE")) {
         return tasks;
     }
-    bool has_launch_gap = false;
-    impl_->for_each("SELECT 1 FROM pragma_table_info('PIPESCOPE_TASK_DEVICE') WHERE name = 'launchGap'",
-                    [&](const Rows&) { has_launch_gap = true; });
     // An earlier version did not tell the causes of gaps, and took all of them for late launches.
+    const bool has_launch_gap = impl_->columns_of("PIPESCOPE_TASK_DEVICE").contains("launchGap");
     const std::string launch_gap = has_launch_gap ? "ifnull(d.launchGap, d.gap)" : "d.gap";
     const std::string sql =
         "SELECT t.step, t.kind, t.partition, t.microBatch, t.skip, t.lane, d.start, d.end, t.bytes, t.id, d.kernels, "
@@ -348,9 +350,8 @@ std::vector<StepRecord> TraceReader::steps() const {
 std::vector<StepRecord> TraceReader::read_steps(std::vector<DiagnosticRecord>& faults) const {
     std::vector<StepRecord> steps;
     std::unordered_set<std::int32_t> numbers;
-    std::set<std::string> columns;  // an earlier recorder noted no samples and no load
-    impl_->for_each("SELECT name FROM pragma_table_info('PIPESCOPE_STEP')",
-                    [&](const Rows& row) { columns.emplace(row.text(0)); });
+    // An earlier recorder noted no samples and no load.
+    const std::set<std::string, std::less<>> columns = impl_->columns_of("PIPESCOPE_STEP");
     std::string sql = "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup";
     for (const char* column : {"samples", "loadOthers", "loadStolen", "loadPressure", "loadTime"}) {
         sql += std::string(", ") + (columns.contains(column) ? column : "NULL");
