@@ -193,8 +193,9 @@ std::optional<std::int32_t> StepGraph::popping_partition(std::int32_t skip) cons
     if (graph_) {
         const std::vector<SkipRoute>& routes = graph_->shape().skips;
         const auto number = static_cast<std::size_t>(skip);
-        return skip >= 0 && number < routes.size() ? std::optional(static_cast<std::int32_t>(routes[number].to.value()))
-                                                   : std::nullopt;
+        return skip >= 0 && number < routes.size()
+                   ? std::optional(static_cast<std::int32_t>(routes[number].to.front().value()))
+                   : std::nullopt;
     }
     const auto found = std::lower_bound(skips_.begin(), skips_.end(), skip,
                                         [](const SkipEnds& a, std::int32_t b) { return a.skip < b; });

@@ -31,6 +31,14 @@ std::uint64_t versions(const Tensors& tensors) {
     return sum;
 }
 
+std::uint64_t sum_of(const std::vector<c10::VariableVersion>& counters) {
+    std::uint64_t sum = 0;
+    for (const c10::VariableVersion& each : counters) {
+        sum += each.current_version();
+    }
+    return sum;
+}
+
 /// Changes if the parameter's gradient changes or comes to be.
 std::uint64_t gradient_state(const at::Tensor& parameter) {
     if (!parameter.defined() || !parameter.requires_grad() || !parameter.grad().defined()) {
@@ -361,6 +369,17 @@ Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, La
     return outputs;
 }
 
+/// Of the incoming skips that other partitions pop after this one. Counters hold no memory.
+std::vector<c10::VariableVersion> Partition::versions_popped_later(const Tensors& inputs) const {
+    std::vector<c10::VariableVersion> counters;
+    for (std::size_t k = 0; k < skips_.is_popped_later.size(); ++k) {
+        if (skips_.is_popped_later[k] != 0 && inputs[k].defined() && !inputs[k].is_inference()) {
+            counters.push_back(inputs[k].unsafeGetTensorImpl()->version_counter());
+        }
+    }
+    return counters;
+}
+
 Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
     Tensors unchangeable;
     if (is_checkpointing()) {
@@ -369,7 +388,15 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, Lay
         unchangeable = tensors_sharing_storage(inputs);
     }
     const std::uint64_t before = versions(unchangeable);
+    const std::vector<c10::VariableVersion> of_skips = versions_popped_later(inputs);
+    const std::uint64_t before_of_skips = sum_of(of_skips);
     Tensors outputs = run(std::move(inputs), place, marks);
+    if (sum_of(of_skips) != before_of_skips) {
+        set_current_layer(first_);
+        throw LayerError(title() +
+                         " changed in place a skip that a later partition pops too, and which may not see the change "
+                         "there; use the out-of-place form, or clone the skip first");
+    }
     if (versions(unchangeable) != before) {
         set_current_layer(first_);
         throw LayerError(title() +

@@ -126,6 +126,7 @@ private:
     /// True if one has changed, or come to be, since note_gradients(), other than by a loss.
     bool have_gradients_changed() const;
     Tensors forward_and_keep(Tensors inputs, const RandomPlace& place, LayerMarks* marks, CheckpointedForward* kept);
+    std::vector<c10::VariableVersion> versions_popped_later(const Tensors& inputs) const;
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void list_buffers();
     /// By layer. Lists the buffers again if a layer has replaced one.

@@ -203,7 +203,7 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     : options_(std::move(options)),
       split_(std::make_shared<const MiniBatchSplit>(options_.split)),
       balance_(checked_balance(options_, checked_layers(options_, layers).size())),
-      skips_(declared_skips(layers), balance_),
+      skips_(declared_skips(layers), balance_, placement_of(options_, balance_.num_partitions())),
       shared_(options_.shared, layers),
       shape_(shape_of(options_, balance_, skips_, shared_)) {
     check_devices(options_.devices, shape_);

@@ -27,7 +27,7 @@ struct SkipNames {
     bool empty() const noexcept { return stash.empty() && pop.empty(); }
 };
 
-/// Lets a layer's forward pass a tensor to a later layer, past all layers between, and receive one. The layer uses its
+/// Lets a layer's forward pass a tensor to later layers, past all layers between, and receive one. The layer uses its
 /// names as it declared them; their space is fixed when the model is assembled.
 /// Threading: valid for one forward of one micro-batch, on its thread. Errors: LayerError for a name that the layer did
 /// not declare, for one stashed twice in a forward, for a pop of what was not stashed and, after the forward, for a

@@ -221,8 +221,10 @@ struct Emulate : torch::autograd::Function<Emulate> {
         const std::vector<std::int64_t> skip_features = data.at("skip_features").toIntVector();
         GradientParts parts(data.at("passes_gradient").toBool() ? gradients.at(0) : at::Tensor(), device);
         const auto make_gradients = [&] {
-            for (const std::int64_t each : skip_features) {
-                input_gradients.push_back(for_activations ? parts.take({input_sizes.front(), each}) : at::Tensor());
+            for (std::size_t k = 0; k < num_skips; ++k) {
+                const bool is_needed = for_activations && skip_features[k] >= 0;
+                input_gradients.push_back(is_needed ? parts.take({input_sizes.front(), skip_features[k]})
+                                                    : at::Tensor());
             }
             if (context->needs_input_grad(0)) {
                 input_gradients.front() = parts.take(input_sizes);
@@ -296,7 +298,7 @@ private:
         }
         std::vector<std::int64_t> skip_features;
         for (const at::Tensor& skip : popped) {
-            skip_features.push_back(skip.size(1));
+            skip_features.push_back(skip.is_floating_point() ? skip.size(1) : -1);  // -1: it has no gradient
             if (!call.layer.passes_gradient) {  // as simulated: an addition or a concatenation needs no skip later
                 add(skip, false);
             }
@@ -385,6 +387,11 @@ public:
             popped.push_back(skips.pop(name));
         }
         for (const auto& [name, bytes] : layer_.stash) {
+            if (layer_.without_gradient.contains(name)) {
+                skips.stash(name, at::empty({inputs.at(0).size(0), features(*profile_, bytes)},
+                                            at::device(inputs.at(0).device()).dtype(at::kInt)));
+                continue;
+            }
             const at::Tensor phony = inputs.at(0).requires_grad() ? phony_.detach() : phony_;
             skips.stash(name,
                         EmulateStash::apply(inputs.at(0), phony, features(*profile_, bytes), stashes_input(name)));

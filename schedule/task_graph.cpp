@@ -7,6 +7,7 @@
 #include "schedule/placement.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -52,7 +53,7 @@ std::optional<LaneId> PipelineShape::lane_of(const TaskKey& key) const {
         case TaskKind::skip_backward:
             return key.skip < 0 || static_cast<std::size_t>(key.skip) >= skips.size()
                        ? std::nullopt
-                       : std::optional(lane_of(skips[static_cast<std::size_t>(key.skip)].to));
+                       : std::optional(lane_of(skips[static_cast<std::size_t>(key.skip)].to.front()));
         case TaskKind::shared_backward:
             return key.skip < 0 || static_cast<std::size_t>(key.skip) >= shared.size()
                        ? std::nullopt
@@ -87,18 +88,41 @@ void PipelineShape::check() const {
         }
         checked_placement(lanes);
     }
+    check_skips();
+    check_shared();
+}
+
+void PipelineShape::check_skips() const {
     for (std::size_t k = 0; k < skips.size(); ++k) {
-        if (skips[k].from.value() < 0 || skips[k].to.value() >= num_partitions || skips[k].to < skips[k].from) {
-            throw UsageError("skip " + std::to_string(k) + " runs from partition " +
-                             std::to_string(skips[k].from.value()) + " to " + std::to_string(skips[k].to.value()) +
+        const PartitionId from = skips[k].from;
+        const std::vector<PartitionId>& to = skips[k].to;
+        const std::string name = "skip " + std::to_string(k);
+        if (to.empty()) {
+            throw UsageError(name + " runs from partition " + std::to_string(from.value()) +
+                             " to none; a skip is popped by at least one partition; name it");
+        }
+        if (from.value() < 0 || to.back().value() >= num_partitions || to.front() < from) {
+            throw UsageError(name + " runs from partition " + std::to_string(from.value()) + " to " +
+                             std::to_string((to.front() < from ? to.front() : to.back()).value()) +
                              "; a skip is popped after it is stashed; swap the two");
+        }
+        if (std::ranges::adjacent_find(to, std::ranges::greater_equal()) != to.end()) {
+            throw UsageError(name + " names its popping partitions out of order, or one twice; they ascend; sort them");
+        }
+        const auto elsewhere =
+            std::ranges::find_if(to, [&](PartitionId each) { return lane_of(each) != lane_of(to.front()); });
+        if (elsewhere != to.end()) {
+            throw UsageError(name + " is popped by partition " + std::to_string(to.front().value()) + " on lane " +
+                             std::to_string(lane_of(to.front()).value()) + " and by partition " +
+                             std::to_string(elsewhere->value()) + " on lane " +
+                             std::to_string(lane_of(*elsewhere).value()) +
+                             "; a route goes to one lane; make one for each lane");
         }
     }
     if (skips.size() > static_cast<std::size_t>(kMostSkips)) {
         throw UsageError("the model has " + std::to_string(skips.size()) + " skips; at most " +
                          std::to_string(kMostSkips) + " fit a task key; merge some");
     }
-    check_shared();
 }
 
 void PipelineShape::check_shared() const {
@@ -324,8 +348,8 @@ private:
                         {0, crosses_lanes(j - 1, j) ? TaskKind::copy_forward : TaskKind::forward, j - 1, i, -1});
                 }
                 for (std::size_t k = 0; k < shape().skips.size(); ++k) {
-                    const auto [from, to] = shape().skips[k];
-                    if (to.value() == j && crosses_lanes(from.value(), j)) {
+                    const auto& [from, to] = shape().skips[k];
+                    if (to.front().value() == j && crosses_lanes(from.value(), j)) {
                         keys.push_back({0, TaskKind::skip_forward, from.value(), i, static_cast<int>(k)});
                     }
                 }
@@ -359,8 +383,8 @@ private:
                 }
                 keys.push_back(gradient_of(cell_of(key)));
                 for (std::size_t k = 0; k < shape().skips.size(); ++k) {
-                    const auto [from, to] = shape().skips[k];
-                    if (from.value() == j && crosses_lanes(j, to.value())) {
+                    const auto& [from, to] = shape().skips[k];
+                    if (from.value() == j && crosses_lanes(j, to.front().value())) {
                         keys.push_back({0, TaskKind::skip_backward, j, i, static_cast<int>(k)});
                     }
                 }
@@ -393,7 +417,7 @@ private:
             case TaskKind::skip_forward: return {0, TaskKind::forward, key.partition, key.micro_batch, -1};
             case TaskKind::copy_backward: return {0, TaskKind::backward, key.partition + 1, key.micro_batch, -1};
             case TaskKind::skip_backward:
-                return {0, TaskKind::backward, shape().skips[static_cast<std::size_t>(key.skip)].to.value(),
+                return {0, TaskKind::backward, shape().skips[static_cast<std::size_t>(key.skip)].to.front().value(),
                         key.micro_batch, -1};
             case TaskKind::shared_forward:
                 return {0, TaskKind::forward, key.partition,
@@ -477,10 +501,10 @@ private:
                          &forward_channels_[static_cast<std::size_t>(j)]);
             }
             for (std::size_t k = 0; k < shape().skips.size(); ++k) {
-                const auto [from, to] = shape().skips[k];
-                if (from.value() == j && crosses_lanes(j, to.value())) {
+                const auto& [from, to] = shape().skips[k];
+                if (from.value() == j && crosses_lanes(j, to.front().value())) {
                     add_copy({0, TaskKind::skip_forward, j, key.micro_batch, static_cast<int>(k)}, lane_of(j),
-                             lane_of(to.value()), producer);
+                             lane_of(to.front().value()), producer);
                 }
             }
         } else if (key.kind == TaskKind::backward) {
@@ -489,8 +513,8 @@ private:
                          &backward_channels_[static_cast<std::size_t>(j - 1)]);
             }
             for (std::size_t k = 0; k < shape().skips.size(); ++k) {
-                const auto [from, to] = shape().skips[k];
-                if (to.value() == j && crosses_lanes(from.value(), j)) {
+                const auto& [from, to] = shape().skips[k];
+                if (to.front().value() == j && crosses_lanes(from.value(), j)) {
                     add_copy({0, TaskKind::skip_backward, from.value(), key.micro_batch, static_cast<int>(k)},
                              lane_of(j), lane_of(from.value()), producer);
                 }

@@ -17,10 +17,13 @@
 namespace pipescope {
 // Legend, here and in the schedules: m micro-batches, n partitions; task (i, j) is micro-batch i on partition j.
 
-/// A tensor that jumps over partitions: stashed on `from`, popped on `to`.
+/// A tensor that jumps over partitions: stashed on `from`, popped on partitions of one lane. The tensor goes to that
+/// lane once, before the first of them runs forward. Their gradients are added up there and go back once, after the
+/// backward of that same partition, which is the last of them to run backward. A skip that several lanes pop has a
+/// route to each of them, and one that its own lane pops too, a route that stays there.
 struct SkipRoute {
     PartitionId from;
-    PartitionId to;
+    std::vector<PartitionId> to;  ///< of one lane, ascending, not before `from`
 
     friend bool operator==(const SkipRoute&, const SkipRoute&) = default;
 };
@@ -81,10 +84,11 @@ struct PipelineShape {
     /// last partition's lane. A key without a partition (an optimizer over all parameters) has no lane.
     std::optional<LaneId> lane_of(const TaskKey& key) const;
     /// Throws UsageError unless counts fit a TaskKey, the placement names a lane for each partition and uses each lane
-    /// from 0 up, and skips and shared parameters run forward.
+    /// from 0 up, and each route of skips or shared parameters runs forward, to one lane.
     void check() const;
 
 private:
+    void check_skips() const;
     void check_shared() const;
 };
 

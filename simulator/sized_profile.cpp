@@ -37,8 +37,8 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
     }
     for (const NamedSkip& skip : skips_of(profile)) {
         sized.skip_names.push_back(skip.name);
-        sized.stashed_by.push_back(skip.stash);
-        sized.popped_by.push_back(skip.pop);
+        sized.skip_layers.push_back(skip.layers);
+        sized.has_gradient.push_back(skip.has_gradient);
     }
     return sized;
 }
@@ -64,11 +64,11 @@ std::vector<NamedSkip> skips_of(const Profile& profile) {
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
         const LayerId layer{static_cast<std::int64_t>(l)};
         for (const std::string& name : profile.layers[l].pop) {
-            skips.at(index.at(name)).pop = layer;
+            skips.at(index.at(name)).layers.pops.push_back(layer);
         }
         for (const auto& [name, bytes] : profile.layers[l].stash) {
             index[name] = skips.size();
-            skips.push_back({name, layer, layer});
+            skips.push_back({name, {layer, {}}, !profile.layers[l].without_gradient.contains(name)});
         }
     }
     return skips;
@@ -91,11 +91,11 @@ std::vector<ProfiledShare> shares_of(const Profile& profile) {
     return shares;
 }
 
-std::vector<SkipRoute> skip_routes(const Profile& profile, const Balance& balance) {
-    std::vector<SkipRoute> routes;
+SkipRoutes skip_routes(const Profile& profile, const Balance& balance, const std::vector<LaneId>& placement) {
+    std::vector<SkipLayers> layers;
     for (const NamedSkip& skip : skips_of(profile)) {
-        routes.push_back({balance.partition_of(skip.stash), balance.partition_of(skip.pop)});
+        layers.push_back(skip.layers);
     }
-    return routes;
+    return skip_routes(layers, balance, placement);
 }
 }  // namespace pipescope

@@ -4,7 +4,7 @@
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
 #include "schedule/shared_routes.h"
-#include "schedule/task_graph.h"
+#include "schedule/skip_routes.h"
 
 #include <string>
 #include <vector>
@@ -24,9 +24,9 @@ struct SizedProfile {
     std::vector<Bytes> transient;
     std::vector<Bytes> skips;  ///< by index, in the order of skips_of()
     std::vector<std::string> skip_names;
-    std::vector<LayerId> stashed_by;  ///< by skip: the layers that stash and pop it
-    std::vector<LayerId> popped_by;
-    bool extrapolated = false;  ///< some value lies outside the measured sizes
+    std::vector<SkipLayers> skip_layers;  ///< by skip
+    std::vector<bool> has_gradient;       ///< by skip: false for whole numbers and truth values
+    bool extrapolated = false;            ///< some value lies outside the measured sizes
 };
 
 /// Times are those of layers that run alone (contention.h). Precondition: the profile was checked.
@@ -40,10 +40,10 @@ std::vector<double> layer_times(const SizedProfile& sized, Checkpoint checkpoint
 
 struct NamedSkip {
     std::string name;
-    LayerId stash;
-    LayerId pop;
+    SkipLayers layers;
+    bool has_gradient = true;
 };
-/// The profile's skips by stashing layer, then name. The position is the skip's index in a TaskKey.
+/// The profile's skips by stashing layer, then name.
 std::vector<NamedSkip> skips_of(const Profile& profile);
 /// Parameters that several layers use, by name.
 struct ProfiledShare {
@@ -51,7 +51,6 @@ struct ProfiledShare {
     SharedBytes bytes;
 };
 std::vector<ProfiledShare> shares_of(const Profile& profile);
-/// The partitions that each skip connects. Includes skips within one partition, so that the index does not depend on
-/// the cut.
-std::vector<SkipRoute> skip_routes(const Profile& profile, const Balance& balance);
+/// The routes of the profile's skips; skip_of are positions in skips_of().
+SkipRoutes skip_routes(const Profile& profile, const Balance& balance, const std::vector<LaneId>& placement);
 }  // namespace pipescope

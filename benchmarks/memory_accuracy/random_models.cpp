@@ -77,7 +77,7 @@ private:
     }
 
     void begin() {
-        if (kind_ == "image" || kind_ == "skip") {
+        if (kind_ == "image" || has_skips()) {
             shape_ = {between(1, 4), 8 * between(1, 3), 8 * between(1, 3)};
         } else if (kind_ == "sequence" || kind_ == "recurrent") {
             begin_sequence();
@@ -122,7 +122,7 @@ private:
     void add_layer() {
         if (!stashed_.empty() && chance(35)) {
             add_pop();
-        } else if (kind_ == "skip" && stashed_.empty() && chance(50)) {
+        } else if (has_skips() && stashed_.empty() && chance(50)) {
             add_stash();
         } else if (extra_ > 0 && chance(30)) {
             add_join();
@@ -348,10 +348,14 @@ private:
             },
             {.stash = {{"", name}}});
         stashed_ = name;
+        pops_left_ = kind_ == "readers" ? between(2, 4) : 1;
     }
     void add_pop() {
-        const std::string name = std::exchange(stashed_, {});
-        const bool joins = shape_.size() == 3 && chance(40);
+        const std::string name = stashed_;
+        if (--pops_left_ == 0) {
+            stashed_.clear();
+        }
+        const bool joins = stashed_.empty() && shape_.size() == 3 && chance(40);
         add("pop",
             [name, joins] {
                 return Made{nullptr, [name, joins](const Tensors& in, SkipContext& skips) {
@@ -364,7 +368,7 @@ private:
     }
 
     void end() {
-        if (!stashed_.empty()) {
+        while (!stashed_.empty()) {
             add_pop();
         }
         if (extra_ > 0 && chance(60)) {
@@ -383,6 +387,7 @@ private:
             end_in_values(way);
         }
     }
+    bool has_skips() const { return kind_ == "skip" || kind_ == "readers"; }
     bool has_parameters() const {
         return std::any_of(spec_.layers.begin(), spec_.layers.end(),
                            [](const LayerSpec& layer) { return !layer.make()->parameters().empty(); });
@@ -443,13 +448,15 @@ private:
     bool may_change_in_place_ = false;  // nothing else holds the last layer's output
     int extra_ = 0;                     // number of tensors that pass through
     Shape extra_shape_;
-    std::string stashed_;  // not yet popped
+    std::string stashed_;  // and not popped by all yet
+    int pops_left_ = 0;
     int num_skips_ = 0;
 };
 }  // namespace
 
 const std::vector<std::string>& random_model_kinds() {
-    static const std::vector<std::string> kinds{"image", "sequence", "recurrent", "wide", "narrow", "tuple", "skip"};
+    static const std::vector<std::string> kinds{"image",  "sequence", "recurrent", "wide",
+                                                "narrow", "tuple",    "skip",      "readers"};
     return kinds;
 }
 

@@ -16,7 +16,8 @@ struct RandomModel {
     std::vector<std::size_t> in_place;
 };
 
-/// The kinds of random_model(): image, sequence, recurrent, wide, narrow, tuple, skip.
+/// The kinds of random_model(): image, sequence, recurrent, wide, narrow, tuple, skip, readers (skips that several
+/// layers pop).
 const std::vector<std::string>& random_model_kinds();
 
 RandomModel random_model(const std::string& kind, std::uint64_t seed);

@@ -82,7 +82,7 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
         std::make_shared<FirstFailure>(), std::make_shared<InputVersions>(input, parts, split_->input, true),
         std::make_shared<ParameterVersions>(), std::make_shared<std::once_flag>()});
     for (Tensors& part : parts) {
-        fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
+        fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().routes().size())});
     }
 }
 
@@ -360,7 +360,7 @@ Tensors AutogradRun::inputs_of(Cell at) const {
     const Front& front = fronts_[at.i.index()];
     Tensors inputs;
     for (const std::size_t skip : pipeline_.skips().of(at.j).incoming) {
-        front.skips[skip].stashed.check(front.skips[skip].tensor, pipeline_.skips().skips()[skip].name);
+        front.skips[skip].stashed.check(front.skips[skip].tensor, pipeline_.skips().name_of(skip));
         inputs.push_back(front.skips[skip].tensor);
     }
     inputs.insert(inputs.end(), front.tensors.begin(), front.tensors.end());

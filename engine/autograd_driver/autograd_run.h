@@ -44,7 +44,7 @@ private:
     /// A micro-batch at the boundary it has reached.
     struct Front {
         Tensors tensors;
-        std::vector<Skip> skips = {};                            ///< by SkipLayout::skips(); only those in flight
+        std::vector<Skip> skips = {};                            ///< by SkipLayout::routes(); only those in flight
         Tensors outputs = {};                                    ///< of the partition just run: skips, then tensors
         std::shared_ptr<Recomputation> recomputation = nullptr;  ///< null if the graph was kept
         StreamEvent ready = {};                                  ///< of the tensors and the skips that came with them

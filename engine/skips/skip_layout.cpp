@@ -13,7 +13,7 @@ public:
     explicit SkipVerifier(std::span<const LayerSkips> layers) : layers_(layers) {}
 
     std::vector<Skip> skips() {
-        find_first_uses();
+        find_uses();
         for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
             check_ambiguity(layer, layers_[layer].names.stash, "stashes");
             check_ambiguity(layer, layers_[layer].names.pop, "pops");
@@ -27,8 +27,8 @@ public:
         }
         if (!findings_.empty()) {
             throw SkipError("the layers' skips do not match: " + findings_ +
-                            "; a skip is stashed by one layer and popped by one later layer; correct the names, or "
-                            "isolate() equal names that are different skips");
+                            "; a skip is stashed by one layer and popped by later layers, once by each; correct the "
+                            "names, or isolate() equal names that are different skips");
         }
         return matched();
     }
@@ -45,13 +45,16 @@ private:
         findings_ += what;
     }
 
-    void find_first_uses() {
+    void find_uses() {
         for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
             for (const SkipName& name : layers_[layer].names.stash) {
                 stashed_.emplace(name, layer);
             }
             for (const SkipName& name : layers_[layer].names.pop) {
-                popped_.emplace(name, layer);
+                std::vector<std::size_t>& pops = popped_[name];
+                if (pops.empty() || pops.back() != layer) {
+                    pops.push_back(layer);
+                }
             }
         }
     }
@@ -80,8 +83,8 @@ private:
     void check_pops(std::size_t layer) {
         std::set<SkipName> own;
         for (const SkipName& name : layers_[layer].names.pop) {
-            if (popped_.at(name) != layer || !own.insert(name).second) {
-                find(layer_text(layer) + " pops " + quoted(name) + " again, after " + layer_text(popped_.at(name)));
+            if (!own.insert(name).second) {
+                find(layer_text(layer) + " pops " + quoted(name) + " twice");
                 continue;
             }
             const auto stash = stashed_.find(name);
@@ -99,7 +102,10 @@ private:
     std::vector<Skip> matched() const {
         std::vector<Skip> skips;
         for (const auto& [name, stash] : stashed_) {
-            skips.push_back({name, LayerId{stash}, LayerId{popped_.at(name)}});
+            Skip& skip = skips.emplace_back(Skip{name, LayerId{stash}, {}});
+            for (const std::size_t layer : popped_.at(name)) {
+                skip.pops.emplace_back(layer);
+            }
         }
         std::sort(skips.begin(), skips.end(), [](const Skip& a, const Skip& b) {
             return a.stash != b.stash ? a.stash < b.stash : to_string(a.name) < to_string(b.name);
@@ -109,7 +115,7 @@ private:
 
     std::span<const LayerSkips> layers_;
     std::map<SkipName, std::size_t> stashed_;  // to the first layer that stashes it
-    std::map<SkipName, std::size_t> popped_;
+    std::map<SkipName, std::vector<std::size_t>> popped_;
     std::string findings_;
 };
 }  // namespace
@@ -126,33 +132,81 @@ std::vector<Skip> verify_skippables(std::span<const LayerSkips> layers) {
     return SkipVerifier(layers).skips();
 }
 
-SkipLayout::SkipLayout(std::span<const LayerSkips> layers, const Balance& balance)
-    : skips_(verify_skippables(layers)), places_(skips_.size()), partitions_(balance.num_partitions()) {
-    for (std::size_t skip = 0; skip < skips_.size(); ++skip) {
-        const SkipRoute route{balance.partition_of(skips_[skip].stash), balance.partition_of(skips_[skip].pop)};
-        routes_.push_back(route);
-        if (route.from != route.to) {
-            auto& outgoing = partitions_[route.from.index()].outgoing;
-            auto& incoming = partitions_[route.to.index()].incoming;
-            places_[skip] = {incoming.size(), outgoing.size()};
-            incoming.push_back(skip);
-            outgoing.push_back(skip);
+SkipLayout::SkipLayout(std::span<const LayerSkips> layers, const Balance& balance, const std::vector<LaneId>& placement)
+    : skips_(verify_skippables(layers)), partitions_(balance.num_partitions()) {
+    std::vector<SkipLayers> ends;
+    for (const Skip& skip : skips_) {
+        ends.push_back({skip.stash, skip.pops});
+    }
+    routes_ = skip_routes(ends, balance, placement);
+    for (std::size_t route = 0; route < routes().size(); ++route) {
+        for (auto to = first_behind(route); to; to = next_behind(route, *to)) {
+            partitions_[to->index()].incoming.push_back(route);
         }
     }
     for (std::size_t j = 0; j < partitions_.size(); ++j) {
         PartitionSkips& here = partitions_[j];
         here.layers.resize(balance.layers_of(PartitionId{j}).size());
-        here.num_slots = here.incoming.size() + here.outgoing.size();
+        here.num_slots = here.incoming.size();
+        for (const std::size_t route : here.incoming) {
+            here.is_popped_later.push_back(
+                balance.partition_of(skips_[routes_.skip_of[route]].pops.back()) > PartitionId{j} ? 1 : 0);
+        }
+    }
+    std::vector<std::size_t> slots(skips_.size());  // on the stashing partition
+    for (std::size_t skip = 0; skip < skips_.size(); ++skip) {
+        slots[skip] = partitions_[balance.partition_of(skips_[skip].stash).index()].num_slots++;
+    }
+    for (std::size_t route = 0; route < routes().size(); ++route) {
+        if (first_behind(route)) {
+            PartitionSkips& source = partitions_[routes()[route].from.index()];
+            source.outgoing.push_back(route);
+            source.outgoing_slots.push_back(slots[routes_.skip_of[route]]);
+        }
     }
     for (std::size_t skip = 0; skip < skips_.size(); ++skip) {
-        const auto [name, stash, pop] = skips_[skip];
-        const auto [from, to] = routes_[skip];
-        PartitionSkips& source = partitions_[from.index()];
-        PartitionSkips& target = partitions_[to.index()];
-        const std::size_t source_slot = from == to ? source.num_slots++ : source.incoming.size() + places_[skip].out;
-        const std::size_t target_slot = from == to ? source_slot : places_[skip].in;
-        source.layers[stash.index() - balance.layers_of(from).first.index()].stash.push_back({name.name, source_slot});
-        target.layers[pop.index() - balance.layers_of(to).first.index()].pop.push_back({name.name, target_slot});
+        const Skip& here = skips_[skip];
+        const PartitionId from = balance.partition_of(here.stash);
+        const auto accesses = [&](LayerId layer) -> PartitionSkips::OfLayer& {
+            const PartitionId partition = balance.partition_of(layer);
+            return partitions_[partition.index()].layers[layer.index() - balance.layers_of(partition).first.index()];
+        };
+        accesses(here.stash).stash.push_back({here.name.name, slots[skip]});
+        const bool leaves = balance.partition_of(here.pops.back()) != from;
+        for (std::size_t k = 0; k < here.pops.size(); ++k) {
+            const PartitionId to = balance.partition_of(here.pops[k]);
+            const bool is_last = k + 1 == here.pops.size() || balance.partition_of(here.pops[k + 1]) != to;
+            const std::size_t slot = to == from ? slots[skip] : slot_of(skip, to);
+            accesses(here.pops[k]).pop.push_back({here.name.name, slot, is_last && !(to == from && leaves)});
+        }
     }
+}
+
+/// The slot of a skip that comes from an earlier partition.
+std::size_t SkipLayout::slot_of(std::size_t skip, PartitionId partition) const {
+    const auto& incoming = of(partition).incoming;
+    const auto found =
+        std::ranges::find_if(incoming, [&](std::size_t route) { return routes_.skip_of[route] == skip; });
+    return static_cast<std::size_t>(found - incoming.begin());
+}
+
+std::size_t SkipLayout::place_in(std::size_t route, PartitionId partition) const {
+    const auto& incoming = of(partition).incoming;
+    return static_cast<std::size_t>(std::ranges::lower_bound(incoming, route) - incoming.begin());
+}
+
+std::size_t SkipLayout::place_out(std::size_t route) const {
+    const auto& outgoing = of(routes().at(route).from).outgoing;
+    return static_cast<std::size_t>(std::ranges::lower_bound(outgoing, route) - outgoing.begin());
+}
+
+std::optional<PartitionId> SkipLayout::first_behind(std::size_t route) const {
+    return next_behind(route, routes().at(route).from);
+}
+
+std::optional<PartitionId> SkipLayout::next_behind(std::size_t route, PartitionId partition) const {
+    const auto& to = routes().at(route).to;
+    const auto next = std::ranges::upper_bound(to, partition);
+    return next == to.end() ? std::nullopt : std::optional(*next);
 }
 }  // namespace pipescope

@@ -25,7 +25,7 @@ public:
     Used(const Accesses& declared, const char* verb) : declared_(declared), verb_(verb), used_(declared.size()) {}
 
     /// Returns the name's slot and marks the name as used.
-    std::size_t use(std::string_view name) {
+    const PartitionSkips::Access& use(std::string_view name) {
         const auto found = std::find_if(declared_.begin(), declared_.end(),
                                         [name](const PartitionSkips::Access& each) { return each.name == name; });
         if (found == declared_.end()) {
@@ -38,7 +38,7 @@ public:
                              "' a second time; a skip carries one tensor; use another name for the other");
         }
         used_[index] = true;
-        return found->slot;
+        return *found;
     }
 
     void check_all_used() const {
@@ -62,9 +62,14 @@ public:
     OfLayer(const PartitionSkips::OfLayer& declared, Tensors& slots)
         : stashes_(declared.stash, "stashes"), pops_(declared.pop, "pops"), slots_(slots) {}
 
-    void stash(std::string_view name, at::Tensor tensor) override { slots_[stashes_.use(name)] = std::move(tensor); }
-    /// Moves the tensor out, so that it is freed when the layer releases it, unless it has other holders.
-    at::Tensor pop(std::string_view name) override { return std::exchange(slots_[pops_.use(name)], {}); }
+    void stash(std::string_view name, at::Tensor tensor) override {
+        slots_[stashes_.use(name).slot] = std::move(tensor);
+    }
+    /// The last pop moves the tensor out, so that it is freed when the layer releases it, unless it has other holders.
+    at::Tensor pop(std::string_view name) override {
+        const PartitionSkips::Access& access = pops_.use(name);
+        return access.is_last ? std::exchange(slots_[access.slot], {}) : slots_[access.slot];
+    }
 
     void check_all_used() const {
         stashes_.check_all_used();
@@ -91,11 +96,16 @@ Tensors SkipSlots::forward(Layer& layer, std::size_t layer_in_partition, const T
 }
 
 Tensors SkipSlots::with_outgoing(Tensors outputs) {
-    if (!skips_.outgoing.empty()) {
-        const auto first = slots_.begin() + static_cast<std::ptrdiff_t>(skips_.incoming.size());
-        outputs.insert(outputs.begin(), std::make_move_iterator(first),
-                       std::make_move_iterator(first + static_cast<std::ptrdiff_t>(skips_.outgoing.size())));
+    if (skips_.outgoing.empty()) {
+        return outputs;
     }
-    return outputs;
+    Tensors all;
+    all.reserve(skips_.outgoing.size() + outputs.size());
+    for (const std::size_t slot : skips_.outgoing_slots) {
+        all.push_back(slots_[slot]);
+    }
+    slots_.clear();
+    all.insert(all.end(), std::make_move_iterator(outputs.begin()), std::make_move_iterator(outputs.end()));
+    return all;
 }
 }  // namespace pipescope

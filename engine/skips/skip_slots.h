@@ -17,7 +17,7 @@ public:
     /// Runs the layer's forward with access to its declared skips. Throws LayerError if it stashes or pops differently.
     Tensors forward(Layer& layer, std::size_t layer_in_partition, const Tensors& inputs);
 
-    /// Call after the last layer: puts the outgoing skips before `outputs`.
+    /// Call after the last layer, once: puts the outgoing skips before `outputs`.
     Tensors with_outgoing(Tensors outputs);
 
 private:

@@ -103,7 +103,10 @@ at::Tensor RankMessages::loss_for_caller(const at::Tensor& loss) {
 
 SharedElsewhere RankMessages::shared_inputs(Cell at, const Tensors& inputs) {
     const Shares& here = shares_[at];
-    std::vector<char> all = here.skips;
+    std::vector<char> all;
+    for (const std::size_t route : step_.pipeline.skips().of(at.j).incoming) {
+        all.push_back(share_of_skip(at.i, route));
+    }
     all.insert(all.end(), here.inputs.begin(), here.inputs.end());
     return {inputs, all};
 }
@@ -115,7 +118,7 @@ void RankMessages::mark_shared(Cell at, const Tensors& outputs, const SharedElse
     const auto& outgoing = pipeline.skips().of(at.j).outgoing;
     const PartitionId next{std::min(at.j.value() + 1, last_partition().value())};
     const auto leaves_process = [&](std::size_t k) {
-        const PartitionId to = k < outgoing.size() ? pipeline.skips().routes()[outgoing[k]].to : next;
+        const PartitionId to = k < outgoing.size() ? pipeline.skips().routes()[outgoing[k]].to.front() : next;
         return !pipeline.is_here(pipeline.lane_of(to));
     };
     std::vector<char> of_inputs;
@@ -138,9 +141,10 @@ void RankMessages::mark_shared(Cell at, const Tensors& outputs, const SharedElse
     }
 }
 
-char& RankMessages::share_of_skip(MicroBatchId i, std::size_t skip) {
+char& RankMessages::share_of_skip(MicroBatchId i, std::size_t route) {
     const SkipLayout& skips = step_.pipeline.skips();
-    return shares_[{i, skips.routes()[skip].to}].skips[skips.place_in(skip)];
+    const PartitionId first = *skips.first_behind(route);
+    return shares_[{i, first}].skips[skips.place_in(route, first)];
 }
 
 // ---- Copies, losses and gradients ----

@@ -32,7 +32,7 @@ public:
 private:
     /// Of the inputs of a task (i, j): 1 if it shares memory with what went to another process.
     struct Shares {
-        std::vector<char> skips;   // by place
+        std::vector<char> skips;   // by place, of routes that begin on this partition's lane or arrive at it first
         std::vector<char> inputs;  // may be shorter
     };
 
@@ -40,7 +40,7 @@ private:
     void deliver(const TaskKey& copy, const ReceivedMessage& message);
     bool has_replicas() const { return step_.graph.shape().replicas > 1; }
     PartitionId last_partition() const { return step_.pipeline.partitions().back().id(); }
-    char& share_of_skip(MicroBatchId i, std::size_t skip);
+    char& share_of_skip(MicroBatchId i, std::size_t route);
 
     const RunningStep step_;
     LaneChannels& channels_;

@@ -4,10 +4,13 @@
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/mini_batch.h"
+#include "engine/tensor_state.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
@@ -102,9 +105,21 @@ Tensors StepTensors::take_inputs(Cell at) {
     if (incoming.empty()) {
         return inputs;
     }
+    const SkipLayout& layout = pipeline_.skips();
     SkipSlot& here = skip_slots_[at];
     for (std::size_t k = 0; k < incoming.size(); ++k) {
-        here.stashed[k].check(here.skips[k], pipeline_.skips().skips()[incoming[k]].name);
+        here.stashed[k].check(here.skips[k], layout.name_of(incoming[k]));
+        if (const std::optional<PartitionId> next = layout.next_behind(incoming[k], at.j)) {
+            const at::Tensor& skip = here.skips[k];
+            at::Tensor leaf = skip.defined() ? skip.detach() : skip;
+            if (needs_gradient(skip)) {
+                leaf.set_requires_grad(true);
+            }
+            SkipSlot& behind = skip_slots_[{at.i, *next}];
+            const std::size_t place = layout.place_in(incoming[k], *next);
+            behind.skips[place] = std::move(leaf);
+            behind.stashed[place] = std::move(here.stashed[k]);
+        }
     }
     return joined(std::exchange(here.skips, {}), std::move(inputs));
 }
@@ -140,7 +155,7 @@ void StepTensors::leave_input_gradients(Cell at, Tensors gradients) {
     const auto& incoming = skips_of(at.j).incoming;
     if (!gradients.empty()) {
         for (std::size_t k = 0; k < incoming.size(); ++k) {
-            outgoing_skip_gradient(at.i, incoming[k]) = std::move(gradients[k]);
+            add_skip_gradient(at.i, incoming[k], std::move(gradients[k]));
         }
         drop_front(gradients, incoming.size());
     }
@@ -148,22 +163,40 @@ void StepTensors::leave_input_gradients(Cell at, Tensors gradients) {
         std::move(gradients);
 }
 
-/// Where the task that pops the skip looks for it.
-at::Tensor& StepTensors::incoming_skip(MicroBatchId i, std::size_t skip) {
+/// Where the first task of the route that pops the skip looks for it.
+at::Tensor& StepTensors::incoming_skip(MicroBatchId i, std::size_t route) {
     const SkipLayout& skips = pipeline_.skips();
-    return skip_slots_[{i, skips.routes()[skip].to}].skips[skips.place_in(skip)];
+    const PartitionId first = *skips.first_behind(route);
+    return skip_slots_[{i, first}].skips[skips.place_in(route, first)];
 }
 
-void StepTensors::stash(MicroBatchId i, std::size_t skip, at::Tensor tensor) {
+void StepTensors::stash(MicroBatchId i, std::size_t route, at::Tensor tensor) {
     const SkipLayout& skips = pipeline_.skips();
-    skip_slots_[{i, skips.routes()[skip].to}].stashed[skips.place_in(skip)] = StashedVersion(tensor);
-    incoming_skip(i, skip) = std::move(tensor);
+    const PartitionId first = *skips.first_behind(route);
+    skip_slots_[{i, first}].stashed[skips.place_in(route, first)] = StashedVersion(tensor);
+    incoming_skip(i, route) = std::move(tensor);
 }
 
-/// Where the task that stashed the skip looks for its gradient.
-at::Tensor& StepTensors::outgoing_skip_gradient(MicroBatchId i, std::size_t skip) {
+/// Where the task that stashed the skip looks for the gradient that comes by the route.
+at::Tensor& StepTensors::outgoing_skip_gradient(MicroBatchId i, std::size_t route) {
     const SkipLayout& skips = pipeline_.skips();
-    return skip_slots_[{i, skips.routes()[skip].from}].gradients[skips.place_out(skip)];
+    return skip_slots_[{i, skips.routes()[route].from}].gradients[skips.place_out(route)];
+}
+
+/// Later partitions of the route's lane have added theirs before. Like autograd, adds in place to a gradient that
+/// nothing else holds.
+void StepTensors::add_skip_gradient(MicroBatchId i, std::size_t route, at::Tensor gradient) {
+    at::Tensor& sum = outgoing_skip_gradient(i, route);
+    if (!sum.defined() || !gradient.defined()) {
+        sum = sum.defined() ? std::move(sum) : std::move(gradient);
+        return;
+    }
+    const at::NoGradGuard no_grad;
+    if (sum.layout() != at::kStrided || !sum.is_non_overlapping_and_dense() || is_held_elsewhere(sum)) {
+        sum = sum + gradient;
+    } else {
+        sum.add_(gradient);
+    }
 }
 
 // ---- Shared parameters ----

@@ -23,6 +23,7 @@ namespace pipescope {
 ///     gradients ◀── copy ── backward (i, j) ◀───────────────── gradients ◀── backward (i, j+1) ◀── ... ◀─┘
 ///
 /// A skip goes straight to the slot of the task that pops it, past the partitions between; its gradient comes back so.
+/// If several partitions of that lane pop it, the first one's task hands it on, and each adds its gradient.
 /// A copy changes the tensors in the slot where they wait. If its two ends are in different processes, the sending
 /// process has its own slot for the receiving task: the copy takes the tensors from it, and the receiving process puts
 /// them into its slot.
@@ -91,9 +92,10 @@ private:
 
     PartitionId last_partition() const { return pipeline_.partitions().back().id(); }
     const PartitionSkips& skips_of(PartitionId partition) const { return pipeline_.skips().of(partition); }
-    at::Tensor& incoming_skip(MicroBatchId i, std::size_t skip);
-    void stash(MicroBatchId i, std::size_t skip, at::Tensor tensor);
-    at::Tensor& outgoing_skip_gradient(MicroBatchId i, std::size_t skip);
+    at::Tensor& incoming_skip(MicroBatchId i, std::size_t route);
+    void stash(MicroBatchId i, std::size_t route, at::Tensor tensor);
+    at::Tensor& outgoing_skip_gradient(MicroBatchId i, std::size_t route);
+    void add_skip_gradient(MicroBatchId i, std::size_t route, at::Tensor gradient);
 
     Pipeline& pipeline_;
     const std::shared_ptr<const MiniBatchSplit> split_;

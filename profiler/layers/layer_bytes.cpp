@@ -1,5 +1,6 @@
 #include "profiler/layers/layer_bytes.h"
 
+#include "engine/gradients/gradient_needs.h"
 #include "profiler/layers/measured_memory.h"
 
 #include <algorithm>
@@ -158,6 +159,9 @@ LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer, con
         const auto skip = running.skips.find(name);
         const bool is_there = skip != running.skips.end() && skip->second.defined();
         bytes.stash[profile_name(name)] = is_there ? static_cast<Bytes>(skip->second.nbytes()) : 0;
+        if (is_there && !can_carry_gradient(skip->second)) {
+            bytes.without_gradient.insert(profile_name(name));
+        }
     }
     for (const SkipName& name : chain.skips(layer).pop) {
         bytes.pop.push_back(profile_name(name));

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct LayerBytes {
     bool passes_gradient = false;  ///< in backward, its input's gradient is the output's gradient or a view of it
     std::map<std::string, Bytes> stash;
     std::vector<std::string> pop;
+    std::set<std::string> without_gradient;  ///< stashed skips that cannot carry one
     Operators forward_work;
     Operators backward_work;
     Operators forward_chains;

@@ -153,6 +153,15 @@ LayerChain::LayerChain(const ModelSpec& model, std::uint64_t seed, c10::Device d
         layers_.back()->train(true);
         skips_.push_back(layers_.back()->skips());
     }
+    popped_on_.resize(size());
+    std::set<SkipName> popped;
+    for (std::size_t layer = size(); layer-- > 0;) {
+        for (const SkipName& name : skips_[layer].pop) {
+            if (!popped.insert(name).second) {
+                popped_on_[layer].insert(name);
+            }
+        }
+    }
 }
 
 std::vector<at::Tensor> LayerChain::parameters() const {
@@ -167,7 +176,7 @@ std::vector<at::Tensor> LayerChain::parameters() const {
 
 void LayerChain::forward(std::size_t layer, Activation& activation) {
     const SeededRandom random(random_seed(seed_, 0, MicroBatchId{0}, LayerId{layer}));
-    SkipShelf shelf(skips_.at(layer), activation.skips);
+    SkipShelf shelf(skips_.at(layer), popped_on_.at(layer), activation.skips);
     activation.tensors = layers_.at(layer)->forward_with_skips(activation.tensors, shelf);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <vector>
 
@@ -76,7 +77,8 @@ private:
                      const std::stop_token& stop);
 
     std::vector<std::unique_ptr<Layer>> layers_;
-    std::vector<SkipNames> skips_;  // by layer
+    std::vector<SkipNames> skips_;               // by layer
+    std::vector<std::set<SkipName>> popped_on_;  // by layer: its pops that a later layer pops too
     std::function<at::Tensor(const Tensors&, const Tensors&)> loss_;
     std::uint64_t seed_;
     c10::Device device_;

@@ -88,6 +88,7 @@ void append_bytes(LayerProfile& profile, const LayerBytes& bytes) {
         profile.stash[name].push_back(static_cast<double>(stashed));
     }
     profile.pop = bytes.pop;
+    profile.without_gradient = bytes.without_gradient;
 }
 
 double input_bytes(const Tensors& input) {

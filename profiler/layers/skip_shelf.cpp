@@ -33,6 +33,9 @@ at::Tensor SkipShelf::pop(std::string_view name) {
         throw LayerError("skip '" + skip.name +
                          "' is popped and no earlier layer stashed it; a pop takes what was stashed; stash it first");
     }
+    if (stay_.contains(skip)) {
+        return found->second;
+    }
     at::Tensor tensor = std::move(found->second);
     skips_.erase(found);
     return tensor;

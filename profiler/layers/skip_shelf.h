@@ -4,6 +4,7 @@
 #include "engine/skips.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -17,14 +18,16 @@ struct Activation {
 /// Serves one layer's stashes and pops from an activation. Throws as SkipContext.
 class SkipShelf : public SkipContext {
 public:
-    /// Borrows both arguments.
-    SkipShelf(const SkipNames& names, std::map<SkipName, at::Tensor>& skips) : names_(names), skips_(skips) {}
+    /// Borrows all arguments. `stay`: skips that a later layer pops too.
+    SkipShelf(const SkipNames& names, const std::set<SkipName>& stay, std::map<SkipName, at::Tensor>& skips)
+        : names_(names), stay_(stay), skips_(skips) {}
 
     void stash(std::string_view name, at::Tensor tensor) override;
     at::Tensor pop(std::string_view name) override;
 
 private:
     const SkipNames& names_;
+    const std::set<SkipName>& stay_;
     std::map<SkipName, at::Tensor>& skips_;
 };
 

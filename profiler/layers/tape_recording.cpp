@@ -6,6 +6,7 @@
 #include "profiler/profile/profile.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -319,10 +320,18 @@ private:
         std::size_t place = inputs;
         for (const auto& [skip, tensor] : before_.skips) {
             if (std::find(pops().begin(), pops().end(), skip) != pops().end()) {
-                gradients_->skips[skip] = of(place);
+                add_to(gradients_->skips[skip], of(place));
             }
             ++place;
         }
+    }
+
+    /// Several layers may pop one skip.
+    static void add_to(at::Tensor& sum, at::Tensor gradient) {
+        const at::NoGradGuard no_grad;
+        sum = sum.defined() && gradient.defined() ? sum + gradient
+              : sum.defined()                     ? std::move(sum)
+                                                  : std::move(gradient);
     }
 
     /// `arrived`: the tensors' gradients, then the skips' by name.

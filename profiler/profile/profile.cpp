@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -212,17 +213,20 @@ void check_batch_loss(const BatchLoss& loss) {
 
 /// A skip that is never popped would go nowhere; one popped before its stash would never arrive.
 void check_skips(const std::vector<LayerProfile>& layers) {
-    std::map<std::string, std::string> waiting;  // stashed and not yet popped, with the path of its stash
+    std::map<std::string, std::string> waiting;  // stashed and never popped yet, with the path of its stash
     std::map<std::string, std::string> stashed;
     for (std::size_t l = 0; l < layers.size(); ++l) {
         const std::string path = "layers[" + std::to_string(l) + "]";
+        std::set<std::string> own;
         for (std::size_t k = 0; k < layers[l].pop.size(); ++k) {
             const std::string& skip = layers[l].pop[k];
-            if (waiting.erase(skip) == 0) {
+            waiting.erase(skip);
+            if (!stashed.contains(skip) || !own.insert(skip).second) {
                 std::string fault = path;
                 fault.append(".pop[").append(std::to_string(k)).append("] is '").append(printable(skip));
-                throw ProfileError(
-                    fault + "'; a skip is popped once, by a layer after the one that stashes it; correct the name");
+                throw ProfileError(fault +
+                                   "'; a skip is popped by layers after the one that stashes it, once by each; "
+                                   "correct the name");
             }
         }
         for (const auto& [skip, bytes] : layers[l].stash) {
@@ -232,6 +236,12 @@ void check_skips(const std::vector<LayerProfile>& layers) {
                                    " already; a skip is stashed once; rename one of them");
             }
             waiting.emplace(skip, here);
+        }
+        for (const std::string& skip : layers[l].without_gradient) {
+            if (!layers[l].stash.contains(skip)) {
+                throw ProfileError(path + ".without_gradient names '" + printable(skip) +
+                                   "', which the layer does not stash; it lists skips of its stash; remove the name");
+            }
         }
     }
     if (!waiting.empty()) {

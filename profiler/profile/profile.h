@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,7 @@ struct LayerProfile {
                                            ///< views of it
     std::map<std::string, PerSize> stash;  ///< skip name to its bytes
     std::vector<std::string> pop;
+    std::set<std::string> without_gradient;  ///< stashed skips of whole numbers or truth values
     /// Parameters that other layers use too, by a name that these layers have in common. The first layer holds them:
     /// its parameter_bytes and gradient_bytes include them, those of the others do not.
     std::map<std::string, SharedBytes> shared;
@@ -141,8 +143,8 @@ inline constexpr Bytes kMostProfileBytes = Bytes{1} << 50;
 inline constexpr double kMostPerStep = 4e18;
 
 /// Throws ProfileError with the JSON path of the first fault unless the invariant holds. Also checks that the dtype is
-/// known, numbers are at most 2^53, bytes at most kMostProfileBytes, and each skip is stashed once and popped once by a
-/// later layer. Layers that share a parameter agree on its bytes. An optional array may be empty.
+/// known, numbers are at most 2^53, bytes at most kMostProfileBytes, and each skip is stashed once and popped by later
+/// layers, once by each. Layers that share a parameter agree on its bytes. An optional array may be empty.
 void check_profile(const Profile& profile);
 
 /// A profile that check_profile() passed. It never changes, so simulations and searches take it and check no more.

@@ -228,6 +228,11 @@ LayerProfile parse_layer(const Value& value, std::size_t samples) {
     if (const auto pop = object.find("pop")) {
         read_list(*pop, "an array of skip names", layer.pop);
     }
+    if (const auto without = object.find("without_gradient")) {
+        std::vector<std::string> names;
+        read_list(*without, "an array of skip names", names);
+        layer.without_gradient.insert(names.begin(), names.end());
+    }
     if (const auto shared = object.find("shared")) {
         shared->object("an object of names and the bytes of these parameters")
             .for_each([&](const std::string& name, const Value& bytes) {
@@ -358,6 +363,9 @@ Json to_json(const LayerProfile& layer) {
     }
     if (!layer.pop.empty()) {
         json["pop"] = layer.pop;
+    }
+    if (!layer.without_gradient.empty()) {
+        json["without_gradient"] = layer.without_gradient;
     }
     for (const auto& [name, bytes] : layer.shared) {
         json["shared"][name] = {{"parameter_bytes", bytes.parameter_bytes}, {"gradient_bytes", bytes.gradient_bytes}};

@@ -37,7 +37,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     : options_(options),
       mini_batches_(mini_batches),
       sizes_(micro_batch_sizes(options)),
-      routes_(skip_routes(profile, options.balance)) {
+      routes_(skip_routes(profile, options.balance, options.placement)) {
     add_shared(profile);
     per_mini_batch_ = static_cast<int>(sizes_.size());
     sized_.push_back(at_size(profile, sizes_.front()));
@@ -148,7 +148,11 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
             bytes += m * (static_cast<double>(at.saved[l]) + static_cast<double>(at.transient[l]));
             add_transfer(at.output[l]);
         }
-        std::ranges::for_each(at.skips, add_transfer);
+        for (std::size_t skip = 0; skip < at.skips.size(); ++skip) {
+            for (std::size_t pop = 0; pop < at.skip_layers[skip].pops.size(); ++pop) {
+                add_transfer(at.skips[skip]);
+            }
+        }
     }
     for (std::size_t k = 0; k < shared_.size(); ++k) {
         const auto& [parameters, gradients] = shared_bytes_[k];
@@ -252,7 +256,11 @@ Bytes TaskCosts::bytes(const TaskKey& key) const {
             return sized(key.micro_batch)
                 .output[options_.balance.layers_of(PartitionId{key.partition}).end.index() - 1];
         case TaskKind::skip_forward:
-        case TaskKind::skip_backward: return sized(key.micro_batch).skips[static_cast<std::size_t>(key.skip)];
+        case TaskKind::skip_backward: {
+            const SizedProfile& at = sized(key.micro_batch);
+            const std::size_t skip = skip_of(static_cast<std::size_t>(key.skip));
+            return key.kind == TaskKind::skip_forward || at.has_gradient[skip] ? at.skips[skip] : 0;
+        }
         case TaskKind::shared_forward: return shared_bytes_[static_cast<std::size_t>(key.skip)].parameter_bytes;
         case TaskKind::shared_backward: return shared_bytes_[static_cast<std::size_t>(key.skip)].gradient_bytes;
         default: return 0;

@@ -36,8 +36,10 @@ public:
     /// The profile at the size of micro-batch i.
     const SizedProfile& sized(int i) const { return sized_[size_class(i)]; }
     bool extrapolated() const;
-    /// The skips' routes under the options' balance, by skip index.
-    const std::vector<SkipRoute>& routes() const { return routes_; }
+    /// The skips' routes under the options' balance and placement, by their number in keys.
+    const std::vector<SkipRoute>& routes() const { return routes_.routes; }
+    /// The skip that goes by the route, as SizedProfile counts skips.
+    std::size_t skip_of(std::size_t route) const { return routes_.skip_of.at(route); }
     /// The routes of shared parameters under the options' balance and placement, by their number in keys.
     const std::vector<SharedRoute>& shared() const { return shared_; }
     /// What goes over such a route: the parameters there, and their gradients back.
@@ -80,7 +82,7 @@ private:
     std::vector<std::int64_t> sizes_;
     std::vector<SizedProfile> sized_;    // by size class
     std::vector<PartitionTimes> times_;  // by size class
-    std::vector<SkipRoute> routes_;
+    SkipRoutes routes_;
     std::vector<SharedRoute> shared_;
     std::vector<SharedBytes> shared_bytes_;  // by route
     std::vector<std::int64_t> shared_sums_;  // ns, by route

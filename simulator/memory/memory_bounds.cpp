@@ -63,8 +63,8 @@ Bytes RangeMemories::largest_work(LayerRange layers) const {
 Bytes RangeMemories::given_away(LayerRange layers) const {
     Bytes bytes = 0;
     for (std::size_t k = 0; k < large_.skips.size(); ++k) {
-        const bool leaves = large_.stashed_by[k] >= layers.first && large_.stashed_by[k] < layers.end &&
-                            large_.popped_by[k] >= layers.end;
+        const auto& [stash, pops] = large_.skip_layers[k];
+        const bool leaves = stash >= layers.first && stash < layers.end && pops.back() >= layers.end;
         bytes += leaves ? std::max(large_.skips[k], small_.skips[k]) : 0;
     }
     return bytes;
@@ -81,8 +81,8 @@ bool RangeMemories::hands_through(LayerRange layers) const {
 
 bool RangeMemories::input_may_be_elsewhere(LayerRange layers) const {
     for (std::size_t k = 0; k < large_.skips.size(); ++k) {
-        const std::size_t stash = large_.stashed_by[k].index();
-        if (stash < layers.first.index() && large_.popped_by[k] >= layers.end &&
+        const std::size_t stash = large_.skip_layers[k].stash.index();
+        if (stash < layers.first.index() && large_.skip_layers[k].pops.back() >= layers.end &&
             (stash + 1 == layers.first.index() ||
              hands_through({LayerId{static_cast<std::int64_t>(stash) + 1}, layers.first}))) {
             return true;
@@ -100,8 +100,12 @@ Bytes RangeMemories::skips() const {
     Bytes bytes = 0;
     for (std::size_t k = 0; k < large_.skips.size(); ++k) {
         const Bytes skip = std::max(large_.skips[k], small_.skips[k]);
-        const Bytes held = inputs_[large_.popped_by[k].index() + 1];
-        bytes += skip + std::max(skip, profile_.layers[large_.popped_by[k].index()].passes_gradient ? held : 0);
+        const std::vector<LayerId>& pops = large_.skip_layers[k].pops;
+        for (const LayerId pop : pops) {
+            const Bytes held = inputs_[pop.index() + 1];
+            bytes += skip + std::max(skip, profile_.layers[pop.index()].passes_gradient ? held : 0);
+        }
+        bytes += pops.size() > 1 ? skip : 0;  // the sum of two gradients, while they are added
     }
     return bytes;
 }

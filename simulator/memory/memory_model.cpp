@@ -24,7 +24,7 @@ using Phase = PartitionWork::Phase;
 using Role = TapeBlock::Role;
 using Id = StepStorages::Id;
 using Slots = StepStorages::Slots;
-using SkipSlots = std::map<std::size_t, Id>;  // by skip
+using SkipSlots = std::map<std::size_t, Id>;  // by route
 
 /// A block of a partition's tape, and its storage.
 struct BlockStorage {
@@ -82,10 +82,11 @@ public:
             bind(blocks[k], slots[k]);
         }
     }
-    void bind(const std::map<std::size_t, std::int32_t>& blocks, const SkipSlots& slots) {
-        for (const auto& [skip, block] : blocks) {
-            if (const auto slot = slots.find(skip); slot != slots.end()) {
-                bind(block, slot->second);
+    /// `blocks`: by skip.
+    void bind(const std::map<std::size_t, std::int32_t>& blocks, const SkipSlots& slots, const TaskCosts& costs) {
+        for (const auto& [route, id] : slots) {
+            if (const auto block = blocks.find(costs.skip_of(route)); block != blocks.end()) {
+                bind(block->second, id);
             }
         }
     }
@@ -134,7 +135,10 @@ public:
           reserved_(options, graph.num_lanes(), with_reserved),
           with_samples_(with_samples),
           storages_(ledgers_, reserved_),
-          cells_(costs.micro_batches().size() * static_cast<std::size_t>(graph.shape().num_partitions)) {
+          cells_(costs.micro_batches().size() * static_cast<std::size_t>(graph.shape().num_partitions)),
+          outgoing_(static_cast<std::size_t>(graph.shape().num_partitions)),
+          incoming_(outgoing_.size()) {
+        list_routes();
         for (int j = 0; j <= last(); ++j) {
             const int versions = is_synchronous(schedule_) ? 1 : last() + 1 - j;
             add_constants(options.balance.layers_of(PartitionId{j}), lane_of(j), versions);
@@ -205,7 +209,42 @@ private:
     bool checkpointed(int i) const { return memories_.is_checkpointed(i); }
     CellBlocks& cell(Cell at) { return cells_[at.i.index() * static_cast<std::size_t>(last() + 1) + at.j.index()]; }
     Cell in_last(int micro_batch) const { return {MicroBatchId{micro_batch}, PartitionId{last()}}; }
-    const SkipRoute& route(std::size_t skip) const { return graph_.shape().skips[skip]; }
+    const SkipRoute& route(std::size_t number) const { return graph_.shape().skips[number]; }
+    /// The partition that gets a skip by the route from partition j; -1 if j is the route's last.
+    int next_behind(std::size_t number, int j) const {
+        const std::vector<PartitionId>& to = route(number).to;
+        const auto next = std::ranges::upper_bound(to, PartitionId{j});
+        return next == to.end() ? -1 : next->value();
+    }
+    /// Calls `each` with the number and the block of each route on which the partition passes on a skip, or takes one.
+    template <class Each>
+    void for_outgoing(int j, const std::map<std::size_t, std::int32_t>& blocks, Each each) const {
+        for_routes(outgoing_[static_cast<std::size_t>(j)], blocks, each);
+    }
+    template <class Each>
+    void for_incoming(int j, const std::map<std::size_t, std::int32_t>& blocks, Each each) const {
+        for_routes(incoming_[static_cast<std::size_t>(j)], blocks, each);
+    }
+    template <class Each>
+    void for_routes(const std::vector<std::size_t>& routes, const std::map<std::size_t, std::int32_t>& blocks,
+                    Each& each) const {
+        for (const std::size_t k : routes) {
+            if (const auto block = blocks.find(costs_.skip_of(k)); block != blocks.end()) {
+                each(k, block->second);
+            }
+        }
+    }
+    void list_routes() {
+        for (std::size_t k = 0; k < graph_.shape().skips.size(); ++k) {
+            const int from = route(k).from.value();
+            if (next_behind(k, from) >= 0) {
+                outgoing_[static_cast<std::size_t>(from)].push_back(k);
+            }
+            for (int j = next_behind(k, from); j >= 0; j = next_behind(k, j)) {
+                incoming_[static_cast<std::size_t>(j)].push_back(k);
+            }
+        }
+    }
 
     void add_constants(LayerRange layers, LaneId lane, int versions) {
         const OptimizerStates states = optimizer_states(options_, profile_.dtype);
@@ -302,13 +341,13 @@ private:
     BoundBlocks given_values(Cell at) {
         BoundBlocks bound;
         bound.bind(work(at).tape().inputs, cell(at).inputs);
-        bound.bind(work(at).tape().popped, cell(at).rare().popped);
+        bound.bind(work(at).tape().popped, cell(at).rare().popped, costs_);
         return bound;
     }
     BoundBlocks given_gradients(Cell at) {
         BoundBlocks bound;
         bound.bind(work(at).tape().output_gradients, cell(at).output_gradients);
-        bound.bind(work(at).tape().stash_gradients, cell(at).rare().stash_gradients);
+        bound.bind(work(at).tape().stash_gradients, cell(at).rare().stash_gradients, costs_);
         return bound;
     }
 
@@ -348,6 +387,9 @@ private:
         use_shared_values(at.j.value());
         PartitionWork& here = work(at);
         const Phase phase = phase_of(task);
+        if (phase != Phase::recompute) {
+            hand_on_skips(at);
+        }
         const BoundBlocks bound = given_values(at);
         going_.clear();
         if (phase != Phase::checkpointed_forward) {
@@ -356,6 +398,15 @@ private:
             });
         }
         start_work(task, phase, bound, going_);
+    }
+    /// Another partition of the lane may pop what this one popped.
+    void hand_on_skips(Cell at) {
+        for (const auto& [k, id] : cell(at).rare().popped) {
+            if (const int next = next_behind(k, at.j.value()); next >= 0) {
+                storages_.hold(id);
+                cell({at.i, PartitionId{next}}).with_rare().popped[k] = id;
+            }
+        }
     }
     static bool holds(const std::vector<std::int32_t>& blocks, const std::map<std::size_t, std::int32_t>& of_skips,
                       std::int32_t block) {
@@ -375,6 +426,7 @@ private:
         const int j = at.j.value();
         PartitionWork& here = work(at);
         drop_unwanted_gradients(at);
+        add_stash_gradients(at);
         BoundBlocks bound = given_gradients(at);
         for (const auto& [block, id] : cell(at).kept) {
             bound.bind(block, id);
@@ -401,11 +453,38 @@ private:
         }
         if (RareBlocks* const rare = here.rare_blocks()) {
             std::erase_if(rare->stash_gradients, [&](const auto& each) {
-                const bool is_unwanted = !tape.stash_gradients.contains(each.first);
+                const bool is_unwanted = !tape.stash_gradients.contains(costs_.skip_of(each.first));
                 storages_.release(is_unwanted ? each.second : 0);
                 return is_unwanted;
             });
         }
+    }
+    /// Adds what has come for one skip by several routes.
+    void add_stash_gradients(Cell at) {
+        RareBlocks* const rare = cell(at).rare_blocks();
+        if (rare == nullptr || rare->stash_gradients.size() < 2) {
+            return;
+        }
+        SkipSlots first;
+        for (const auto& [k, id] : rare->stash_gradients) {
+            const auto same = std::ranges::find_if(
+                first, [&, k = k](const auto& each) { return costs_.skip_of(each.first) == costs_.skip_of(k); });
+            add_gradient(first, same == first.end() ? k : same->first, id, at);
+        }
+        rare->stash_gradients = std::move(first);
+    }
+    /// Puts a gradient of a skip into its slot, or adds it to the one there: in place if nothing else holds that.
+    void add_gradient(SkipSlots& slots, std::size_t k, Id id, Cell at) {
+        const auto [slot, is_new] = slots.emplace(k, id);
+        if (is_new) {
+            return;
+        }
+        if (storages_.holders(slot->second) != 1) {
+            const Id sum =
+                storages_.take(lane_of(at.j.value()), skip, costs_.sized(at.i.value()).skips[costs_.skip_of(k)]);
+            storages_.release(std::exchange(slot->second, sum));
+        }
+        storages_.release(id);
     }
     /// Schedules a task's parts on the clock and its blocks on the device. `going`: freed storages among `given`.
     void start_work(const Task& task, Phase phase, const BoundBlocks& given,
@@ -603,9 +682,7 @@ private:
             }
         };
         std::ranges::for_each(tape.outputs, hand_on);  // inputs that are passed on
-        for (const auto& [skip, block] : tape.stashed) {
-            hand_on(block);
-        }
+        for_outgoing(j, tape.stashed, [&](std::size_t, std::int32_t block) { hand_on(block); });
         if (keeps_graph) {
             keep_graph(at);
         }
@@ -613,8 +690,9 @@ private:
         const auto slot_of = [&](std::int32_t block, MemoryCategory category, bool stays) {
             if (block != 0 && !bound.has(block)) {
                 const bool kept = keeps_graph && partition.keeps(block);
-                bound.bind(block, storages_.take(task.lane, kept && stays ? saved : category, partition.bytes(block),
-                                                 (kept ? 1 : 0) + slots_of(tape, block), taken_by_task(here, block)));
+                bound.bind(block,
+                           storages_.take(task.lane, kept && stays ? saved : category, partition.bytes(block),
+                                          (kept ? 1 : 0) + slots_of(tape, block, j), taken_by_task(here, block)));
                 if (kept) {
                     here.kept.push_back({block, bound.of(block)});
                 }
@@ -629,17 +707,16 @@ private:
                                                           : copy,
                                            j == last() || !shares_storage(task.lane, lane_of(j + 1))));
         }
-        for (const auto& [k, block] : tape.stashed) {
-            here.with_rare().stashed[k] =
-                slot_of(block, skip, !shares_storage(task.lane, lane_of(route(k).to.value())));
-        }
+        for_outgoing(j, tape.stashed, [&](std::size_t k, std::int32_t block) {
+            here.with_rare().stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(next_behind(k, j))));
+        });
         free_task_blocks(here);
         pass_to_same_lane(at);
     }
-    static int slots_of(const PartitionTape& tape, std::int32_t block) {
-        return static_cast<int>(
-            std::ranges::count(tape.outputs, block) +
-            std::ranges::count_if(tape.stashed, [&](const auto& each) { return each.second == block; }));
+    int slots_of(const PartitionTape& tape, std::int32_t block, int j) const {
+        auto slots = std::ranges::count(tape.outputs, block);
+        for_outgoing(j, tape.stashed, [&](std::size_t, std::int32_t stashed) { slots += stashed == block ? 1 : 0; });
+        return static_cast<int>(slots);
     }
     /// Passes tensors to a partition of the same lane without a copy.
     void pass_to_same_lane(Cell at) {
@@ -650,7 +727,7 @@ private:
         }
         if (RareBlocks* const rare = here.rare_blocks()) {
             std::erase_if(rare->stashed, [&](const auto& each) {
-                const int to = route(each.first).to.value();
+                const int to = next_behind(each.first, j);
                 if (lane_of(to) == lane_of(j)) {
                     cell({at.i, PartitionId{to}}).with_rare().popped[each.first] = each.second;
                 }
@@ -712,9 +789,9 @@ private:
             }
             return bound.of(block);
         };
-        for (const auto& [k, block] : tape.pop_gradients) {
-            here.with_rare().pop_gradients[k] = slot_of(block, skip);
-        }
+        SkipSlots gradients;
+        for_incoming(j, tape.pop_gradients,
+                     [&](std::size_t k, std::int32_t block) { gradients[k] = slot_of(block, skip); });
         for (const std::int32_t block : tape.input_gradients) {
             if (j > 0) {
                 here.input_gradients.push_back(slot_of(block, copy));  // until sent or used
@@ -724,6 +801,12 @@ private:
         }
         free_task_blocks(here);
         return_to_same_lane(at);
+        for (const auto& [k, id] : gradients) {
+            const auto& [from, to] = route(k);
+            const bool is_here = lane_of(from.value()) == lane_of(j);
+            RareBlocks& target = cell({at.i, is_here ? from : to.front()}).with_rare();
+            add_gradient(is_here ? target.stash_gradients : target.pop_gradients, k, id, at);
+        }
     }
     static int gradient_slots_of(const PartitionTape& tape, std::int32_t block, int j) {
         const auto inputs = j > 0 ? std::ranges::count(tape.input_gradients, block) : std::ptrdiff_t{0};
@@ -735,15 +818,6 @@ private:
         CellBlocks& here = cell(at);
         if (j > 0 && lane_of(j - 1) == lane_of(j)) {
             cell({at.i, PartitionId{at.j.value() - 1}}).output_gradients = std::exchange(here.input_gradients, {});
-        }
-        if (RareBlocks* const rare = here.rare_blocks()) {
-            std::erase_if(rare->pop_gradients, [&](const auto& each) {
-                const int from = route(each.first).from.value();
-                if (lane_of(from) == lane_of(j)) {
-                    cell({at.i, PartitionId{from}}).with_rare().stash_gradients[each.first] = each.second;
-                }
-                return lane_of(from) == lane_of(j);
-            });
         }
     }
 
@@ -846,7 +920,7 @@ private:
     SkipEnds skip_ends(const TaskKey& key) {
         const SkipRoute& way = route(static_cast<std::size_t>(key.skip));
         RareBlocks& stasher = cell({cell_of(key).i, way.from}).with_rare();
-        RareBlocks& popper = cell({cell_of(key).i, way.to}).with_rare();
+        RareBlocks& popper = cell({cell_of(key).i, way.to.front()}).with_rare();
         return key.kind == TaskKind::skip_forward ? SkipEnds{&stasher.stashed, &popper.popped}
                                                   : SkipEnds{&popper.pop_gradients, &stasher.stash_gradients};
     }
@@ -932,6 +1006,8 @@ private:
     bool with_samples_;
     StepStorages storages_;
     std::vector<CellBlocks> cells_;
+    std::vector<std::vector<std::size_t>> outgoing_;  // by partition: the routes of skips that leave it
+    std::vector<std::vector<std::size_t>> incoming_;
     Slots gathered_;                           // the last partition's outputs of the whole mini-batch during the loss
     std::vector<SharedStorages> shared_;       // by route
     std::vector<WorkSpan> spans_;              // of the starting task

@@ -20,8 +20,13 @@ struct LayerPart {
 
 class TapeComposer {
 public:
-    TapeComposer(std::vector<LayerPart> layers, bool in_halves)
-        : layers_(std::move(layers)), in_halves_(in_halves), kept_gradients_(layers_.size()) {}
+    /// `leaving`: skips that later partitions pop. `is_part`: the gradient of the output is a part of a larger one.
+    TapeComposer(std::vector<LayerPart> layers, std::set<std::size_t> leaving, bool in_halves, bool is_part)
+        : layers_(std::move(layers)),
+          leaving_(std::move(leaving)),
+          in_halves_(in_halves),
+          is_part_(is_part),
+          kept_gradients_(layers_.size()) {}
 
     std::optional<PartitionTape> compose() {
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -108,19 +113,18 @@ private:
     void number_skips(std::size_t l) {
         Numbers& inputs = inputs_[l];
         for (const auto& [name, each] : layer(l).pop) {
-            const auto pending = pending_.find(skip(l, name));
+            const auto known = values_.find(skip(l, name));
             if (each.value == 0) {
                 continue;
             }
             std::int32_t& number = number_of(l, each.value);
-            if (pending != pending_.end()) {
-                number = number == 0 ? pending->second : number;
-                inputs.push_back(pending->second);
-                pending_.erase(pending);
+            if (known != values_.end()) {
+                number = number == 0 ? known->second : number;
+                inputs.push_back(known->second);
             } else {
                 number = number == 0 ? add(Role::skip, layer(l).blocks[static_cast<std::size_t>(each.value) - 1].bytes)
                                      : number;
-                out_.popped[skip(l, name)] = number;
+                out_.popped[skip(l, name)] = values_[skip(l, name)] = number;
                 inputs.push_back(number);
             }
         }
@@ -129,15 +133,17 @@ private:
                 std::int32_t& number = number_of(l, each.value);
                 number = number == 0 ? add(Role::own, layer(l).blocks[static_cast<std::size_t>(each.value) - 1].bytes)
                                      : number;
-                pending_[skip(l, name)] = number;
+                values_[skip(l, name)] = number;
+                if (leaving_.contains(skip(l, name))) {
+                    out_.stashed[skip(l, name)] = number;
+                }
             }
-            stashed_here_.insert(skip(l, name));
+            stashed_here_[skip(l, name)] = l;
         }
     }
 
     void name_outputs() {
         out_.outputs = handed_on_;
-        out_.stashed = pending_;
         const auto leaves = [&](std::int32_t number) {
             if (number != 0) {
                 Role& role = block(number).role;
@@ -145,7 +151,7 @@ private:
             }
         };
         std::ranges::for_each(handed_on_, leaves);
-        for (const auto& [index, number] : pending_) {
+        for (const auto& [index, number] : out_.stashed) {
             leaves(number);
         }
         // Each block is freed behind the last layer that takes it.
@@ -261,6 +267,7 @@ private:
         hand_down(l);
         keep_gradients(l, given);
         play_backward_events(l, given);
+        add_skip_gradients();
         return true;
     }
     void number_skip_gradients(std::size_t l, std::vector<Given>& given) {
@@ -273,11 +280,7 @@ private:
                 given.push_back({each.gradient, from_pop->second});
                 skip_gradients_.erase(from_pop);
             } else if (out_.stashed.contains(skip(l, name))) {
-                const std::int32_t number =
-                    add(Role::skip, layer(l).blocks[static_cast<std::size_t>(each.gradient) - 1].bytes);
-                references(number) = 1;
-                out_.stash_gradients[skip(l, name)] = number;
-                given.push_back({each.gradient, number});
+                given.push_back({each.gradient, gradient_from_above(l, name)});
             }
         }
         for (const auto& [name, each] : layer(l).pop) {
@@ -286,6 +289,14 @@ private:
                     add(Role::own, layer(l).blocks[static_cast<std::size_t>(each.gradient) - 1].bytes);
             }
         }
+    }
+    /// The gradient that later partitions give back for a skip of this layer.
+    std::int32_t gradient_from_above(std::size_t l, const std::string& name) {
+        const PlainTape::Skip& stashed = layer(l).stash.at(name);
+        const std::int32_t number =
+            add(Role::skip, layer(l).blocks[static_cast<std::size_t>(stashed.gradient) - 1].bytes);
+        references(number) = 1;
+        return out_.stash_gradients[skip(l, name)] = number;
     }
     std::int32_t refer_to(std::int32_t number) {
         references(number) += number == 0 ? 0 : 1;
@@ -303,8 +314,39 @@ private:
             if (number == 0) {
                 continue;
             }
-            (stashed_here_.contains(skip(l, name)) ? skip_gradients_ : out_.pop_gradients)[skip(l, name)] = number;
+            const std::size_t index = skip(l, name);
+            const auto stash = stashed_here_.find(index);
+            auto& gradients = stash != stashed_here_.end() ? skip_gradients_ : out_.pop_gradients;
+            if (&gradients == &skip_gradients_ && out_.stashed.contains(index) && !gradients.contains(index) &&
+                layer(stash->second).stash.at(name).gradient != 0) {
+                gradients[index] = gradient_from_above(stash->second, name);
+            }
+            if (const auto [first, is_new] = gradients.emplace(index, number); !is_new) {
+                sums_.push_back({&first->second, number});
+            }
         }
+    }
+    /// Adds the gradients that several layers have for one skip, as autograd does: in place to the first to arrive, if
+    /// nothing else holds that gradient.
+    void add_skip_gradients() {
+        Numbers& events = out_.tape.backward;
+        const auto drop = [&](std::int32_t number) {
+            if (--references(number) == 0 && keepers(number) == 0) {
+                events.push_back(-number);
+            }
+        };
+        for (const auto& [sum, added] : sums_) {
+            const std::int32_t first = *sum;
+            const bool is_part = is_part_ && block(first).role == Role::output_gradient;
+            if (references(first) != 1 || keepers(first) != 0 || is_part) {
+                *sum = add(Role::own, block(first).bytes);
+                events.push_back(*sum);
+                references(*sum) = 1;
+                drop(first);
+            }
+            drop(added);
+        }
+        sums_.clear();
     }
 
     /// Takes the gradients that the layer's second half needs out of `given`, and those that the layer makes itself.
@@ -385,15 +427,22 @@ private:
     }
 
     std::vector<LayerPart> layers_;
+    std::set<std::size_t> leaving_;
     bool in_halves_;
+    bool is_part_;
     std::vector<Numbers> numbers_;  // by layer and its block; 0: none
     std::vector<Numbers> inputs_;   // by layer: its inputs and pops
     std::vector<Numbers> done_;     // by layer: blocks that no later layer takes
     Numbers handed_on_;
     Numbers gradients_;
-    std::map<std::size_t, std::int32_t> pending_;         // stashed but not yet popped
+    std::map<std::size_t, std::int32_t> values_;          // of skips that a layer before has stashed or popped
     std::map<std::size_t, std::int32_t> skip_gradients_;  // popped but not yet at the layer that stashed it
-    std::set<std::size_t> stashed_here_;
+    std::map<std::size_t, std::size_t> stashed_here_;     // to the layer
+    struct Sum {
+        std::int32_t* sum;
+        std::int32_t added;
+    };
+    std::vector<Sum> sums_;                           // of gradients of skips, in this layer's backward
     std::vector<int> holders_;                        // by block: number of graphs that keep it
     std::vector<int> references_{0};                  // by number, 0 is none: backwards that a gradient waits for
     std::vector<int> keepers_{0};                     // likewise: second halves that it waits for
@@ -436,6 +485,17 @@ std::vector<LayerPart> parts_of(const Profile& profile, const SizedProfile& size
         }
     }
     return parts;
+}
+
+/// The skips that layers behind these pop.
+std::set<std::size_t> popped_behind(const SizedProfile& sized, LayerRange layers) {
+    std::set<std::size_t> leaving;
+    for (std::size_t skip = 0; skip < sized.skip_layers.size(); ++skip) {
+        if (sized.skip_layers[skip].pops.back() >= layers.end) {
+            leaving.insert(skip);
+        }
+    }
+    return leaving;
 }
 
 /// A split backward that was not recorded, estimated from the whole one. Without weights of its own a layer does
@@ -550,20 +610,25 @@ PlainTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
     std::vector<std::int32_t> made;  // gradients made while the transient bytes are held
     for (std::size_t k = 0; k < sized.skips.size(); ++k) {
         const std::string& name = sized.skip_names[k];
-        if (sized.stashed_by[k] == layer) {
+        const bool has_gradient = sized.has_gradient[k];
+        if (sized.skip_layers[k].stash == layer) {
             const std::int32_t value = aliases ? given : add(Role::skip, sized.skips[k]);
-            tape.stash[name] = {value, add(Role::skip, sized.skips[k])};
+            tape.stash[name] = {value, has_gradient ? add(Role::skip, sized.skips[k]) : 0};
             if (!aliases) {
                 tape.forward.push_back(value);
                 tape.checkpointed_forward.push_back(value);
             }
         }
-        if (sized.popped_by[k] == layer) {
+        if (std::ranges::binary_search(sized.skip_layers[k].pops, layer)) {
             const std::int32_t value = add(Role::skip, sized.skips[k]);
-            tape.pop[name] = {value, from.passes_gradient ? gradient : add(Role::skip, sized.skips[k])};
+            tape.pop[name] = {value, !has_gradient          ? 0
+                                     : from.passes_gradient ? gradient
+                                                            : add(Role::skip, sized.skips[k])};
             if (!from.passes_gradient) {
                 kept.push_back(-value);
-                made.push_back(tape.pop[name].gradient);
+                if (has_gradient) {
+                    made.push_back(tape.pop[name].gradient);
+                }
             }
         }
     }
@@ -606,7 +671,10 @@ std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, con
         }
         tapes.push_back(*std::move(tape));
     }
-    return TapeComposer(parts_of(profile, sized, layers, std::move(tapes)), variant.halves).compose();
+    const bool is_part = variant.gathered && layers.end.index() == profile.layers.size();
+    return TapeComposer(parts_of(profile, sized, layers, std::move(tapes)), popped_behind(sized, layers),
+                        variant.halves, is_part)
+        .compose();
 }
 
 PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
@@ -615,6 +683,8 @@ PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfi
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         tapes.push_back(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}, split));
     }
-    return TapeComposer(parts_of(profile, sized, layers, std::move(tapes)), split).compose().value();
+    return TapeComposer(parts_of(profile, sized, layers, std::move(tapes)), popped_behind(sized, layers), split, false)
+        .compose()
+        .value();
 }
 }  // namespace pipescope

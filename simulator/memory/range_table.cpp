@@ -5,6 +5,7 @@
 #include "simulator/memory/task_work.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -25,8 +26,8 @@ public:
     BackwardWalk(const Profile& profile, const SizedProfile& sized, std::size_t end, const std::vector<Bytes>& released)
         : profile_(profile), sized_(sized), released_(released) {
         for (std::size_t k = 0; k < sized.skips.size(); ++k) {
-            if (sized.stashed_by[k].index() < end) {
-                skips_.push_back({k, sized.stashed_by[k].index(), sized.popped_by[k].index()});
+            if (sized.skip_layers[k].stash.index() < end) {
+                skips_.push_back({k, &sized.skip_layers[k], sized.skip_layers[k].pops.back().index() >= end});
             }
         }
         gradients_ = {{sized.output[end - 1], end - 1}};  // the output's, which the lane holds already
@@ -48,9 +49,17 @@ private:
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
     struct Skip {
         std::size_t index;
-        std::size_t stash;
-        std::size_t pop;
-        std::size_t held = kNone;  ///< index of the gradient whose storage holds its own, from its pop on
+        const SkipLayers* layers;
+        bool is_popped_above;      ///< by a layer behind the range
+        std::size_t held = kNone;  ///< index of the gradient whose storage holds its own, from its last pop on
+        bool is_own = true;        ///< nothing else lies in that storage
+
+        std::size_t stash() const { return layers->stash.index(); }
+        /// The next layer down that works on the gradient.
+        std::size_t below(std::size_t l) const {
+            const auto pop = std::ranges::lower_bound(layers->pops, LayerId{l});
+            return pop == layers->pops.begin() ? stash() : std::prev(pop)->index();
+        }
     };
     struct Gradient {
         Bytes bytes = 0;
@@ -64,7 +73,7 @@ private:
         const LayerProfile& layer = profile_.layers[l];
         const bool passes = layer.passes_gradient || layer.aliases_input;
         std::size_t below = current;
-        const bool sums = std::ranges::any_of(skips_, [&](const Skip& skip) { return skip.stash == l; });
+        const bool sums = std::ranges::any_of(skips_, [&](const Skip& skip) { return skip.stash() == l; });
         // A stash's gradient is added into a new storage, which the transient bytes cover until then.
         if (l > 0 && (sums || !passes)) {
             below = take({sized_.output[l - 1], l, !sums || !passes});
@@ -73,12 +82,33 @@ private:
             gradients_[below].needed_by = std::min(gradients_[below].needed_by, l - 1);
         }
         for (Skip& skip : skips_) {
-            if (skip.pop == l) {
-                skip.held = layer.passes_gradient ? current : take({sized_.skips[skip.index], l});
-                gradients_[skip.held].needed_by = std::min(gradients_[skip.held].needed_by, skip.stash);
+            if (sized_.has_gradient[skip.index] && std::ranges::binary_search(skip.layers->pops, LayerId{l})) {
+                add_gradient(skip, l, layer.passes_gradient, current);
             }
         }
         return below;
+    }
+
+    /// A second gradient of a skip is added in place to the first, or both into a new storage at the layer's end: the
+    /// smaller of the two stays. If later partitions have added theirs, that is the first.
+    void add_gradient(Skip& skip, std::size_t l, bool passes, std::size_t current) {
+        const Bytes bytes = sized_.skips[skip.index];
+        const std::size_t added = passes ? current : take({bytes, l});
+        const bool is_first = skip.held == kNone && !skip.is_popped_above;
+        if (!is_first) {
+            gradients_[added].needed_by = std::min(gradients_[added].needed_by, l);
+        }
+        if (is_first) {
+            skip.held = added;
+            skip.is_own = !passes;
+        } else if (!skip.is_own) {
+            skip.held = take({std::min(bytes, gradients_[skip.held].bytes), l, false});
+            skip.is_own = true;
+        }
+        if (skip.held != kNone) {
+            gradients_[skip.held].needed_by =
+                std::min(gradients_[skip.held].needed_by, skip.is_own ? skip.stash() : skip.below(l));
+        }
     }
 
     std::size_t take(const Gradient& gradient) {
@@ -107,8 +137,8 @@ private:
 
     /// Input gradient of a range that begins with layer l, the last one walked.
     Bytes input_gradient(std::size_t l) const {
-        const bool lies_in_a_skip = std::ranges::any_of(
-            skips_, [&](const Skip& skip) { return skip.stash < l && skip.pop >= l && skip.held == current_; });
+        const bool lies_in_a_skip =
+            std::ranges::any_of(skips_, [&](const Skip& skip) { return skip.stash() < l && skip.held == current_; });
         // A storage is never smaller than what lies in it, whatever the profile says.
         return l == 0 || lies_in_a_skip ? 0 : std::max(gradients_[current_].bytes, sized_.output[l - 1]);
     }

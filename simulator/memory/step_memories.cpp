@@ -85,7 +85,7 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
     trains_ = first_trained < partitions;
     // A skip from below requires no gradient; the layers' own tapes were recorded for such a skip.
     const bool all_ask = std::ranges::none_of(graph.shape().skips, [&](const SkipRoute& skip) {
-        return skip.from.value() < first_trained && skip.to.value() > first_trained;
+        return skip.from.value() < first_trained && skip.to.back().value() > first_trained;
     });
     const bool asks_for_all = all_ask && has_all_gradients(profile);
     const bool splits = splits_backward(options.schedule);

@@ -77,7 +77,7 @@ TEST(StepGraph, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
         PipelineShape shape;
         shape.num_partitions = 3;
         shape.num_micro_batches = 4;
-        shape.skips = {{PartitionId{0}, PartitionId{2}}, {PartitionId{0}, PartitionId{1}}};
+        shape.skips = {{PartitionId{0}, {PartitionId{2}}}, {PartitionId{0}, {PartitionId{1}}}};
         const TaskGraph graph = make_schedule(schedule, shape);
         Timeline timeline{Source::simulated, {{"0", ""}, {"1", ""}, {"2", ""}}, {}};
         for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
@@ -108,7 +108,7 @@ TEST(StepGraph, TakesDependenciesFromTheTaskGraphWhereItIsKnown) {
     PipelineShape shape;
     shape.num_partitions = 3;
     shape.num_micro_batches = 4;
-    shape.skips = {{PartitionId{0}, PartitionId{2}}, {PartitionId{0}, PartitionId{1}}};
+    shape.skips = {{PartitionId{0}, {PartitionId{2}}}, {PartitionId{0}, {PartitionId{1}}}};
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
         const auto graph = std::make_shared<const TaskGraph>(make_schedule(schedule, shape));
         Timeline timeline{Source::measured, {{"0", ""}, {"1", ""}, {"2", ""}}, {}};

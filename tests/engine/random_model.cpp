@@ -510,7 +510,12 @@ private:
         }
         const auto which = choice_.below(static_cast<int>(under_way_.size()));
         const std::string name = under_way_[static_cast<std::size_t>(which)];
-        under_way_.erase(under_way_.begin() + which);
+        if (std::ranges::any_of(skips_.pop, [&](const SkipName& each) { return each.name == name; })) {
+            return;
+        }
+        if (is_last_ || !choice_.once_in(3)) {  // else a later layer pops it too
+            under_way_.erase(under_way_.begin() + which);
+        }
         skips_.pop.push_back({"", name});
         const std::size_t at = some(Kind::matrix);
         const int how = kinds_.size() > 3 ? 0 : choice_.below(3);

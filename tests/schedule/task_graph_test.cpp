@@ -44,7 +44,7 @@ TEST(TaskGraph, HoldsTheBackwardPhaseOfEveryLaneBehindTheLoss) {
 TEST(TaskGraph, SendsASkipStraightToWhereItIsPopped) {
     const TaskGraph graph = make_schedule(
         Schedule::gpipe,
-        {.num_partitions = 3, .num_micro_batches = 1, .skips = {SkipRoute{PartitionId{0}, PartitionId{2}}}});
+        {.num_partitions = 3, .num_micro_batches = 1, .skips = {SkipRoute{PartitionId{0}, {PartitionId{2}}}}});
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::forward, 2, 0, -1}),
                 UnorderedElementsAre("copy_forward (0, 1)", "skip_forward (0, 0) skip 0"));
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::backward, 0, 0, -1}),
@@ -93,7 +93,7 @@ TEST(PipelineShape, RefusesWhatNoScheduleCanRun) {
                 }),
                 testing::HasSubstr("placement[1] is 2"));
     EXPECT_THROW(
-        make_schedule(Schedule::gpipe, {.num_partitions = 2, .skips = {SkipRoute{PartitionId{1}, PartitionId{0}}}}),
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .skips = {SkipRoute{PartitionId{1}, {PartitionId{0}}}}}),
         UsageError);
 }
 

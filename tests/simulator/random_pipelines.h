@@ -46,6 +46,23 @@ inline Profile random_profile(std::mt19937& random, std::size_t layers, bool wit
     return profile;
 }
 
+/// The same, if there is a skip, with more layers that pop it, or with a skip of whole numbers.
+inline Profile with_readers(Profile profile, std::mt19937& random) {
+    bool is_stashed = false;
+    for (LayerProfile& layer : profile.layers) {
+        if (is_stashed && layer.pop.empty() && random() % 2 == 0) {
+            layer.pop = {"s"};
+        }
+        if (layer.stash.contains("s")) {
+            is_stashed = true;
+            if (random() % 5 == 0) {
+                layer.without_gradient = {"s"};
+            }
+        }
+    }
+    return profile;
+}
+
 /// The same with a parameter that the first and the last layer share.
 inline Profile with_shared(Profile profile) {
     LayerProfile& first = profile.layers.front();

@@ -90,9 +90,13 @@ PipelineShape parse_shape(const ordered_json& object) {
     for (const std::int64_t lane : field<std::vector<std::int64_t>>(object, "placement", "a list of lanes")) {
         shape.placement.emplace_back(lane);
     }
-    using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
-    for (const auto& [from, to] : field<Pairs>(object, "skips", "a list of pairs of partitions")) {
-        shape.skips.push_back({PartitionId{from}, PartitionId{to}});
+    using Lists = std::vector<std::vector<std::int64_t>>;
+    for (const auto& partitions : field<Lists>(object, "skips", "a list of lists of partitions")) {
+        SkipRoute& route = shape.skips.emplace_back();
+        route.from = PartitionId{partitions.empty() ? 0 : partitions.front()};
+        for (std::size_t k = 1; k < partitions.size(); ++k) {
+            route.to.emplace_back(partitions[k]);
+        }
     }
     if (object.contains("shared")) {
         using Routes = std::vector<std::tuple<std::int64_t, std::vector<std::int64_t>, bool>>;
@@ -124,7 +128,11 @@ std::string pipeline_json(const TaskGraph& graph) {
         object["placement"].push_back(shape.lane_of(PartitionId{partition}).value());
     }
     for (const SkipRoute& skip : shape.skips) {
-        object["skips"].push_back({skip.from.value(), skip.to.value()});
+        ordered_json partitions = ordered_json::array({skip.from.value()});
+        for (const PartitionId to : skip.to) {
+            partitions.push_back(to.value());
+        }
+        object["skips"].push_back(std::move(partitions));
     }
     for (const SharedRoute& route : shape.shared) {
         ordered_json users = ordered_json::array();

@@ -37,9 +37,14 @@ TEST(VerifySkippables, ListsTheSkipsByStashingLayerThenName) {
                                             }),
                                             pops({b()})};
     EXPECT_THAT(verify_skippables(layers),
-                ElementsAre(Skip{a(), LayerId{0}, LayerId{2}}, Skip{b(), LayerId{0}, LayerId{4}},
-                            Skip{b("inner"), LayerId{1}, LayerId{3}}));
+                ElementsAre(Skip{a(), LayerId{0}, {LayerId{2}}}, Skip{b(), LayerId{0}, {LayerId{4}}},
+                            Skip{b("inner"), LayerId{1}, {LayerId{3}}}));
     EXPECT_THAT(verify_skippables({}), IsEmpty());
+}
+
+TEST(VerifySkippables, ListsTheLayersThatPopASkip) {
+    EXPECT_THAT(verify_skippables(std::vector{stashes({a()}), pops({a()}), kPlain, pops({a()}), pops({a()})}),
+                ElementsAre(Skip{a(), LayerId{0}, {LayerId{1}, LayerId{3}, LayerId{4}}}));
 }
 
 TEST(VerifySkippables, LetsALayerPopOneAndStashAnother) {
@@ -65,8 +70,11 @@ TEST(VerifySkippables, FindsASecondStash) {
     expect_findings({stashes({a()}), stashes({a()}), pops({a()})},
                     "layer 1 (stash) stashes 'a' again, after layer 0 (stash)");
 }
-TEST(VerifySkippables, FindsASecondPop) {
-    expect_findings({stashes({a()}), pops({a()}), pops({a()})}, "layer 2 (pop) pops 'a' again, after layer 1 (pop)");
+TEST(VerifySkippables, FindsASecondPopOfOneLayer) {
+    expect_findings({stashes({a()}), pops({a()}), pops({a(), a()})}, "layer 2 (pop) pops 'a' twice");
+}
+TEST(VerifySkippables, FindsThePopThatIsBeforeItsStash) {
+    expect_findings({pops({a()}), stashes({a()}), pops({a()})}, "layer 0 (pop) pops 'a' before layer 1 (stash)");
 }
 TEST(VerifySkippables, FindsANameStashedAndPoppedByOneLayer) {
     expect_findings({{"both", {{a()}, {a()}}}}, "layer 0 (both) both stashes and pops 'a'");
@@ -76,18 +84,19 @@ TEST(VerifySkippables, FindsNamesThatALayerCannotTellApart) {
                     "layer 2 (pop) pops 'a' of two spaces");
 }
 TEST(VerifySkippables, TellsEverythingInOneError) {
-    expect_findings({stashes({a()}), pops({a()}), stashes({a()}), pops({a()}), stashes({b("x")})},
-                    "layer 2 (stash) stashes 'a' again", "layer 3 (pop) pops 'a' again",
+    expect_findings({stashes({a()}), pops({a()}), stashes({a()}), pops({b()}), stashes({b("x")})},
+                    "layer 2 (stash) stashes 'a' again", "layer 3 (pop) pops 'b', which no layer stashes",
                     "layer 4 (stash) stashes 'x/b', which no layer pops");
 }
 
 // Routes of skips under a balance. Layers: stash a, plain, pop a or similar, with the given cuts.
 
-SkipLayout layout(const std::vector<LayerSkips>& layers, const std::vector<std::int64_t>& balance) {
-    return SkipLayout(layers, Balance(balance));
+SkipLayout layout(const std::vector<LayerSkips>& layers, const std::vector<std::int64_t>& balance,
+                  const std::vector<LaneId>& placement = {}) {
+    return SkipLayout(layers, Balance(balance), placement);
 }
 SkipRoute route(int from, int to) {
-    return {PartitionId{from}, PartitionId{to}};
+    return {PartitionId{from}, {PartitionId{to}}};
 }
 
 TEST(SkipLayout, HasNoRouteWithoutSkips) {
@@ -117,8 +126,36 @@ TEST(SkipLayout, OrdersWhatComesFromSeveralPartitions) {
     const SkipLayout two = layout({stashes({b()}), stashes({a()}), pops({a(), b()})}, {1, 1, 1});
     EXPECT_THAT(two.routes(), ElementsAre(route(0, 2), route(1, 2)));
     EXPECT_THAT(two.of(PartitionId{2}).incoming, ElementsAre(0, 1));
-    EXPECT_EQ(two.place_in(1), 1u);
+    EXPECT_EQ(two.place_in(1, PartitionId{2}), 1u);
     EXPECT_EQ(two.place_out(1), 0u);
+}
+
+TEST(SkipLayout, HasARouteForEachLaneThatPopsASkip) {
+    const SkipLayout three =
+        layout({stashes({a()}), pops({a()}), pops({a()}), pops({a()}), kPlain, pops({a()})}, {2, 2, 2});
+    EXPECT_THAT(three.routes(), ElementsAre(route(0, 0), route(0, 1), route(0, 2)));
+    EXPECT_THAT(three.of(PartitionId{0}).outgoing, ElementsAre(1, 2));
+    EXPECT_THAT(three.of(PartitionId{0}).outgoing_slots, ElementsAre(0, 0)) << "one skip";
+    EXPECT_THAT(three.of(PartitionId{1}).incoming, ElementsAre(1));
+    EXPECT_THAT(three.of(PartitionId{1}).is_popped_later, ElementsAre(1));
+    EXPECT_THAT(three.of(PartitionId{2}).is_popped_later, ElementsAre(0));
+    EXPECT_FALSE(three.of(PartitionId{0}).layers[1].pop[0].is_last) << "it leaves";
+    EXPECT_FALSE(three.of(PartitionId{1}).layers[0].pop[0].is_last) << "the next layer pops it too";
+    EXPECT_TRUE(three.of(PartitionId{1}).layers[1].pop[0].is_last);
+}
+
+TEST(SkipLayout, HandsASkipOnAmongThePartitionsOfALane) {
+    const std::vector<LaneId> v = {LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}};
+    const SkipLayout there = layout({stashes({a()}), pops({a()}), pops({a()}), pops({a()})}, {1, 1, 1, 1}, v);
+    EXPECT_THAT(there.routes(), ElementsAre(SkipRoute{PartitionId{0}, {PartitionId{1}, PartitionId{2}}}, route(0, 3)));
+    EXPECT_EQ(there.first_behind(0), PartitionId{1});
+    EXPECT_EQ(there.next_behind(0, PartitionId{1}), PartitionId{2});
+    EXPECT_FALSE(there.next_behind(0, PartitionId{2}));
+    EXPECT_THAT(there.of(PartitionId{2}).incoming, ElementsAre(0));
+    EXPECT_THAT(there.of(PartitionId{1}).is_popped_later, ElementsAre(1));
+    const SkipLayout own = layout({stashes({a()}), pops({a()}), kPlain, kPlain, pops({a()})}, {2, 1, 1, 1}, v);
+    EXPECT_THAT(own.routes(), ElementsAre(SkipRoute{PartitionId{0}, {PartitionId{0}, PartitionId{3}}}));
+    EXPECT_EQ(own.first_behind(0), PartitionId{3});
 }
 
 // torchgpipe sorts names of the default namespace together with those of others. Python cannot compare these, so its

@@ -200,7 +200,7 @@ TEST(StepRun, CarriesSkipsStraightToTheLaneThatPopsThem) {
         log.expect_ran(make_schedule(Schedule::gpipe, {.num_partitions = 3,
                                                        .num_micro_batches = 4,
                                                        .checkpoint = mode,
-                                                       .skips = {{PartitionId{0}, PartitionId{2}}}}));
+                                                       .skips = {{PartitionId{0}, {PartitionId{2}}}}}));
         EXPECT_EQ(log.moved(LaneId{1}), 2 * 4 * 2) << "lane 1 pays for what it computes on, there and back";
         EXPECT_EQ(log.moved(LaneId{2}), 4 * 2 + 4 * 10);
         EXPECT_EQ(log.moved(LaneId{0}), 4 * 2 + 4 * 10) << "gradients go back the same way";

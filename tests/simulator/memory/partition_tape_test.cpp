@@ -215,7 +215,7 @@ TEST(PartitionTape, LiesBetweenTheTapesOfTwoSizesWithEqualEvents) {
 TEST(PartitionTape, MadeUpFromBytesIsAlwaysATape) {
     std::mt19937 random(21);
     for (int round = 0; round < 500; ++round) {
-        const Profile profile = random_profile(random, 1 + random() % 6, random() % 2 == 0);
+        const Profile profile = with_readers(random_profile(random, 1 + random() % 6, random() % 2 == 0), random);
         const SizedProfile sized = at_size(profile, 1 + static_cast<std::int64_t>(random() % 4));
         const LayerRange all{LayerId{0}, LayerId{profile.layers.size()}};
         for (std::size_t l = 0; l < profile.layers.size(); ++l) {
@@ -283,7 +283,7 @@ TEST(ReservedMemory, IsNothingOnTheHost) {
 
 /// Storages large enough for the allocator's large pool.
 Profile profile_of_large_blocks(std::mt19937& random, std::size_t layers) {
-    Profile profile = random_profile(random, layers, random() % 2 == 0);
+    Profile profile = with_readers(random_profile(random, layers, random() % 2 == 0), random);
     for (LayerProfile& layer : profile.layers) {
         for (PerSize* sizes : {&layer.output_bytes, &layer.saved_bytes, &layer.transient_bytes}) {
             for (double& bytes : *sizes) {

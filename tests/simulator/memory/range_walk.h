@@ -40,11 +40,11 @@ public:
                  const std::vector<Bytes>& let_go)
         : profile_(profile), sized_(sized), first_(first), end_(end), let_go_(let_go) {
         for (std::size_t k = 0; k < sized.skips.size(); ++k) {
-            const bool popped_here = contains(sized.popped_by[k]);
-            const bool stashed_here = contains(sized.stashed_by[k]);
+            const auto& [stash, pops] = sized.skip_layers[k];  // the reference knows one pop
+            const bool popped_here = contains(pops.front());
+            const bool stashed_here = contains(stash);
             if (popped_here || stashed_here) {
-                skips_.push_back(
-                    {k, sized.stashed_by[k].index(), sized.popped_by[k].index(), stashed_here, popped_here, kNone});
+                skips_.push_back({k, stash.index(), pops.front().index(), stashed_here, popped_here, kNone});
             }
         }
         gradients_ = {{sized.output[end - 1], end - 1}};  // the output's, which the lane holds already

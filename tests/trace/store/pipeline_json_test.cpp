@@ -3,11 +3,14 @@
 #include "base/error.h"
 #include "schedule/schedules.h"
 #include "schedule/shared_routes.h"
+#include "schedule/skip_routes.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace pipescope {
@@ -42,10 +45,13 @@ TEST(PipelineJson, GivesEveryScheduleBack) {
                 PipelineShape shape{.num_partitions = 4,
                                     .num_micro_batches = 6,
                                     .checkpoint = mode,
-                                    .skips = {{PartitionId{0}, PartitionId{3}}, {PartitionId{1}, PartitionId{1}}},
+                                    .skips = {{PartitionId{1}, {PartitionId{1}}}},
                                     .recompute_start = start,
                                     .replicas = mode == Checkpoint::never ? 2 : 1};
                 shape.placement = placement_of(schedule, 4, 2);
+                const std::vector<SkipLayers> skips = {{LayerId{0}, {LayerId{1}, LayerId{2}, LayerId{3}}}};
+                std::ranges::copy(skip_routes(skips, Balance({1, 1, 1, 1}), shape.placement).routes,
+                                  std::back_inserter(shape.skips));
                 if (is_synchronous(schedule)) {
                     const std::vector<LayerId> all = {LayerId{0}, LayerId{1}, LayerId{2}, LayerId{3}};
                     shape.shared =
@@ -86,6 +92,7 @@ TEST(PipelineJson, RefusesWhatIsNoPipeline) {
     refuses(with("[0,1]", "[0,-1]"), "-1");
     refuses(with("[0,1]", "[0,7]"), "7");
     refuses(with("\"skips\":[]", "\"skips\":[[1,9]]"), "skip 0 runs");
+    refuses(with("\"skips\":[]", "\"skips\":[[0]]"), "to none");
     refuses(with("mini_batch", "maxi_batch"),
             "the scope of the loss is 'maxi_batch'; it must be one of mini_batch, micro_batch");
     refuses(with("0F1", "0X1"), "holds the task '0X1'; a task is partition, letter and micro-batch");
