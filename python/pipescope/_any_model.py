@@ -152,7 +152,8 @@ class ModelLayers(Mapping[str, nn.Module]):
             ends = f", passes on {_bytes_text(self.borders[k])}" if k < len(self.borders) else ""
             lines.append(f"  {k:3} {name:{width}} {_bytes_text(own):>10} of parameters{ends}")
         lines += [
-            f"  skip {each.name} {each.first} -> {each.end} {_bytes_text(each.bytes)}" for each in self.crossings if each.bytes
+            f"  skip {each.name} {each.first} -> {', '.join(map(str, each.ends))} {_bytes_text(each.bytes)}"
+            for each in self.crossings if each.bytes
         ]
         for uses in self.shared:
             tensor = _tensor_of(self.model, uses[0][1])

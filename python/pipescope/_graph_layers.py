@@ -3,8 +3,8 @@
 A layer holds the model's own parameters and buffers, under the model's names. Between layers go
 
 - the values that the next layer needs, as its input: a tensor, or a tuple of several;
-- the values that a later layer needs, as skips. A value with several readers goes from each reader to the next, so that it crosses
-  the border between two lanes once;
+- the values that later layers need, as skips, which the engine sends once to each lane that reads them. A value that the next
+  layer needs too is a skip of that layer, so that no lane gets it twice;
 - no sizes: a layer reads them off the tensors that it gets;
 - no parameters. The first layer that uses one holds it. Each other one has a tensor that stands for it, a copy in its table of
   parameters, of which the engine knows (option ``shared``): a lane gets the values once a step, and the holder has the sum of
@@ -52,7 +52,7 @@ from pipescope._trace_model import (
     unknown_sizes_of,
 )
 from pipescope.errors import UsageError
-from pipescope.skip import Skippable
+from pipescope.skip import Skippable, verify_skippables
 
 __all__ = ["Crossing", "TracedLayer", "layers_from"]
 
@@ -175,11 +175,11 @@ class _Part:
 
 @dataclasses.dataclass(frozen=True)
 class Crossing:
-    """A value on its way. ``bytes``: for the sample's sizes."""
+    """A value on its way past other layers. ``bytes``: for the sample's sizes."""
 
     name: str
     first: int
-    end: int
+    ends: tuple[int, ...]
     bytes: int
 
 
@@ -194,6 +194,7 @@ class TracedLayer(Skippable):
         self.title = title
         self.namespaces = {}
         self._names_in_engine = {}
+        self._popped_later = frozenset()
         self._parts = dict(parts)
         self._modes = dict(modes)
         self._root = root
@@ -279,6 +280,7 @@ class _Maker:
         self.route = self._find_route()
         self.masks = CausalMasks(self.trace.constants)
         self._bridge_gaps()
+        self.skips = self._find_skips()
 
     def _source(self, key: Any) -> int:
         return self.layer_of.get(key, 0)
@@ -349,12 +351,33 @@ class _Maker:
 
     def _bridge_gaps(self) -> None:
         """Each layer gets something from the one before it."""
+        self.carried: set[tuple[Any, int]] = set()  # (value, layer) that an earlier layer only hands on
         for k in range(1, self.count):
-            if any(k in stops and k - 1 in stops for stops in self.route.values()):
+            if any(stops[0] == k - 1 and k in stops for stops in self.route.values()):
                 continue
             over = [key for key, stops in self.route.items() if stops[0] < k <= stops[-1]]
             key = min(over or [self.trace.input_nodes[0]], key=self.bytes_of)
             self.route[key] = sorted({*self.route.get(key, [0]), k - 1, k})
+            self.carried.add((key, k))
+
+    def _is_input(self, key: Any, layer: int) -> bool:
+        """True if the layer before hands the value on. Other layers pop a skip."""
+        stops = self.route[key]
+        return (key, layer) in self.carried or (stops[0] == layer - 1 and layer in stops)
+
+    def _find_skips(self) -> list[tuple[Any, int, list[int]]]:
+        """(value, the layer that stashes it, those that pop it)."""
+        skips: list[tuple[Any, int, list[int]]] = []
+        for key, stops in self.route.items():
+            writer = stops[0]
+            for layer in stops[1:]:
+                if self._is_input(key, layer):
+                    writer = layer
+                elif skips and skips[-1][:2] == (key, writer):
+                    skips[-1][2].append(layer)
+                else:
+                    skips.append((key, writer, [layer]))
+        return skips
 
     def bytes_of(self, key: Any) -> int:
         return bytes_of(key) if isinstance(key, Node) else 0
@@ -369,13 +392,10 @@ class _Maker:
         """The values of a layer's input."""
         if layer == 0:
             return list(self.trace.input_nodes)
-        return [key for key, stops in self.route.items() if layer in stops and layer - 1 in stops]
+        return [key for key in self.route if self._is_input(key, layer)]
 
-    def hops(self) -> list[tuple[Any, int, int]]:
-        return [(key, first, end) for key, stops in self.route.items() for first, end in zip(stops, stops[1:])]
-
-    def skip_name(self, key: Any, end: int) -> str:
-        return f"{self.prefix}{self.title_of(key)} > {end}"
+    def skip_name(self, key: Any, writer: int) -> str:
+        return f"{self.prefix}{self.title_of(key)} of {writer}"
 
     def part(self, layer: int) -> tuple[_Part, list[tuple[str, str, Tensor]]]:
         """(what the layer does, (kind, name, tensor) of what it holds)."""
@@ -392,8 +412,8 @@ class _PartMaker:
         self.environment: dict[Any, Any] = {}
         self.places: dict[str, str] = {}
         self.sequence = maker._sequence(layer)
-        self.popped = [(key, first, end) for key, first, end in maker.hops() if end == layer and first != layer - 1]
-        self.stashed = [(key, first, end) for key, first, end in maker.hops() if first == layer and end != layer + 1]
+        self.popped = [(key, writer) for key, writer, layers in maker.skips if layer in layers]
+        self.stashed = [(key, writer) for key, writer, _ in maker.skips if writer == layer]
         self.held: list[tuple[str, str, Tensor]] = []
         self.modes: list[str] = []
         self.modules: list[nn.Module] = []
@@ -401,7 +421,7 @@ class _PartMaker:
 
     def made(self) -> tuple[_Part, list[tuple[str, str, Tensor]]]:
         graph = self.graph
-        arriving = [*self.maker.into(self.layer), *[key for key, _, _ in self.popped]]
+        arriving = [*self.maker.into(self.layer), *[key for key, _ in self.popped]]
         places = [(key, graph.placeholder(f"value_{k}")) for k, key in enumerate(arriving)]
         constants = self._constants_held()
         for k, (node, info) in enumerate(constants.items()):
@@ -428,10 +448,10 @@ class _PartMaker:
         leaving = self._results() if self.layer == self.maker.count - 1 else [
             self._value(key) for key in self.maker.into(self.layer + 1)
         ]
-        graph.output((tuple(leaving), tuple(self._value(key) for key, _, _ in self.stashed)))
+        graph.output((tuple(leaving), tuple(self._value(key) for key, _ in self.stashed)))
         _drop_unused(graph)
         names = [name for _, name, _ in self.held]
-        skips = [[self.maker.skip_name(key, end) for key, _, end in hops] for hops in (self.popped, self.stashed)]
+        skips = [[self.maker.skip_name(*each) for each in those] for those in (self.popped, self.stashed)]
         sparse = [self._owner(node) for node in self.sequence if _has_sparse_gradient(node)]
         return _Part(_Code(graph, self.places, self.causal), skips[0], skips[1], names, self.modes, self.modules, sparse), self.held
 
@@ -688,6 +708,7 @@ def layers_from(
         holders |= {id(each) for each in layer.parameters()}
         layers[title] = layer
     maker = makers[True]
-    crossings = [Crossing(maker.title_of(key), first, end, maker.bytes_of(key)) for key, first, end in maker.hops() if end > first + 1]
+    verify_skippables(layers)
+    crossings = [Crossing(maker.title_of(key), writer, tuple(ends), maker.bytes_of(key)) for key, writer, ends in maker.skips]
     borders = [sum(maker.bytes_of(key) for key in maker.into(k)) for k in range(1, maker.count)]
     return layers, crossings, borders

@@ -14,8 +14,10 @@
             early = yield pop("early")
             return self.conv(x) + early
 
-In a GPipe the tensor goes straight to the lane that pops it. Outside of one, such modules run in a plain nn.Sequential too.
-The names are those of torchgpipe (arXiv 2004.09910, section 3.3).
+In a GPipe the tensor goes straight to the lane that pops it. Several modules may pop one skip: it goes once to each lane, and the
+gradients of a lane's modules come back as one. Outside of a GPipe, such modules run in a plain nn.Sequential too; if several pop
+one skip, after ``verify_skippables(sequential)``, which a GPipe calls itself.
+The names are those of torchgpipe (arXiv 2004.09910, section 3.3), where one module pops a skip.
 """
 
 from __future__ import annotations
@@ -108,6 +110,7 @@ class Skippable(nn.Module):
         self.module = self.module_cls(*args, **kwargs)
         self.namespaces: dict[str, Namespace] = {}
         self._names_in_engine: dict[str, str] = {}  # of the skips that a pipeline carries for this module
+        self._popped_later: frozenset[str] = frozenset()  # names that a later module pops too
 
     def __repr__(self) -> str:
         return f"@skippable({self.module})"
@@ -183,7 +186,7 @@ class Skippable(nn.Module):
             tensor: Optional[Tensor] = engine.pop(self._names_in_engine[name])
             return tensor
         try:
-            return _shelf.tensors.pop(self._key(name))
+            return _shelf.tensors[self._key(name)] if name in self._popped_later else _shelf.tensors.pop(self._key(name))
         except KeyError:
             raise RuntimeError(f"'{name}' has not been stashed") from None
 
@@ -221,8 +224,13 @@ def skippable(
 
 
 def verify_skippables(module: Union[nn.Sequential, Mapping[str, nn.Module]]) -> None:
-    """Raises a TypeError that lists every stash without its pop, and every pop without its stash before it."""
-    children = module.items() if isinstance(module, Mapping) else module.named_children()
+    """Raises a TypeError that lists every stash without a pop, and every pop without its stash before it. Tells the modules which
+    of their skips a later one pops too."""
+    _verify(module, pops_once=False)
+
+
+def _verify(module: Union[nn.Sequential, Mapping[str, nn.Module]], pops_once: bool) -> None:
+    children = list(module.items() if isinstance(module, Mapping) else module.named_children())
     stashed: set[tuple[str, str]] = set()
     popped: set[tuple[str, str]] = set()
     faults: list[str] = []
@@ -242,7 +250,7 @@ def verify_skippables(module: Union[nn.Sequential, Mapping[str, nn.Module]]) -> 
         for key in pops:
             if key[1] in both:
                 continue
-            if key in popped:
+            if key in popped and pops_once:
                 faults.append(f"'{layer_name}' redeclared '{key[1]}' as poppable but not isolated by namespace")
             elif key not in stashed:
                 faults.append(f"'{layer_name}' declared '{key[1]}' as poppable but it was not stashed")
@@ -251,3 +259,8 @@ def verify_skippables(module: Union[nn.Sequential, Mapping[str, nn.Module]]) -> 
     faults += [f"no module declared '{name}' as poppable but stashed" for _, name in sorted(stashed - popped)]
     if faults:
         raise TypeError("one or more pairs of stash and pop do not match:\n\n" + "\n".join(f"* {each}" for each in faults))
+    later: set[tuple[str, str]] = set()
+    for own in filter(None, (skippable_in(layer) for _, layer in reversed(children))):
+        pops = own.skip_names()[1]
+        own._popped_later = frozenset(name for space, name in pops if (space, name) in later)
+        later |= set(pops)

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from pipescope import _gpipe
-from pipescope.skip import skippable_in, verify_skippables
+from pipescope.compat.torchgpipe.skip import verify_skippables
+from pipescope.skip import skippable_in
 
 __all__ = ["GPipe", "verify_module"]
 
