@@ -1,6 +1,7 @@
 #include "answers/pipeline_rows.h"
 
 #include "base/error.h"
+#include "base/number_text.h"
 #include "base/printable.h"
 #include "base/quantities.h"
 #include "hardware/links_file.h"
@@ -167,6 +168,23 @@ void add_update_option(OptionTable& table, AskedPipeline& asked) {
         .use = OptionUse::lanes;
 }
 
+void add_pair_overlap_option(OptionTable& table, AskedPipeline& asked) {
+    const auto parse = [](const std::string& text, const std::string& option) {
+        const std::optional<double> share = number_in<double>(text);
+        if (!share) {
+            throw UsageError(option + " is '" + printable(text) +
+                             "'; it is the share of a pair's shorter task that takes no time, from 0 to 1; change it");
+        }
+        return *share;
+    };
+    table
+        .add("--pair-overlap", asked.options.pair_overlap, parse,
+             "Share of the shorter task's time that a forward and a backward save if dualpipe or dualpipe-v pairs "
+             "them, from 0 to 1; both then start and end together. Default: they run one after the other",
+             "SHARE", "Pipeline")
+        .use = OptionUse::lanes;
+}
+
 void add_device_type_options(OptionTable& table, AskedPipeline& asked, const std::string& help) {
     table.add_text("--device-types,--device-type", asked.device_types,
                    help +
@@ -198,6 +216,7 @@ void add_simulation_options(OptionTable& table, AskedPipeline& asked, bool knows
                     "Maximum number of micro-batches between first forward and last backward; default: no limit", "N",
                     "Pipeline")
         .use = OptionUse::lanes;
+    add_pair_overlap_option(table, asked);
     table
         .add("--backward", asked.backward_order, parse_backward_order,
              "Order of gpipe's backwards: last-first (default) or first-first", "ORDER", "Pipeline")

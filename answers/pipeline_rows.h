@@ -22,8 +22,9 @@ void add_schedule_option(OptionTable& table, AskedPipeline& asked, const std::st
 void add_schedule_options(OptionTable& table, AskedPipeline& asked, const std::string& schedules, bool* all = nullptr);
 /// --optimizer, --master-weights and --dtype: memory of parameters besides their values.
 void add_parameter_options(OptionTable& table, AskedPipeline& asked);
-void add_replicas_option(OptionTable& table, AskedPipeline& asked);  ///< --replicas, one number
-void add_update_option(OptionTable& table, AskedPipeline& asked);    ///< --update
+void add_replicas_option(OptionTable& table, AskedPipeline& asked);      ///< --replicas, one number
+void add_update_option(OptionTable& table, AskedPipeline& asked);        ///< --update
+void add_pair_overlap_option(OptionTable& table, AskedPipeline& asked);  ///< --pair-overlap
 /// --device-types, --device-catalogue and --headroom. `help` describes the purpose of the types.
 void add_device_type_options(OptionTable& table, AskedPipeline& asked, const std::string& help);
 /// --force, with the same help text everywhere.

@@ -246,6 +246,7 @@ void add_plan_options(OptionTable& table, PlanQuestion& question) {
     add_choices(table, question);
     add_algorithm_option(table, question.request.algorithm);
     add_update_option(table, question.pipeline);
+    add_pair_overlap_option(table, question.pipeline);
     add_hardware_options(table, question.pipeline);
     table.row("devices").use = OptionUse::both;  // with a cluster: numbers of devices
     add_device_type_options(table, question.pipeline, "Device types to try, such as A100,H100");

@@ -78,10 +78,14 @@ Json lane_json(const Simulation& simulation, const SimulatedLane& lane) {
 }
 
 Json partition_json(const Simulation& simulation, const SimulatedPartition& partition) {
-    return {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
-            {"lane", partition.lane.value()},
-            {"device", partition.device},
-            {"parameter_bytes", bytes_json(simulation, partition.parameter_bytes)}};
+    Json object = {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
+                   {"lane", partition.lane.value()},
+                   {"device", partition.device},
+                   {"parameter_bytes", bytes_json(simulation, partition.parameter_bytes)}};
+    if (partition.mirror_lane) {
+        object["mirror_lane"] = partition.mirror_lane->value();
+    }
+    return object;
 }
 
 Json fraction_unless(bool lossy, double fraction) {
@@ -414,8 +418,11 @@ std::string simulation_text(const Simulation& simulation, Rates rates) {
     TextTable partitions({{"partition"}, {"layers"}, {"lane"}, {"device", Align::left}, {"parameters"}});
     for (std::size_t j = 0; j < simulation.partitions.size(); ++j) {
         const SimulatedPartition& partition = simulation.partitions[j];
-        partitions.add_row({std::to_string(j), layers_text(partition.layers), std::to_string(partition.lane.value()),
-                            partition.device, peak_text(simulation, partition.parameter_bytes)});
+        const std::string mirror =
+            partition.mirror_lane ? fmt::format(" and {}", partition.mirror_lane->value()) : std::string();
+        partitions.add_row({std::to_string(j), layers_text(partition.layers),
+                            fmt::format("{}{}", partition.lane.value(), mirror), partition.device,
+                            peak_text(simulation, partition.parameter_bytes)});
     }
     text += partitions.str() + "\n" + lane_table(simulation);
     if (simulation.memory_unknown) {

@@ -143,7 +143,7 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     if (is_for_comparison_only(options.schedule)) {
         throw UsageError("the schedule is " + to_string(options.schedule) +
                          ", which only the simulator runs; a model can run " + runnable_schedule_names(", ") +
-                         " or a file; use one of them");
+                         " or a file; use one of them" + nearest_runnable_text(options.schedule));
     }
     verify_skippables(declared_skips(layers));
     if (options.driver == Driver::autograd && options.schedule != Schedule::gpipe) {

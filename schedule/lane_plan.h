@@ -2,6 +2,7 @@
 
 #include "schedule/task_graph.h"
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -29,11 +30,18 @@ public:
     /// The task alone.
     void add(TaskKind kind, Cell at) { program_.push_back({0, kind, at.j.value(), at.i.value(), -1}); }
 
+    /// Position of the next task.
+    std::size_t size() const { return program_.size(); }
+    /// The tasks from that position on run as one.
+    void join_from(std::size_t first) { joints_.push_back({first, program_.size() - first}); }
+
     LaneProgram take() { return std::move(program_); }
+    LaneJoints take_joints() { return std::move(joints_); }
 
 private:
     const PipelineShape& shape_;
     LaneProgram program_;
+    LaneJoints joints_;
 };
 
 /// A plan for each lane.

@@ -9,8 +9,8 @@ namespace pipescope {
 // Each family has a file with its picture and its source.
 using LanePrograms = std::vector<LaneProgram>;
 
-/// With replicas, appends an all-reduce of each partition's gradients to its lane's program. The last partition comes
-/// first, because its backward ends first.
+/// With replicas, or several lanes that hold a partition, appends an all-reduce of each partition's gradients to its
+/// lanes' programs. The last partition comes first, because its backward ends first.
 void add_all_reduces(const PipelineShape& shape, LanePrograms& programs);
 
 // gpipe_schedule.cpp: fill-drain
@@ -27,8 +27,11 @@ LanePrograms interleaved_zero_bubble_programs(const PipelineShape& shape);
 // zero_bubble_v.cpp
 LanePrograms zero_bubble_v_programs(const PipelineShape& shape);
 
-// dualpipe_v.cpp
+// dualpipe.cpp: DualPipe, DualPipeV, and the tasks of each lane that may run as one
+LanePrograms dualpipe_programs(const PipelineShape& shape);
 LanePrograms dualpipe_v_programs(const PipelineShape& shape);
+std::vector<LaneJoints> dualpipe_joints(const PipelineShape& shape);
+std::vector<LaneJoints> dualpipe_v_joints(const PipelineShape& shape);
 
 // controllable_memory.cpp
 LanePrograms v_half_programs(const PipelineShape& shape);

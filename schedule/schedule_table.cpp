@@ -185,10 +185,31 @@ void for_each_action(const ScheduleTable& table, Each each) {
     }
 }
 
+/// True if the rows are those of a bidirectional pipeline (PipelineShape::bidirectional): as many as partitions, the
+/// second half of the micro-batches in reverse.
+bool is_from_both_ends(const ScheduleTable& table) {
+    std::int32_t partitions = 0;
+    std::int32_t micro_batches = 0;
+    for_each_action(table, [&](const Action& action, const Place&) {
+        partitions = std::max(partitions, action.task.partition + 1);
+        micro_batches = std::max(micro_batches, action.task.micro_batch + 1);
+    });
+    bool fits = micro_batches > 0 && micro_batches % 2 == 0 && partitions % 2 == 0 &&
+                table.rows.size() == static_cast<std::size_t>(partitions);
+    for_each_action(table, [&](const Action& action, const Place& place) {
+        const auto here = static_cast<std::size_t>(action.task.partition);
+        const std::size_t reversed = table.rows.size() - 1 - here;
+        const bool is_second = action.task.micro_batch >= micro_batches / 2;
+        fits = fits &&
+               (place.row == (is_second ? reversed : here) || (action.task.micro_batch < 0 && place.row == reversed));
+    });
+    return fits;
+}
+
 /// Collects the tasks of a table by type, and checks the preconditions of a TaskGraph.
 class TableCheck {
 public:
-    explicit TableCheck(const ScheduleTable& table) {
+    explicit TableCheck(const ScheduleTable& table) : bidirectional_(is_from_both_ends(table)) {
         for_each_action(table, [this](const Action& action, const Place& place) { note(action, place); });
         if (places_.empty()) {
             throw UsageError("the schedule holds no task; write at least a forward and a backward, such as 0F0,0B0");
@@ -200,12 +221,13 @@ public:
         check_placement_line(table);
     }
 
+    bool is_bidirectional() const { return bidirectional_; }
     int num_partitions() const { return static_cast<int>(lanes_.size()); }
     int num_micro_batches() const { return micro_batches_; }
     std::vector<LaneId> placement() const {
         std::vector<LaneId> placement;
         for (const auto& [partition, place] : lanes_) {
-            placement.emplace_back(static_cast<std::int64_t>(place.row));
+            placement.emplace_back(static_cast<std::int64_t>(row_of(partition, 0, place)));
         }
         return placement;
     }
@@ -214,9 +236,18 @@ private:
     using Key = std::pair<std::int32_t, std::int32_t>;  // partition, micro-batch
     using Places = std::map<char, std::pair<Place, std::size_t>>;
 
+    /// The row that runs micro-batch i on the partition, whose first cell is at `place`.
+    std::size_t row_of(std::int32_t partition, std::int32_t i, const Place& place) const {
+        const auto here = static_cast<std::size_t>(partition);
+        return !bidirectional_ ? place.row : i >= (micro_batches_ + 1) / 2 ? lanes_.size() - 1 - here : here;
+    }
+
     void note(const Action& action, const Place& place) {
         const auto [lane, is_new] = lanes_.emplace(action.task.partition, place);
-        if (!is_new && lane->second.row != place.row) {
+        if (bidirectional_ && action.task.micro_batch < 0) {
+            return;  // once for each copy of the partition
+        }
+        if (!is_new && lane->second.row != place.row && !bidirectional_) {
             throw UsageError(text_of(place) + " holds " + text_of(action) + ", but partition " +
                              std::to_string(action.task.partition) + " runs on lane " +
                              std::to_string(lane->second.row) + " (" + text_of(lane->second) +
@@ -235,9 +266,7 @@ private:
 
     void check_rows(const ScheduleTable& table) const {
         std::vector<bool> works(table.rows.size(), false);
-        for (const auto& [partition, place] : lanes_) {
-            works[place.row] = true;
-        }
+        for_each_action(table, [&works](const Action&, const Place& place) { works[place.row] = true; });
         for (std::size_t row = 0; row < works.size(); ++row) {
             if (!works[row]) {
                 throw UsageError("row " + std::to_string(row + 1) +
@@ -259,14 +288,14 @@ private:
             for (std::int32_t i = 0; i < micro_batches_; ++i) {
                 const auto found = places_.find({each, i});
                 const Places none;
-                check_task({each, i}, found == places_.end() ? none : found->second, place);
+                check_task({each, i}, found == places_.end() ? none : found->second, row_of(each, i, place));
             }
         }
     }
 
-    void check_task(const Key& key, const Places& places, const Place& lane) const {
+    void check_task(const Key& key, const Places& places, std::size_t row) const {
         const auto lacks = [&](char letter) {
-            throw UsageError("row " + std::to_string(lane.row + 1) + " lacks " + std::to_string(key.first) + letter +
+            throw UsageError("row " + std::to_string(row + 1) + " lacks " + std::to_string(key.first) + letter +
                              std::to_string(key.second) +
                              "; each micro-batch runs forward and backward once on each "
                              "partition; add it");
@@ -290,7 +319,7 @@ private:
             lacks('B');
         }
         if (has_losses_ && key.first + 1 == num_partitions() && !places.contains('L')) {
-            throw UsageError("row " + std::to_string(lane.row + 1) + " lacks " + std::to_string(key.first) + "L" +
+            throw UsageError("row " + std::to_string(row + 1) + " lacks " + std::to_string(key.first) + "L" +
                              std::to_string(key.second) +
                              "; a schedule has the loss of each micro-batch, or of none; add it, or remove every L");
         }
@@ -359,14 +388,15 @@ private:
         }
         for (const auto& [partition, place] : lanes_) {
             const LaneId lane = table.placement[static_cast<std::size_t>(partition)];
-            if (lane.index() != place.row) {
+            if (const std::size_t row = row_of(partition, 0, place); lane.index() != row) {
                 throw UsageError("the placement line puts partition " + std::to_string(partition) + " on lane " +
                                  std::to_string(lane.value()) + ", but " + text_of(place) + " runs it on lane " +
-                                 std::to_string(place.row) + "; correct the line, or remove it");
+                                 std::to_string(row) + "; correct the line, or remove it");
             }
         }
     }
 
+    bool bidirectional_;
     std::map<std::int32_t, Place> lanes_;  // first cell of each partition
     std::map<Key, Places> places_;         // by letter: the cell, and its rank among all tasks
     std::size_t order_ = 0;
@@ -419,8 +449,9 @@ void check_recomputes(const ScheduleTable& table, const PipelineShape& shape) {
         for (int i = 0; i < shape.num_micro_batches; ++i) {
             if (is_checkpointed(shape.checkpoint, MicroBatchId{i}, shape.num_micro_batches) &&
                 !recomputed.contains({j, i})) {
-                throw UsageError("row " + std::to_string(shape.lane_of(PartitionId{j}).value() + 1) + " lacks " +
-                                 std::to_string(j) + "R" + std::to_string(i) + ", which checkpoint " +
+                throw UsageError("row " +
+                                 std::to_string(shape.lane_of(Cell{MicroBatchId{i}, PartitionId{j}}).value() + 1) +
+                                 " lacks " + std::to_string(j) + "R" + std::to_string(i) + ", which checkpoint " +
                                  to_string(shape.checkpoint) +
                                  " needs; add it, or remove every R to have each recompute before its backward");
             }
@@ -588,11 +619,20 @@ PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base)
     shape.num_partitions = check.num_partitions();
     shape.num_micro_batches = check.num_micro_batches();
     shape.placement = check.placement();
+    shape.bidirectional = check.is_bidirectional();
     shape.loss = LossScope::micro_batch;
     shape.checkpoint = checkpoint_of(table, shape.num_micro_batches, base.checkpoint);
     shape.check();
     return shape;
 }
+
+namespace {
+/// True for a forward and a backward in one cell.
+bool is_pair(const ScheduleTable::Cell& cell) {
+    return cell.size() == 2 && cell.front().task.kind == TaskKind::forward &&
+           cell.back().task.kind == TaskKind::backward;
+}
+}  // namespace
 
 TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     const PipelineShape shape = table_shape(table, base);
@@ -603,8 +643,14 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     const bool losses = has_letter(table, 'L');
     const bool splits = splits_backward(table);
     std::vector<LanePlan> plans(table.rows.size(), LanePlan(shape));
+    std::vector<std::size_t> begins(table.rows.size());  // by row: where the tasks of the present cell begin
+    const bool joins = shape.joins_pairs && pairs_tasks(table);
     for_each_action(table, [&](const Action& action, const Place& place) {
         LanePlan& plan = plans[place.row];
+        const ScheduleTable::Cell& cell = table.rows[place.row][place.column];
+        if (&action == &cell.front()) {
+            begins[place.row] = plan.size();
+        }
         const Cell task = cell_of(action.task);
         if (action.task.kind == TaskKind::all_reduce || action.task.kind == TaskKind::optimizer) {
             return;  // add_all_reduces() and consecutive_steps() put them at the end
@@ -620,13 +666,23 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
         if (is_backward && splits && !action.input_only) {
             plan.backward_weight(task);
         }
+        const bool is_joint = is_pair(cell) ? &action == &cell.back() : is_backward && splits && !action.input_only;
+        if (joins && is_joint) {
+            plan.join_from(begins[place.row]);
+        }
     });
     std::vector<LaneProgram> programs;
+    std::vector<LaneJoints> joints;
     for (LanePlan& plan : plans) {
         programs.push_back(plan.take());
+        joints.push_back(plan.take_joints());
     }
     add_all_reduces(shape, programs);
-    return TaskGraph(shape, programs);
+    return TaskGraph(shape, programs, joints);
+}
+
+bool pairs_tasks(const ScheduleTable& table) {
+    return std::ranges::any_of(table.rows, [](const auto& row) { return std::ranges::any_of(row, is_pair); });
 }
 
 bool splits_backward(const ScheduleTable& table) {

@@ -25,10 +25,11 @@ namespace pipescope {
 /// `(0SEND_F0;2RECV_F0)BATCH_P2P`. These cells are left out, because messages follow from the tasks, and columns then
 /// mean an order only.
 ///
-/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts after the last
-/// backward of partition 0, is kept, and has no effect: with replicas, lanes sum gradients at their end. R, L and O are
-/// PipeScope's own and optional: without them, a recompute runs right before its backward, a loss right after the last
-/// partition's forward, and an update at the end of its row. So is a first line with the lane of each partition.
+/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order, or as one (PipelineShape::joins_pairs).
+/// `0REDUCE_GRAD`, which torch puts after the last backward of partition 0, is kept, and has no effect: with replicas,
+/// lanes sum gradients at their end. R, L and O are PipeScope's own and optional: without them, a recompute runs right
+/// before its backward, a loss right after the last partition's forward, and an update at the end of its row. So is a
+/// first line with the lane of each partition.
 ///
 ///     # placement 0,1
 ///     0F0,0F1,,0B0,0B1
@@ -68,13 +69,16 @@ ScheduleTable schedule_table(const TaskGraph& graph);
 
 /// Adds to `base` what the table determines: partitions, micro-batches, placement, and the loss of each micro-batch.
 /// Throws UsageError unless each partition has one lane, that of the placement line, each micro-batch runs forward and
-/// backward once on each partition, forward first, and updates end their rows. The message names rows and columns.
+/// backward once on each partition, forward first, and updates end their rows. If the second half of the micro-batches
+/// runs in reverse, partition j on row n - 1 - j, the shape is bidirectional. The message names rows and columns.
 PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base = {});
 /// The table's task graph. Throws UsageError like table_shape(), or if its recomputes fit no checkpoint mode. Without
 /// recomputes the mode is base.checkpoint. Throws Error that describes the cycle if lanes wait for each other forever.
 TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base = {});
 /// True if any cell is I or W.
 bool splits_backward(const ScheduleTable& table);
+/// True if any cell holds a forward and a backward.
+bool pairs_tasks(const ScheduleTable& table);
 /// True if any cell is R.
 bool recomputes(const ScheduleTable& table);
 }  // namespace pipescope

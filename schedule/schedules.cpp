@@ -13,10 +13,10 @@
 namespace pipescope {
 namespace {
 /// Where a named schedule has its partitions.
-enum class Places { any, one_each, in_turn, v };
+enum class Places { any, one_each, in_turn, v, both_ends };
 
 /// How many micro-batches a named schedule can run.
-enum class Counts { any, equal_groups, two_a_lane };
+enum class Counts { any, equal_groups, two_a_lane, even_two_a_lane };
 
 /// How many micro-batches a lane of a named schedule holds.
 enum class Held { unknown, as_1f1b, as_interleaved };
@@ -26,6 +26,8 @@ struct ScheduleTraits {
     Schedule::Name schedule;
     std::string_view name;
     LanePrograms (*programs)(const PipelineShape&);  ///< null if the order depends on costs
+    /// The tasks that may run as one; null: none.
+    std::vector<LaneJoints> (*joints)(const PipelineShape&) = nullptr;
     Places places = Places::one_each;
     Counts counts = Counts::any;
     Held held = Held::unknown;
@@ -34,6 +36,8 @@ struct ScheduleTraits {
     bool drains = true;                       ///< a step ends before the next one begins, so weights have one version
     bool overlaps = true;                     ///< lanes work at the same time
     bool runs = true;                         ///< in the engine
+    /// The nearest one that the engine runs; gpipe if the schedule itself runs.
+    Schedule::Name nearest = Schedule::gpipe;
 };
 
 // In the order of Schedule::Name, which is that of lists and tables.
@@ -77,9 +81,19 @@ constexpr std::array kNamed{
     ScheduleTraits{.schedule = Schedule::dualpipe_v,
                    .name = "dualpipe-v",
                    .programs = dualpipe_v_programs,
+                   .joints = dualpipe_v_joints,
                    .places = Places::v,
                    .counts = Counts::two_a_lane,
                    .splits = true},
+    ScheduleTraits{.schedule = Schedule::dualpipe,
+                   .name = "dualpipe",
+                   .programs = dualpipe_programs,
+                   .joints = dualpipe_joints,
+                   .places = Places::both_ends,
+                   .counts = Counts::even_two_a_lane,
+                   .splits = true,
+                   .runs = false,
+                   .nearest = Schedule::dualpipe_v},
     ScheduleTraits{.schedule = Schedule::v_half,
                    .name = "v-half",
                    .programs = v_half_programs,
@@ -91,7 +105,8 @@ constexpr std::array kNamed{
                    .name = "pipedream",
                    .programs = one_f_one_b_programs,
                    .drains = false,
-                   .runs = false},
+                   .runs = false,
+                   .nearest = Schedule::one_f_one_b},
     ScheduleTraits{.schedule = Schedule::model_parallel,
                    .name = "model-parallel",
                    .programs = model_parallel_programs,
@@ -168,11 +183,41 @@ void check_v(const PipelineShape& shape, std::string_view schedule) {
     check_placement(shape, placement_in_v(static_cast<std::size_t>(lanes)), subject);
 }
 
+void check_both_ends(const PipelineShape& shape, std::string_view schedule) {
+    const int lanes = shape.num_lanes();
+    const std::string subject = "the " + std::string(schedule) + " schedule ";
+    if (lanes % 2 != 0) {
+        throw UsageError(subject +
+                         "needs an even number of lanes, since micro-batches enter at both ends; the pipeline "
+                         "has " +
+                         counted(lanes, "lane", "lanes") + "; use " + std::to_string(lanes + 1) +
+                         ", or another schedule, such as dualpipe-v");
+    }
+    if (shape.num_partitions != lanes) {
+        throw UsageError(subject +
+                         "needs as many partitions as lanes, and gives each lane two of them; the pipeline "
+                         "has " +
+                         counted(shape.num_partitions, "partition", "partitions") + " on " +
+                         counted(lanes, "lane", "lanes") + "; use " + counted(lanes, "partition", "partitions"));
+    }
+    check_placement(shape, placement_in_turn(static_cast<std::size_t>(lanes), static_cast<std::size_t>(lanes)),
+                    subject.substr(0, subject.size() - 1));
+    if (!shape.shared.empty()) {
+        const SharedRoute& route = shape.shared.front();
+        throw UsageError(subject + "holds partitions j and " + std::to_string(lanes - 1) +
+                         " - j on one lane; partitions " + std::to_string(route.from.value()) + " and " +
+                         std::to_string(route.users.front().value()) +
+                         " share parameters and lie on different lanes; move the layers that share parameters to such "
+                         "partitions, or use another schedule, such as dualpipe-v");
+    }
+}
+
 bool can_count(Counts counts, int lanes, std::int64_t micro_batches) {
     switch (counts) {
         case Counts::any: return true;
         case Counts::equal_groups: return micro_batches % interleaved_groups(lanes, micro_batches) == 0;
         case Counts::two_a_lane: return micro_batches >= 2 * std::int64_t{lanes};
+        case Counts::even_two_a_lane: return micro_batches % 2 == 0 && micro_batches >= 2 * std::int64_t{lanes};
     }
     return false;
 }
@@ -196,7 +241,13 @@ void check_count(const ScheduleTraits& traits, int lanes, std::int64_t micro_bat
                          std::to_string(interleaved_groups(lanes, micro_batches)) + " groups; use " +
                          std::to_string(less) + " or " + std::to_string(more));
     }
-    throw UsageError(subject + "at least " + std::to_string(2 * lanes) + " micro-batches, two for each lane; " +
+    const std::int64_t least = 2 * std::int64_t{lanes};
+    if (micro_batches >= least) {
+        throw UsageError(subject + "an even number of micro-batches, since half of them enter at each end; " +
+                         std::to_string(micro_batches) + " are odd; use " + std::to_string(micro_batches - 1) + " or " +
+                         std::to_string(micro_batches + 1));
+    }
+    throw UsageError(subject + "at least " + std::to_string(least) + " micro-batches, two for each lane; " +
                      std::to_string(micro_batches) + " are too few; change their number");
 }
 
@@ -310,14 +361,38 @@ bool is_synchronous(const Schedule& schedule) {
 }
 
 bool is_for_comparison_only(const Schedule& schedule) {
-    return !schedule.file() && !traits_of(schedule.name()).runs;
+    return schedule.file() ? is_bidirectional(schedule) : !traits_of(schedule.name()).runs;
+}
+
+std::optional<Schedule> nearest_runnable(const Schedule& schedule) {
+    if (!is_for_comparison_only(schedule) || schedule == Schedule::automatic) {
+        return std::nullopt;
+    }
+    return Schedule(schedule.file() ? Schedule::dualpipe_v : traits_of(schedule.name()).nearest);
+}
+
+std::string nearest_runnable_text(const Schedule& schedule) {
+    const std::optional<Schedule> nearest = nearest_runnable(schedule);
+    return nearest ? ", such as " + to_string(*nearest) : "";
 }
 
 bool runs_one_lane_at_a_time(const Schedule& schedule) {
     return !schedule.file() && !traits_of(schedule.name()).overlaps;
 }
 
+bool is_bidirectional(const Schedule& schedule) {
+    return schedule.file() ? schedule.file()->shape.bidirectional
+                           : traits_of(schedule.name()).places == Places::both_ends;
+}
+
+bool pairs_tasks(const Schedule& schedule) {
+    return schedule.file() ? pairs_tasks(schedule.file()->table) : traits_of(schedule.name()).joints != nullptr;
+}
+
 bool runs_one_partition_a_lane(const Schedule& schedule) {
+    if (is_bidirectional(schedule)) {
+        return false;
+    }
     if (schedule.file()) {
         const std::vector<LaneId>& placement = schedule.file()->shape.placement;
         return placement == placement_in_turn(placement.size(), placement.size());
@@ -327,7 +402,7 @@ bool runs_one_partition_a_lane(const Schedule& schedule) {
 }
 
 std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partitions, std::size_t lanes) {
-    if (runs_one_partition_a_lane(schedule)) {
+    if (runs_one_partition_a_lane(schedule) || is_bidirectional(schedule)) {
         return {};
     }
     if (schedule.file()) {
@@ -341,7 +416,7 @@ std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes) {
     if (schedule.file()) {
         return schedule.file()->shape.placement.size();
     }
-    return runs_one_partition_a_lane(schedule) ? lanes : 2 * lanes;
+    return runs_one_partition_a_lane(schedule) || is_bidirectional(schedule) ? lanes : 2 * lanes;
 }
 
 std::int64_t interleaved_groups(int lanes, std::int64_t micro_batches) {
@@ -353,7 +428,8 @@ bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches) {
         return file->shape.num_lanes() == lanes && file->shape.num_micro_batches == micro_batches;
     }
     const bool is_alone = lanes == 1 && !runs_one_partition_a_lane(schedule);
-    return !is_alone && can_count(traits_of(schedule.name()).counts, lanes, micro_batches);
+    const bool is_halved = !is_bidirectional(schedule) || lanes % 2 == 0;
+    return !is_alone && is_halved && can_count(traits_of(schedule.name()).counts, lanes, micro_batches);
 }
 
 std::string needs_of(const Schedule& schedule) {
@@ -370,6 +446,9 @@ std::string needs_of(const Schedule& schedule) {
         case Counts::any: return lanes;
         case Counts::equal_groups: return lanes + ", and micro-batches in equal groups, as many as the lanes fill";
         case Counts::two_a_lane: return lanes + ", and twice as many micro-batches as lanes or more";
+        case Counts::even_two_a_lane:
+            return "an even number of lanes, a layer for each, and an even number of micro-batches, twice as many as "
+                   "lanes or more";
     }
     return lanes;
 }
@@ -403,6 +482,7 @@ void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
         case Places::one_each: check_one_partition_a_lane(shape, traits.name); break;
         case Places::in_turn: check_in_turn(shape, traits.name); break;
         case Places::v: check_v(shape, traits.name); break;
+        case Places::both_ends: check_both_ends(shape, traits.name); break;
     }
     check_count(traits, shape.num_lanes(), shape.num_micro_batches);
     if (!shape.shared.empty() && !is_synchronous(schedule)) {
@@ -413,22 +493,29 @@ void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
 }
 
 void add_all_reduces(const PipelineShape& shape, LanePrograms& programs) {
-    for (int j = shape.num_partitions; shape.replicas > 1 && j-- > 0;) {
+    for (int j = shape.num_partitions; (shape.replicas > 1 || shape.bidirectional) && j-- > 0;) {
         programs[shape.lane_of(PartitionId{j}).index()].push_back({0, TaskKind::all_reduce, j, -1, -1});
+        if (shape.bidirectional) {
+            const TaskKey key{0, TaskKind::all_reduce, j, shape.num_micro_batches / 2, -1};
+            programs[shape.lane_of(cell_of(key)).index()].push_back(key);
+        }
     }
 }
 
 TaskGraph make_schedule(const Schedule& schedule, PipelineShape shape) {
     shape.loss = needs_loss_inside(schedule) ? LossScope::micro_batch : LossScope::mini_batch;
     check_schedule(schedule, shape);
+    shape.bidirectional = is_bidirectional(schedule);
     if (schedule.file()) {
         return table_graph(schedule.file()->table, shape);
     }
     if (schedule == Schedule::automatic) {
         throw Error("schedule auto has no order before it is found for a pipeline's costs; find it first");
     }
-    LanePrograms programs = traits_of(schedule.name()).programs(shape);
+    const ScheduleTraits& traits = traits_of(schedule.name());
+    LanePrograms programs = traits.programs(shape);
     add_all_reduces(shape, programs);
-    return TaskGraph(shape, programs);
+    const bool joins = shape.joins_pairs && traits.joints != nullptr;
+    return TaskGraph(shape, programs, joins ? traits.joints(shape) : std::vector<LaneJoints>());
 }
 }  // namespace pipescope

@@ -27,8 +27,9 @@ public:
         interleaved_zero_bubble,  ///< interleaved that delays weight gradients
         zero_bubble_v,            ///< two partitions per lane in a V: the bubble of zero_bubble_2p, the memory of 1F1B
         dualpipe_v,               ///< like zero_bubble_v, with forwards and backwards that may overlap
-        v_half,                   ///< a V with half the memory of 1F1B
-        v_min,                    ///< a V with a third of the memory of 1F1B
+        dualpipe,        ///< micro-batches from both ends, and two copies of each partition. The engine does not run it
+        v_half,          ///< a V with half the memory of 1F1B
+        v_min,           ///< a V with a third of the memory of 1F1B
         pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages. For
                          ///< comparison only: the simulator runs it, the engine does not
         model_parallel,  ///< one micro-batch at a time, on one lane at a time
@@ -95,17 +96,27 @@ bool splits_backward(const Schedule& schedule);
 bool is_synchronous(const Schedule& schedule);
 /// True if only the simulator can run the schedule.
 bool is_for_comparison_only(const Schedule& schedule);
+/// What the engine runs instead: the schedule nearest to one that only the simulator runs. Empty for those that it
+/// runs.
+std::optional<Schedule> nearest_runnable(const Schedule& schedule);
+/// ", such as dualpipe-v"; empty without such a schedule.
+std::string nearest_runnable_text(const Schedule& schedule);
 /// True if a lane works only while all others wait, so that a pipeline gains memory and no time.
 bool runs_one_lane_at_a_time(const Schedule& schedule);
 
-/// True if partition j runs on lane j. Otherwise the schedule has a placement of its own, and as a rule several
-/// partitions per lane.
+/// True if partition j runs on lane j and no other. Otherwise the schedule has a placement of its own, and as a rule
+/// several partitions per lane.
 bool runs_one_partition_a_lane(const Schedule& schedule);
+/// True if micro-batches enter at both ends of the lanes (PipelineShape::bidirectional), so that two lanes hold each
+/// partition.
+bool is_bidirectional(const Schedule& schedule);
+/// True if the schedule pairs forwards with backwards, which may run as one (PipelineShape::joins_pairs).
+bool pairs_tasks(const Schedule& schedule);
 /// The lane of each partition that the schedule needs: dealt out in turn, in a V (placement_in_v()), or as in its file.
-/// Empty if partition j may run on lane j. check_schedule() tells whether that many partitions and lanes fit.
+/// Empty if partition j runs on lane j, or may. check_schedule() tells whether that many partitions and lanes fit.
 std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partitions, std::size_t lanes);
 /// The number of partitions on that many lanes, unless the user asks for another: one or two per lane, or as in the
-/// file.
+/// file. A bidirectional schedule has as many as lanes, each on two of them.
 std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes);
 /// The number of groups in which interleaved and interleaved-zero-bubble take micro-batches through a lane's
 /// partitions: as many as have one micro-batch or more for each lane, or one. Source: ScheduleInterleaved1F1B of
@@ -129,12 +140,13 @@ HeldMicroBatches held_micro_batches(const Schedule& schedule, LaneId lane, int l
 /// Throws UsageError if the shape is invalid or does not fit the schedule. Interleaved and its kin need partition j on
 /// lane j mod lanes, two or more partitions per lane; interleaved also needs a number of micro-batches that its groups
 /// divide. A V needs two partitions per lane, the first on its way down the lanes, the second on its way
-/// up. 1F1B, PipeDream and zero-bubble run one partition per lane. A file needs its own partitions, placement and
-/// micro-batches.
+/// up. 1F1B, PipeDream and zero-bubble run one partition per lane. DualPipe needs an even number of lanes, a partition
+/// for each, and an even number of micro-batches, two or more for each lane. A file needs its own partitions, placement
+/// and micro-batches.
 void check_schedule(const Schedule& schedule, const PipelineShape& shape);
 
-/// Builds the schedule's task graph. Sets the shape's `loss` as the schedule needs it. The file of each family of
-/// schedules has its picture and its source.
+/// Builds the schedule's task graph. Sets the shape's `loss` and `bidirectional` as the schedule needs them. The file
+/// of each family of schedules has its picture and its source.
 ///
 /// A pipedream graph holds the micro-batches of several successive mini-batches; m is their total.
 ///

@@ -43,25 +43,33 @@ int PipelineShape::num_lanes() const {
     return std::max_element(placement.begin(), placement.end())->value() + 1;
 }
 
+std::vector<LaneId> PipelineShape::lanes_of(PartitionId partition) const {
+    std::vector<LaneId> lanes{lane_of(partition)};
+    if (bidirectional) {
+        lanes.push_back(lane_of(PartitionId{num_partitions - 1 - partition.value()}));
+    }
+    return lanes;
+}
+
 std::optional<LaneId> PipelineShape::lane_of(const TaskKey& key) const {
+    const MicroBatchId i{key.micro_batch};
     switch (key.kind) {
-        case TaskKind::loss: return lane_of(PartitionId{num_partitions - 1});
+        case TaskKind::loss: return lane_of(Cell{i, PartitionId{num_partitions - 1}});
         case TaskKind::copy_backward:
             return key.partition < 0 || key.partition + 1 >= num_partitions
                        ? std::nullopt
-                       : std::optional(lane_of(PartitionId{key.partition + 1}));
+                       : std::optional(lane_of(Cell{i, PartitionId{key.partition + 1}}));
         case TaskKind::skip_backward:
             return key.skip < 0 || static_cast<std::size_t>(key.skip) >= skips.size()
                        ? std::nullopt
-                       : std::optional(lane_of(skips[static_cast<std::size_t>(key.skip)].to.front()));
+                       : std::optional(lane_of(Cell{i, skips[static_cast<std::size_t>(key.skip)].to.front()}));
         case TaskKind::shared_backward:
             return key.skip < 0 || static_cast<std::size_t>(key.skip) >= shared.size()
                        ? std::nullopt
                        : std::optional(lane_of(shared[static_cast<std::size_t>(key.skip)].users.front()));
         default:
-            return key.partition < 0 || key.partition >= num_partitions
-                       ? std::nullopt
-                       : std::optional(lane_of(PartitionId{key.partition}));
+            return key.partition < 0 || key.partition >= num_partitions ? std::nullopt
+                                                                        : std::optional(lane_of(cell_of(key)));
     }
 }
 
@@ -90,6 +98,15 @@ void PipelineShape::check() const {
     }
     check_skips();
     check_shared();
+    if (bidirectional && (num_partitions % 2 != 0 || micro_batches_per_step() % 2 != 0 || !shared.empty() ||
+                          num_lanes() != num_partitions)) {
+        throw UsageError("the pipeline is bidirectional with " + counted(num_partitions, "partition", "partitions") +
+                         " on " + counted(num_lanes(), "lane", "lanes") + ", " +
+                         counted(micro_batches_per_step(), "micro-batch", "micro-batches") + " and " +
+                         counted(shared.size(), "route", "routes") +
+                         " of shared parameters; it needs an even number of lanes with a partition each, an even "
+                         "number of micro-batches and no such route; change them");
+    }
 }
 
 void PipelineShape::check_skips() const {
@@ -249,6 +266,25 @@ struct SharedEnds {
     std::vector<std::optional<TaskKey>> last_backwards;  // by route
 };
 
+/// By partition, the task that completes the gradients of each of its copies in a bidirectional pipeline.
+std::vector<std::vector<TaskKey>> last_backwards_of_copies(const PipelineShape& shape,
+                                                           const std::vector<LaneProgram>& programs) {
+    std::vector<std::vector<TaskKey>> last(shape.bidirectional ? static_cast<std::size_t>(shape.num_partitions)
+                                                               : std::size_t{0});
+    for (const LaneProgram& program : programs) {
+        std::map<std::int32_t, TaskKey> of_partition;
+        for (const TaskKey& key : program) {
+            if (is_backward(key) && key.partition >= 0 && static_cast<std::size_t>(key.partition) < last.size()) {
+                of_partition[key.partition] = key;
+            }
+        }
+        for (const auto& [partition, key] : of_partition) {
+            last[static_cast<std::size_t>(partition)].push_back(key);
+        }
+    }
+    return last;
+}
+
 /// Adds the sums at the ends of their lanes, where they delay nothing, in front of the all_reduces.
 std::vector<LaneProgram> with_shared_sums(const PipelineShape& shape, const SharedEnds& ends,
                                           std::vector<LaneProgram> programs) {
@@ -269,9 +305,11 @@ std::vector<LaneProgram> with_shared_sums(const PipelineShape& shape, const Shar
 /// Emits tasks in topological order. Walks the lanes' programs round robin; each emitted task pulls in its copies.
 class TaskGraphBuilder {
 public:
-    TaskGraphBuilder(TaskGraph& graph, const std::vector<LaneProgram>& programs)
+    TaskGraphBuilder(TaskGraph& graph, const std::vector<LaneProgram>& programs, const std::vector<LaneJoints>& joints)
         : graph_(graph),
           ends_(graph.shape_, programs),
+          last_of_copies_(last_backwards_of_copies(graph.shape_, programs)),
+          joints_(joints),
           with_sums_(graph.shape_.shared.empty() ? std::vector<LaneProgram>()
                                                  : with_shared_sums(graph.shape_, ends_, programs)),
           programs_(graph.shape_.shared.empty() ? programs : with_sums_) {}
@@ -289,17 +327,19 @@ public:
         for (int j = 0; j < last_partition(); ++j) {
             crosses_.push_back(lane_of(j) != lane_of(j + 1));
         }
-        forward_channels_.resize(crosses_.size(), kNoChannel);
-        backward_channels_.resize(crosses_.size(), kNoChannel);
+        forward_channels_.resize(2 * crosses_.size(), kNoChannel);
+        backward_channels_.resize(2 * crosses_.size(), kNoChannel);
+        joints_begun_.resize(programs_.size(), 0);
         std::vector<std::size_t> next(programs_.size(), 0);
         bool progress = true;
         while (progress) {
             check_stop();
             progress = false;
             for (std::size_t lane = 0; lane < programs_.size(); ++lane) {
-                if (next[lane] < programs_[lane].size() && emit_if_ready(programs_[lane][next[lane]], lane)) {
-                    ++next[lane];
-                    progress = true;
+                if (next[lane] < programs_[lane].size()) {
+                    const std::size_t emitted = emit_if_ready(lane, next[lane]);
+                    next[lane] += emitted;
+                    progress = progress || emitted > 0;
                 }
             }
         }
@@ -317,6 +357,9 @@ private:
     const PipelineShape& shape() const { return graph_.shape_; }
     int last_partition() const { return shape().num_partitions - 1; }
     LaneId lane_of(int partition) const { return shape().lane_of(PartitionId{partition}); }
+    LaneId lane_of(int micro_batch, int partition) const {
+        return shape().lane_of(Cell{MicroBatchId{micro_batch}, PartitionId{partition}});
+    }
     bool one_loss() const { return shape().loss == LossScope::mini_batch; }
     TaskKey loss_of(int micro_batch) const {
         return {0, TaskKind::loss, last_partition(), one_loss() ? -1 : micro_batch, -1};
@@ -358,6 +401,11 @@ private:
                     if (route.users.front().value() == j) {
                         keys.push_back({0, TaskKind::shared_forward, route.from.value(), -1, static_cast<int>(k)});
                     }
+                }
+                break;
+            case TaskKind::all_reduce:
+                if (shape().bidirectional && j >= 0 && static_cast<std::size_t>(j) < last_of_copies_.size()) {
+                    keys = last_of_copies_[static_cast<std::size_t>(j)];
                 }
                 break;
             case TaskKind::shared_sum: keys.push_back({0, TaskKind::shared_backward, j, -1, key.skip}); break;
@@ -443,10 +491,8 @@ private:
         std::vector<std::size_t> path;
         std::vector<std::string> waits;  // by lane of `path`
         while (std::find(path.begin(), path.end(), lane) == path.end()) {
-            const TaskKey& stuck = programs_[lane][next[lane]];
-            const std::vector<TaskKey> keys = waits_for(stuck, lane);
-            const TaskKey needed = producer_of(
-                *std::find_if(keys.begin(), keys.end(), [&](const TaskKey& key) { return !graph_.find(key); }));
+            const auto [stuck, missing] = stuck_at(lane, next[lane]);
+            const TaskKey needed = producer_of(missing);
             const auto found = lanes.find(needed);
             if (found == lanes.end()) {
                 return name_of(stuck) + " on lane " + std::to_string(lane) + " waits for " + name_of(needed) +
@@ -461,70 +507,123 @@ private:
                                  : ", which lane " + std::to_string(lane) + " runs after " + name_of(before)));
         }
         auto at = static_cast<std::size_t>(std::find(path.begin(), path.end(), lane) - path.begin());
-        std::string text = name_of(programs_[lane][next[lane]]) + " on lane " + std::to_string(lane) + waits[at];
+        std::string text = name_of(stuck_at(lane, next[lane]).first) + " on lane " + std::to_string(lane) + waits[at];
         while (++at < path.size()) {
             text += ", which" + waits[at];
         }
         return text + "; move one of them";
     }
 
-    bool emit_if_ready(const TaskKey& key, std::size_t lane) {
-        if (key.kind == TaskKind::loss && one_loss() && outputs_ < shape().num_micro_batches) {
-            return false;  // without a search for every one of them in each round
+    /// The lane's tasks from that position that run as one; usually a single one.
+    std::span<const TaskKey> joint_from(std::size_t lane, std::size_t at) {
+        std::size_t count = 1;
+        if (lane < joints_.size()) {
+            const LaneJoints& joints = joints_[lane];
+            std::size_t& next = joints_begun_[lane];
+            while (next < joints.size() && joints[next].first < at) {
+                ++next;
+            }
+            count = next < joints.size() && joints[next].first == at ? joints[next].count : 1;
         }
+        return std::span(programs_[lane]).subspan(at, std::min(count, programs_[lane].size() - at));
+    }
+
+    /// A task of the lane that cannot start, and what it waits for. Precondition: the lane is stuck at that position.
+    std::pair<TaskKey, TaskKey> stuck_at(std::size_t lane, std::size_t at) {
+        const std::span<const TaskKey> joint = joint_from(lane, at);
+        for (std::size_t k = 0; k < joint.size(); ++k) {
+            for (const TaskKey& needed : waits_for(joint[k], lane)) {
+                if (!graph_.find(needed) && std::ranges::find(joint.first(k), needed) == joint.begin() + k) {
+                    return {joint[k], needed};
+                }
+            }
+        }
+        throw Error("the schedule has a lane that is not stuck");
+    }
+
+    /// Emits the task at that position of the lane, with those that run as one with it. Returns their number; 0 if one
+    /// of them cannot start yet.
+    std::size_t emit_if_ready(std::size_t lane, std::size_t at) {
+        const TaskKey& key = programs_[lane][at];
+        if (key.kind == TaskKind::loss && one_loss() && outputs_ < shape().num_micro_batches) {
+            return 0;  // without a search for every one of them in each round
+        }
+        const std::span<const TaskKey> joint = joint_from(lane, at);
         const bool opens_backward = opens_backward_phase(key, lane);
         dependencies_.clear();
-        for (const TaskKey& needed : waits_for(key, lane)) {
-            const std::optional<TaskIndex> index = graph_.find(needed);
-            if (!index) {
-                return false;
+        for (std::size_t k = 0; k < joint.size(); ++k) {
+            for (const TaskKey& needed : waits_for(joint[k], lane)) {
+                const std::optional<TaskIndex> index = graph_.find(needed);
+                if (index) {
+                    dependencies_.push_back(*index);
+                } else if (std::ranges::find(joint.first(k), needed) == joint.begin() + k) {
+                    return 0;
+                }
             }
-            dependencies_.push_back(*index);
         }
         if (opens_backward) {
             in_backward_phase_[lane] = true;
         }
         const LaneId here{static_cast<std::int64_t>(lane)};
-        const TaskIndex task = add({key, here, here}, dependencies_);
-        graph_.lane_orders_[lane].push_back(task);
-        outputs_ += key.kind == TaskKind::forward && key.partition == last_partition() ? 1 : 0;
-        emit_copies_of(task);
-        return true;
+        const TaskIndex first = add({key, here, here}, dependencies_);
+        for (std::size_t k = 0; k < joint.size(); ++k) {
+            if (k > 0) {
+                dependencies_.clear();
+                for (const TaskKey& needed : waits_for(joint[k], lane)) {
+                    dependencies_.push_back(graph_.find(needed).value());
+                }
+                add({joint[k], here, here}, dependencies_);
+            }
+            graph_.lane_orders_[lane].push_back(first + k);
+            outputs_ += joint[k].kind == TaskKind::forward && joint[k].partition == last_partition() ? 1 : 0;
+        }
+        if (joint.size() > 1) {
+            const std::span order(graph_.lane_orders_[lane]);
+            graph_.joints_.add(order.last(joint.size()));
+        }
+        for (std::size_t k = 0; k < joint.size(); ++k) {
+            emit_copies_of(joint[k], first + joint.size() - 1);
+        }
+        return joint.size();
     }
 
-    void emit_copies_of(TaskIndex producer) {
-        const TaskKey key = graph_.tasks_[producer].key;
+    /// Of a task whose results leave when `producer` has ended: itself, or the last one that runs as one with it.
+    void emit_copies_of(const TaskKey& key, TaskIndex producer) {
+        const int i = key.micro_batch;
         const int j = key.partition;
+        const auto channel = [&](std::vector<std::size_t>& channels, int boundary) {
+            const bool reversed = shape().is_reversed(MicroBatchId{i});
+            return &channels[static_cast<std::size_t>(boundary) + (reversed ? crosses_.size() : 0)];
+        };
         if (key.kind == TaskKind::forward) {
             if (j < last_partition() && crosses_lanes(j, j + 1)) {
-                add_copy({0, TaskKind::copy_forward, j, key.micro_batch, -1}, lane_of(j), lane_of(j + 1), producer,
-                         &forward_channels_[static_cast<std::size_t>(j)]);
+                add_copy({0, TaskKind::copy_forward, j, i, -1}, lane_of(i, j), lane_of(i, j + 1), producer,
+                         channel(forward_channels_, j));
             }
             for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                 const auto& [from, to] = shape().skips[k];
                 if (from.value() == j && crosses_lanes(j, to.front().value())) {
-                    add_copy({0, TaskKind::skip_forward, j, key.micro_batch, static_cast<int>(k)}, lane_of(j),
-                             lane_of(to.front().value()), producer);
+                    add_copy({0, TaskKind::skip_forward, j, i, static_cast<int>(k)}, lane_of(i, j),
+                             lane_of(i, to.front().value()), producer);
                 }
             }
         } else if (key.kind == TaskKind::backward) {
             if (j > 0 && crosses_lanes(j - 1, j)) {
-                add_copy({0, TaskKind::copy_backward, j - 1, key.micro_batch, -1}, lane_of(j), lane_of(j - 1), producer,
-                         &backward_channels_[static_cast<std::size_t>(j - 1)]);
+                add_copy({0, TaskKind::copy_backward, j - 1, i, -1}, lane_of(i, j), lane_of(i, j - 1), producer,
+                         channel(backward_channels_, j - 1));
             }
             for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                 const auto& [from, to] = shape().skips[k];
                 if (to.front().value() == j && crosses_lanes(from.value(), j)) {
-                    add_copy({0, TaskKind::skip_backward, from.value(), key.micro_batch, static_cast<int>(k)},
-                             lane_of(j), lane_of(from.value()), producer);
+                    add_copy({0, TaskKind::skip_backward, from.value(), i, static_cast<int>(k)}, lane_of(i, j),
+                             lane_of(i, from.value()), producer);
                 }
             }
         }
-        emit_shared_copies_of(producer);
+        emit_shared_copies_of(key, producer);
     }
 
-    void emit_shared_copies_of(TaskIndex producer) {
-        const TaskKey key = graph_.tasks_[producer].key;
+    void emit_shared_copies_of(const TaskKey& key, TaskIndex producer) {
         for (std::size_t k = 0; k < shape().shared.size(); ++k) {
             const SharedRoute& route = shape().shared[k];
             const LaneId holder = shape().lane_of(route.from);
@@ -570,20 +669,27 @@ private:
 
     TaskGraph& graph_;
     const SharedEnds ends_;
+    const std::vector<std::vector<TaskKey>> last_of_copies_;
+    const std::vector<LaneJoints>& joints_;
+    std::vector<std::size_t> joints_begun_;     // by lane: the first that is not behind
     const std::vector<LaneProgram> with_sums_;  // empty without shared parameters
     const std::vector<LaneProgram>& programs_;
-    std::vector<bool> in_backward_phase_;         // per lane
-    std::vector<bool> crosses_;                   // by partition: the next one is on another lane
-    std::vector<std::size_t> forward_channels_;   // by partition: of the copies to the next one, once known
-    std::vector<std::size_t> backward_channels_;  // by partition: of the copies from the next one
-    int outputs_ = 0;                             // forwards of the last partition so far
-    std::vector<TaskKey> keys_;                   // scratch of waits_for()
-    std::vector<TaskIndex> dependencies_;         // scratch of emit_if_ready()
+    std::vector<bool> in_backward_phase_;  // per lane
+    std::vector<bool> crosses_;            // by partition: the next one is on another lane
+    // By partition, then the same of a bidirectional pipeline's second copies: once known, the channel of the copies
+    // to the next one, and from the next one.
+    std::vector<std::size_t> forward_channels_;
+    std::vector<std::size_t> backward_channels_;
+    int outputs_ = 0;                      // forwards of the last partition so far
+    std::vector<TaskKey> keys_;            // scratch of waits_for()
+    std::vector<TaskIndex> dependencies_;  // scratch of emit_if_ready()
 };
 
-TaskGraph::TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs) : shape_(std::move(shape)) {
+TaskGraph::TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs,
+                     const std::vector<LaneJoints>& joints)
+    : shape_(std::move(shape)) {
     shape_.check();
-    TaskGraphBuilder(*this, programs).build();
+    TaskGraphBuilder(*this, programs, joints).build();
 }
 
 bool TaskGraph::is_split(TaskIndex backward) const {
@@ -633,6 +739,9 @@ TaskGraph consecutive_steps(const TaskGraph& step, int steps) {
             add(task);
             all.dependencies_.add(step.dependencies(each), offset);
             all.dependents_.add(step.dependents(each), offset);
+        }
+        for (std::size_t k = 0; k < step.joints_.size(); ++k) {
+            all.joints_.add(step.joints_.at(k), offset);
         }
         for (std::size_t k = 0; k < step.channels_.size(); ++k) {
             shifted(step.channels_[k].order, offset, all.channels_[k].order);

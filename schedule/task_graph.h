@@ -71,20 +71,39 @@ struct PipelineShape {
     LossScope loss = LossScope::mini_batch;
     BackwardOrder backward_order = BackwardOrder::last_first;  ///< for gpipe only; other schedules are first_first
     RecomputeStart recompute_start = RecomputeStart::early;
-    /// Copies of the whole pipeline. With several, an all_reduce at the end of the lane sums each partition's gradients
-    /// over them.
+    /// Devices that hold the same weights. With several, an all_reduce at the end of the lane sums each partition's
+    /// gradients over them.
     int replicas = 1;
     /// Consecutive steps in one graph (consecutive_steps()); num_micro_batches is the number of all of them together.
     int steps = 1;
+    /// Two copies of the pipeline on the same lanes, in opposite directions. The second half of the micro-batches
+    /// enters at the last lane: it runs partition j on lane n - 1 - j, which holds a copy of that partition. An
+    /// all_reduce sums the gradients of both copies.
+    bool bidirectional = false;
+    /// Tasks that the schedule pairs run as one (JointTasks). Without it, and in other schedules, each runs alone.
+    bool joins_pairs = false;
 
     int micro_batches_per_step() const { return num_micro_batches / steps; }
+    /// True if the micro-batch runs through the second copy of a bidirectional pipeline.
+    bool is_reversed(MicroBatchId i) const {
+        const int m = micro_batches_per_step();
+        return bidirectional && i.value() % m >= m / 2;
+    }
+    /// The lane of the partition's only, or first, copy.
     LaneId lane_of(PartitionId partition) const { return pipescope::lane_of(placement, partition); }
+    /// The lane that runs micro-batch i on partition j.
+    LaneId lane_of(Cell at) const {
+        return lane_of(is_reversed(at.i) ? PartitionId{num_partitions - 1 - at.j.value()} : at.j);
+    }
+    /// The lanes that hold the partition: one, or two in a bidirectional pipeline.
+    std::vector<LaneId> lanes_of(PartitionId partition) const;
     int num_lanes() const;
     /// The lane a task is accounted to: its partition's lane, or the sending lane of a copy. The loss belongs to the
     /// last partition's lane. A key without a partition (an optimizer over all parameters) has no lane.
     std::optional<LaneId> lane_of(const TaskKey& key) const;
     /// Throws UsageError unless counts fit a TaskKey, the placement names a lane for each partition and uses each lane
-    /// from 0 up, and each route of skips or shared parameters runs forward, to one lane.
+    /// from 0 up, each route of skips or shared parameters runs forward, to one lane, and a bidirectional pipeline has two
+    /// halves.
     void check() const;
 
 private:
@@ -109,6 +128,15 @@ struct Channel {
 
 /// The compute tasks of one lane in execution order.
 using LaneProgram = std::vector<TaskKey>;
+
+/// Consecutive tasks of a lane's program that run as one: none starts before all of them can, and what they make leaves
+/// when the last one has ended. A forward and the whole backward of another micro-batch that overlap, or the halves of
+/// a whole backward.
+struct JointTasks {
+    std::size_t first = 0;  ///< position in the program
+    std::size_t count = 1;
+};
+using LaneJoints = std::vector<JointTasks>;
 
 /// Lists of tasks, kept one after the other.
 class TaskLists {
@@ -172,7 +200,14 @@ public:
     ///
     /// With LossScope::micro_batch each micro-batch has its own loss(i), and only backward(i,n-1) waits for it.
     /// Partitions on one lane need no copy. Throws Error if the programs wait for each other in a cycle.
-    TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs);
+    ///
+    /// In a bidirectional pipeline the key of an all_reduce has the first micro-batch of its copy of the partition:
+    /// none for the first copy. Each of the two waits for the backwards of both.
+    ///
+    /// `joints`, by lane: the first of such tasks waits for all that any of them needs from elsewhere, and copies wait
+    /// for the last one.
+    TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs,
+              const std::vector<LaneJoints>& joints = {});
 
     const PipelineShape& shape() const noexcept { return shape_; }
     std::span<const Task> tasks() const noexcept { return tasks_; }
@@ -182,6 +217,8 @@ public:
     int num_lanes() const noexcept { return static_cast<int>(lane_orders_.size()); }
     std::span<const TaskIndex> lane_order(LaneId lane) const { return lane_orders_.at(lane.index()); }
     std::span<const Channel> channels() const noexcept { return channels_; }
+    /// The tasks that run as one, list by list, each in the order of its lane.
+    const TaskLists& joints() const noexcept { return joints_; }
     /// True if the gradients of the backward's weights are a task of their own.
     bool is_split(TaskIndex backward) const;
     /// The task with this key; the step is ignored.
@@ -199,6 +236,7 @@ private:
     TaskLists dependents_;
     std::vector<std::vector<TaskIndex>> lane_orders_;
     std::vector<Channel> channels_;
+    TaskLists joints_;
     TaskFinder by_key_;
 };
 

@@ -111,9 +111,12 @@ std::optional<ModelFlops> model_flops(const Profile& profile, const PipelineOpti
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const PartitionId partition{j};
         const LayerRange layers = options.balance.layers_of(partition);
-        double& lane = flops.lanes[lane_of(options.placement, partition).index()];
+        const std::vector<LaneId> lanes = lanes_of(options, partition);
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            lane += kForwards * sum_over_micro_batches(profile, profile.layers[l], sizes);
+            const double all = kForwards * sum_over_micro_batches(profile, profile.layers[l], sizes);
+            for (const LaneId lane : lanes) {
+                flops.lanes[lane.index()] += all / static_cast<double>(lanes.size());
+            }
         }
     }
     for (const double lane : flops.lanes) {

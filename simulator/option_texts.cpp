@@ -39,6 +39,7 @@ std::vector<OptionText> option_texts(const PipelineOptions& options) {
     add_if(options.recompute_start != RecomputeStart::early, "recompute",
            [&] { return to_string(options.recompute_start); });
     add_if(options.replicas > 1, "replicas", [&] { return std::to_string(options.replicas); });
+    add_if(options.pair_overlap.has_value(), "pair-overlap", [&] { return shortest(*options.pair_overlap); });
     add_if(options.most_in_flight > 0, "in-flight", [&] { return std::to_string(options.most_in_flight); });
     add_if(!hardware.devices.empty(), "devices", [&] { return joined(hardware.devices, std::identity()); });
     add_if(hardware.host_cores > 0, "cores", [&] { return std::to_string(hardware.host_cores); });

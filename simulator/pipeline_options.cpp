@@ -25,6 +25,10 @@ PipelineShape lanes_only(const PipelineOptions& options) {
 
 constexpr double kMasterBytes = 4;  // a float32
 
+/// Copies of the weights that one pipeline holds.
+int copies_in_pipeline(const PipelineOptions& options) {
+    return is_bidirectional(options.schedule) ? 2 : 1;
+}
 }  // namespace
 
 int num_lanes(const PipelineOptions& options) {
@@ -35,12 +39,24 @@ std::vector<LaneId> parse_placement(const std::string& text, const std::string& 
     return checked_placement(parse_whole_numbers(text, option, 0));
 }
 
+std::vector<LaneId> lanes_of(const PipelineOptions& options, PartitionId partition) {
+    std::vector<LaneId> lanes{lane_of(options.placement, partition)};
+    if (is_bidirectional(options.schedule)) {
+        lanes.emplace_back(static_cast<std::int64_t>(options.balance.num_partitions()) - 1 - partition.value());
+    }
+    return lanes;
+}
+
 int num_weight_copies(const PipelineOptions& options) {
-    return options.weight_copies > 0 ? options.weight_copies : options.replicas;
+    return copies_in_pipeline(options) * (options.weight_copies > 0 ? options.weight_copies : options.replicas);
+}
+
+int num_expert_copies(const PipelineOptions& options) {
+    return copies_in_pipeline(options) * options.experts.copies;
 }
 
 bool sums_gradients(const PipelineOptions& options) {
-    return num_weight_copies(options) > 1 || options.experts.copies > 1;
+    return num_weight_copies(options) > 1 || num_expert_copies(options) > 1;
 }
 
 std::int64_t replica_batch(const PipelineOptions& options) {
@@ -154,6 +170,10 @@ void check_update(const PipelineOptions& options) {
     const auto refuse = [](const std::string& why) {
         throw UsageError(option_name("update") + " is staggered with " + why + "; leave it out, or use synchronous");
     };
+    if (is_bidirectional(options.schedule)) {
+        refuse("schedule " + to_string(options.schedule) +
+               ", whose lanes sum the gradients of two copies before any of them updates");
+    }
     if (sums_gradients(options)) {
         refuse("replicas " + std::to_string(num_weight_copies(options)) +
                ", whose gradients all lanes sum before any of them updates");
@@ -175,6 +195,16 @@ void check_in_flight(const PipelineOptions& options) {
                          "; it counts micro-batches; use 0 for no limit");
     }
     const std::int64_t m = std::min(options.chunks, replica_batch(options));
+    if (most > 0 && is_bidirectional(options.schedule)) {
+        throw UsageError(option_name("in-flight") + " is " + std::to_string(most) + " with schedule " +
+                         to_string(options.schedule) +
+                         "; it limits micro-batches that enter at one lane, and here they enter at two; leave it out");
+    }
+    if (most > 0 && options.pair_overlap && pairs_tasks(options.schedule)) {
+        throw UsageError(option_name("in-flight") + " is " + std::to_string(most) + " with " +
+                         option_name("pair-overlap") +
+                         "; lanes then leave their order, and pairs are apart; leave one or the other out");
+    }
     if (most > 0 && most < m && !needs_loss_inside(options.schedule)) {
         throw UsageError(option_name("in-flight") + " is " + std::to_string(most) + " with " +
                          counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
@@ -211,7 +241,9 @@ void follow_file(PipelineOptions& options, const GivenShape& given) {
     }
     options.chunks = shape.num_micro_batches;
     const bool fits = options.balance.num_partitions() == shape.placement.size();  // otherwise check_options() refuses
-    options.placement = runs_one_partition_a_lane(options.schedule) || !fits ? std::vector<LaneId>{} : shape.placement;
+    options.placement =
+        fits ? placement_of(options.schedule, shape.placement.size(), static_cast<std::size_t>(shape.num_lanes()))
+             : std::vector<LaneId>{};
     options.checkpoint = file->recomputes ? shape.checkpoint : options.checkpoint;
 }
 
@@ -233,11 +265,11 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     options.balance.check_covers(num_layers);
     PipelineShape shape = lanes_only(options);
     shape.check();
-    if (options.schedule.file()) {
+    if (options.schedule.file() || is_bidirectional(options.schedule)) {
         shape.num_micro_batches = static_cast<int>(
             std::clamp<std::int64_t>(std::min(options.chunks, replica_batch(options)), 1, kMostMicroBatches));
         shape.checkpoint = options.checkpoint;
-        shape.replicas = std::max(num_weight_copies(options), options.experts.copies);
+        shape.replicas = std::max(num_weight_copies(options), num_expert_copies(options));
         check_schedule(options.schedule, shape);
     }
     check_hardware(options.hardware, num_lanes(options));
@@ -248,6 +280,10 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     if (options.gradient_bucket < 0) {
         throw UsageError("gradient bucket is " + std::to_string(options.gradient_bucket) +
                          "; it counts bytes; use 0 to sum gradients once a lane has ended");
+    }
+    if (options.pair_overlap && !(*options.pair_overlap >= 0 && *options.pair_overlap <= 1)) {
+        throw UsageError(option_name("pair-overlap") + " is " + shortest(*options.pair_overlap) +
+                         "; it is the share of a pair's shorter task that takes no time, from 0 to 1; change it");
     }
 }
 }  // namespace pipescope

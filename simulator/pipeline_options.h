@@ -46,6 +46,10 @@ struct PipelineOptions {
     /// Replicas sum gradients in parts of about that many bytes, each as soon as the last backward has made it; 0: all
     /// of a lane's once it has ended, as the engine does. Only the simulator has it.
     Bytes gradient_bucket = 0;
+    /// A forward and a backward that the schedule pairs run as one (JointTasks), in which this share of the shorter one
+    /// takes no time. Without a value, and in schedules without pairs, they run one after the other. Only the simulator
+    /// has it.
+    std::optional<double> pair_overlap;
     int most_in_flight = 0;  ///< limit of micro-batches between first forward and last backward; 0: none
     Hardware hardware;
 
@@ -74,8 +78,12 @@ void check_replicas(const PipelineOptions& options);
 void check_update(const PipelineOptions& options);
 /// Number of lanes the options ask for.
 int num_lanes(const PipelineOptions& options);
-/// Devices that hold the same weights: weight_copies, or the replicas.
+/// The lanes that hold the partition: one, or two with a bidirectional schedule.
+std::vector<LaneId> lanes_of(const PipelineOptions& options, PartitionId partition);
+/// Devices that hold the same weights: weight_copies, or the replicas; with a bidirectional schedule twice as many.
 int num_weight_copies(const PipelineOptions& options);
+/// Devices that hold the same experts, likewise.
+int num_expert_copies(const PipelineOptions& options);
 /// True if devices sum gradients, of experts or of other weights.
 bool sums_gradients(const PipelineOptions& options);
 /// Samples of one replica's mini-batch: batch / replicas.

@@ -40,6 +40,7 @@ void for_each_key(Options& options, Each each) {
     each("expert_links", options.experts.links);
     each("expert_state", options.experts.state);
     each("gradient_bucket", options.gradient_bucket);
+    each("pair_overlap", options.pair_overlap);
     each("most_in_flight", options.most_in_flight);
     each("expandable_segments", options.hardware.expandable_segments);
     each("processes", options.hardware.processes);

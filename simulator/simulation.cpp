@@ -96,6 +96,31 @@ BlockingCopies blocking_copies(const PipelineOptions& options, const TaskGraph& 
     return blocking;
 }
 
+/// Shortens the tasks that run as one: a share of the forward or of the backward, whichever is shorter, takes no time.
+/// All of them become shorter alike. The loss counts with the forward.
+void overlap_pairs(const TaskGraph& graph, double share, std::vector<std::int64_t>& durations) {
+    for (std::size_t k = 0; k < graph.joints().size(); ++k) {
+        const std::span<const TaskIndex> tasks = graph.joints().at(k);
+        std::int64_t forward = 0;
+        std::int64_t backward = 0;
+        for (const TaskIndex task : tasks) {
+            const TaskKind kind = graph.tasks()[task].key.kind;
+            (kind == TaskKind::forward || kind == TaskKind::loss ? forward : backward) += durations[task];
+        }
+        const std::int64_t both = forward + backward;
+        const double left = static_cast<double>(both) - share * static_cast<double>(std::min(forward, backward));
+        std::int64_t before = 0;  // of the tasks so far, unshortened
+        for (const TaskIndex task : tasks) {
+            const auto at = [&](std::int64_t time) {
+                return both == 0 ? 0 : std::llround(left * (static_cast<double>(time) / static_cast<double>(both)));
+            };
+            const std::int64_t length = durations[task];
+            durations[task] = at(before + length) - at(before);
+            before += length;
+        }
+    }
+}
+
 TaskTimes run_once(const Profile& profile, const PipelineOptions& options, const TaskGraph& graph,
                    const TaskCosts& costs, const BlockingCopies& blocking, VirtualClock& clock) {
     if (!blocking.copies.empty() && clock.shares()) {
@@ -108,6 +133,9 @@ TaskTimes run_once(const Profile& profile, const PipelineOptions& options, const
     times.durations.reserve(graph.tasks().size());
     for (const Task& task : graph.tasks()) {
         times.durations.push_back(costs.duration(task));
+    }
+    if (options.pair_overlap) {
+        overlap_pairs(graph, *options.pair_overlap, times.durations);
     }
     blocking.merge(times.durations);
     const std::vector<double> durations(times.durations.begin(), times.durations.end());
@@ -237,9 +265,13 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     std::vector<SimulatedPartition> partitions;
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const PartitionId partition{static_cast<std::int64_t>(j)};
-        const LaneId lane = lane_of(options.placement, partition);
+        const std::vector<LaneId> lanes = lanes_of(options, partition);
+        const LaneId lane = lanes.front();
         SimulatedPartition& each = partitions.emplace_back(
             SimulatedPartition{options.balance.layers_of(partition), lane, device_of(options.hardware, lane), 0});
+        if (lanes.size() > 1) {
+            each.mirror_lane = lanes.back();
+        }
         for (std::size_t l = each.layers.first.index(); l < each.layers.end.index(); ++l) {
             each.parameter_bytes += profile.layers[l].parameter_bytes;
         }

@@ -22,6 +22,7 @@ struct SimulatedPartition {
     LaneId lane;
     std::string device;
     Bytes parameter_bytes = 0;
+    std::optional<LaneId> mirror_lane = {};  ///< holds the partition's other copy, with a bidirectional schedule
 };
 
 struct SimulatedLane {

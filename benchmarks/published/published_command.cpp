@@ -121,7 +121,8 @@ constexpr const char* kMemoryHead = R"(
 F = I = W, free copies, 24 micro-batches on 8 lanes, no recompute. Memory is the largest lane's, in activations of one micro-batch
 in all of the lane's layers, which stay until the end of W. Idle is the step without the work, in forwards of all of a lane's
 layers. Published: 1F1B and zero bubble as above (sections 3 and 6); V-Half and V-Min, Pipeline Parallelism with Controllable
-Memory (arXiv 2405.15362), section 3, asymptotically; interleaved, Megatron-LM (arXiv 2104.04473), section 2.2.
+Memory (arXiv 2405.15362), section 3, asymptotically; interleaved, Megatron-LM (arXiv 2104.04473), section 2.2; DualPipe, DeepSeek's repository of that name, of one of a
+lane's two partitions.
 
 | schedule | published memory | simulated | step's idle time | lane's own span |
 | --- | ---: | ---: | ---: | ---: |
@@ -142,15 +143,11 @@ void print_bubbles(const std::filesystem::path& folder) {
 
 void print_memories() {
     const ZeroBubbleRow uniform{"uniform", 8, 24, 1, 1, 1, 0};
-    const std::map<std::string, std::string> published{{"gpipe", "m = 24"},
-                                                       {"1f1b", "p = 8"},
-                                                       {"interleaved", "p + (p - 1) / 2 = 11.5"},
-                                                       {"looped-bfs", "m = 24"},
-                                                       {"zero-bubble-h1", "p = 8"},
-                                                       {"zero-bubble-2p", "2p - 1 = 15"},
-                                                       {"zero-bubble-v", "p = 8"},
-                                                       {"v-half", "about p / 2 = 4"},
-                                                       {"v-min", "about p / 3 = 2.7"}};
+    const std::map<std::string, std::string> published{
+        {"gpipe", "m = 24"},           {"1f1b", "p = 8"},           {"interleaved", "p + (p - 1) / 2 = 11.5"},
+        {"looped-bfs", "m = 24"},      {"zero-bubble-h1", "p = 8"}, {"zero-bubble-2p", "2p - 1 = 15"},
+        {"zero-bubble-v", "p = 8"},    {"dualpipe", "p + 1 = 9"},   {"v-half", "about p / 2 = 4"},
+        {"v-min", "about p / 3 = 2.7"}};
     fmt::print("{}", kMemoryHead);
     for (const Schedule& schedule : all_schedules()) {
         if (!is_synchronous(schedule) || runs_one_lane_at_a_time(schedule)) {

@@ -409,8 +409,8 @@ void check_schedule(const PipelineOptions& pipeline) {
     if (is_for_comparison_only(schedule)) {
         throw UsageError(
             fmt::format("--schedule is '{}', which only the simulator runs; a run can use {} or a file; "
-                        "use one of them, or 'pipescope simulate'",
-                        to_string(schedule), runnable_schedule_names(", ")));
+                        "use one of them{}, or 'pipescope simulate'",
+                        to_string(schedule), runnable_schedule_names(", "), nearest_runnable_text(schedule)));
     }
     check_schedule(schedule, {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
                               .num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline).size()),

@@ -424,8 +424,10 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     }
     if (is_for_comparison_only(options.schedule)) {
         messages.push_back(
-            {Kind::note, translated("Schedule %1 is there to compare with: it is simulated only, and cannot be run.")
-                             .arg(QString::fromStdString(to_string(options.schedule)))});
+            {Kind::note,
+             translated("Schedule %1 is there to compare with: it is simulated only. A run takes another one%2.")
+                 .arg(QString::fromStdString(to_string(options.schedule)),
+                      QString::fromStdString(nearest_runnable_text(options.schedule)))});
     }
     return messages;
 }

@@ -439,7 +439,8 @@ void WhatIfPanel::showScenario() {
     const PipelineOptions& options = scenario.options;
     const bool inTurn = placedInTurn(scenario);
     const bool interleaved = inTurn && !options.schedule.file() &&
-                             (partitionsPerLane(scenario) > 1 || !runs_one_partition_a_lane(options.schedule));
+                             (partitionsPerLane(scenario) > 1 ||
+                              (!runs_one_partition_a_lane(options.schedule) && !is_bidirectional(options.schedule)));
     static_cast<QLabel*>(form_->labelForField(partitions_))
         ->setText(interleaved || !inTurn ? tr("Lanes") : tr("Partitions K"));
     partitions_->setValue(lanesOf(scenario));

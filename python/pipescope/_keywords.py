@@ -97,6 +97,7 @@ class Pipeline(_Keywords):
     placement: Numbers | None = None
     replicas: int | None = None
     in_flight: int | None = None
+    pair_overlap: float | None = None
     backward: str | None = None
     recompute: str | None = None
     update: str | None = None

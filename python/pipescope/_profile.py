@@ -214,6 +214,7 @@ class Profile:
         replicas: int | None = None,
         expandable_segments: bool = False,
         in_flight: int | None = None,
+        pair_overlap: float | None = None,
         backward: str | None = None,
         recompute: str | None = None,
         trace: Path | None = None,
@@ -245,6 +246,7 @@ class Profile:
         chunks: int | None = None,
         checkpoint: str | None = None,
         in_flight: int | None = None,
+        pair_overlap: float | None = None,
         recompute: str | None = None,
         **options: Unpack[LaneOptions],
     ) -> ScheduleComparison:
@@ -267,6 +269,7 @@ class Profile:
         schedule: AnySchedule | Iterable[AnySchedule] | None = None,
         replicas: Numbers | None = None,
         algorithm: str | None = None,
+        pair_overlap: float | None = None,
         price_per_lane_hour: str | float | Mapping[str, float] | None = None,
         rank_by: str | None = None,
         most: int | None = None,

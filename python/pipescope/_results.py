@@ -90,6 +90,7 @@ class SimulatedPartition:
     lane: int
     device: str
     parameter_bytes: int | None  #: None if memory is unknown
+    mirror_lane: int | None = None  #: of the other copy, with a bidirectional schedule
 
 
 @dataclass(frozen=True, kw_only=True)

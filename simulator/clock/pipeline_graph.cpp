@@ -16,7 +16,8 @@ TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs)
                                          .shared = costs.shared(),
                                          .backward_order = options.backward_order,
                                          .recompute_start = options.recompute_start,
-                                         .replicas = std::max(num_weight_copies(options), options.experts.copies)});
+                                         .replicas = std::max(num_weight_copies(options), num_expert_copies(options)),
+                                         .joins_pairs = options.pair_overlap.has_value()});
     if (steps > 1) {
         return consecutive_steps(graph, steps);
     }

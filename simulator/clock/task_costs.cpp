@@ -58,14 +58,15 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     }
     serial_ns_ /= fastest;
     check_magnitude(profile);
-    const LaneId last = options.placement.empty()
-                            ? LaneId{static_cast<std::int64_t>(options.balance.num_partitions()) - 1}
-                            : options.placement.back();
-    loss_ns_ = rounded_time(loss, speed_of(options.hardware, last));
+    const std::vector<LaneId> last = lanes_of(options, PartitionId{options.balance.num_partitions() - 1});
+    loss_ns_ = rounded_time(loss, speed_of(options.hardware, last.front()));
     optimizer_ = optimizer_times(profile);
     for (const SizedProfile& at : sized_) {
         times_.push_back(partition_times(profile, at));
-        times_.back().loss = rounded_time(loss_time_alone(profile, at.samples), speed_of(options.hardware, last));
+        for (const LaneId lane : last) {
+            times_.back().loss.push_back(
+                rounded_time(loss_time_alone(profile, at.samples), speed_of(options.hardware, lane)));
+        }
     }
     const std::size_t m = sizes_.size();
     for (std::size_t i = m; i < m * static_cast<std::size_t>(mini_batches); ++i) {
@@ -79,18 +80,25 @@ void TaskCosts::add_shared(const Profile& profile) {
     for (const ProfiledShare& each : shares) {
         layers.push_back(each.where);
     }
-    shared_ = shared_routes(layers, options_.balance, options_.placement);
+    std::vector<LaneId> placement = options_.placement;
+    if (is_bidirectional(options_.schedule)) {  // partitions j and n - 1 - j are on the same lanes
+        const auto n = static_cast<std::int64_t>(options_.balance.num_partitions());
+        placement.clear();
+        for (std::int64_t j = 0; j < n; ++j) {
+            placement.emplace_back(std::min(j, n - 1 - j));
+        }
+    }
+    shared_ = shared_routes(layers, options_.balance, placement);
     shared_bytes_.resize(shared_.size());
     for (const ProfiledShare& each : shares) {
-        const LaneId holder = lane_of(options_.placement, options_.balance.partition_of(each.where.layers.front()));
+        const LaneId holder = lane_of(placement, options_.balance.partition_of(each.where.layers.front()));
         std::set<LaneId> users;
         for (const LayerId layer : each.where.layers) {
-            users.insert(lane_of(options_.placement, options_.balance.partition_of(layer)));
+            users.insert(lane_of(placement, options_.balance.partition_of(layer)));
         }
         users.erase(holder);
         for (const LaneId user : users) {
-            SharedBytes& bytes =
-                shared_bytes_[route_of(shared_, each.where, options_.balance, options_.placement, user)];
+            SharedBytes& bytes = shared_bytes_[route_of(shared_, each.where, options_.balance, placement, user)];
             bytes.parameter_bytes += each.bytes.parameter_bytes;
             bytes.gradient_bytes += each.bytes.gradient_bytes;
         }
@@ -102,7 +110,7 @@ void TaskCosts::add_shared(const Profile& profile) {
     for (std::size_t k = 0; k < shared_.size(); ++k) {
         const double part = static_cast<double>(shared_bytes_[k].gradient_bytes) / std::max(1.0, gradients);
         shared_sums_.push_back(rounded_time(profile.optimizer_ns * part / speed_alone(profile),
-                                            speed_of(options_.hardware, lane_of(options_.placement, shared_[k].from))));
+                                            speed_of(options_.hardware, lane_of(placement, shared_[k].from))));
     }
 }
 
@@ -181,8 +189,9 @@ std::vector<std::int64_t> TaskCosts::optimizer_times(const Profile& profile) con
     std::vector<double> ns(static_cast<std::size_t>(num_lanes(options_)));
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const PartitionId partition{j};
-        ns[lane_of(options_.placement, partition).index()] +=
-            optimizer_time(profile, options_.balance.layers_of(partition)) / speed_alone(profile);
+        for (const LaneId lane : lanes_of(options_, partition)) {
+            ns[lane.index()] += optimizer_time(profile, options_.balance.layers_of(partition)) / speed_alone(profile);
+        }
     }
     std::vector<std::int64_t> times;
     for (std::size_t lane = 0; lane < ns.size(); ++lane) {
@@ -196,10 +205,11 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
     const auto forward_cv = [&](std::size_t l) { return profile.layers[l].forward_cv; };
     const auto backward_cv = [&](std::size_t l) { return profile.layers[l].backward_cv; };
     const bool splits = splits_backward(options_.schedule);
-    for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
-        const PartitionId partition{static_cast<std::int64_t>(j)};
+    const std::size_t n = options_.balance.num_partitions();
+    for (std::size_t place = 0; place < (is_bidirectional(options_.schedule) ? 2 * n : n); ++place) {
+        const PartitionId partition{place % n};
         const LayerRange layers = options_.balance.layers_of(partition);
-        const LaneId lane = lane_of(options_.placement, partition);
+        const LaneId lane = lanes_of(options_, partition)[place / n];
         const double speed = speed_of(options_.hardware, lane);
         const auto of = [&](const std::vector<double>& ns) {
             return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()), speed);
@@ -220,10 +230,18 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
 }
 
 /// A ring over the copies of the weights: each sends 2 (R - 1) parts of 1 / R of the gradients, one after the other.
+/// With a bidirectional schedule the ring runs over both lanes of each replica, and its slowest link counts.
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
 double TaskCosts::sum_ns(const Gradients& gradients, LaneId lane) const {
-    const auto ring = [](double copies, const Link& link, double bytes) {
-        return 2 * (copies - 1) * link.exchange_ns(bytes / copies);
+    const bool is_doubled = is_bidirectional(options_.schedule);
+    const auto lanes = static_cast<int>(options_.balance.num_partitions());
+    const LaneId mirror{lanes - 1 - lane.value()};
+    const bool crosses = is_doubled && !share_device(options_.hardware, lane, mirror, lanes);
+    const auto ring = [&](double copies, const Link& link, double bytes) {
+        const auto over = [&](const Link& each) { return 2 * (copies - 1) * each.exchange_ns(bytes / copies); };
+        const double between_replicas = !is_doubled || copies > 2 ? over(link) : 0;
+        return crosses ? std::max(between_replicas, over(link_between(options_.hardware, lane, mirror)))
+                       : between_replicas;
     };
     const ExpertSums& experts = options_.experts;
     const double usual =
@@ -233,7 +251,8 @@ double TaskCosts::sum_ns(const Gradients& gradients, LaneId lane) const {
     if (gradients.experts == 0 || experts.links.empty()) {
         return usual;
     }
-    return usual + ring(experts.copies, experts.links.size() > 1 ? experts.links[lane.index()] : experts.links.front(),
+    return usual + ring(num_expert_copies(options_),
+                        experts.links.size() > 1 ? experts.links[lane.index()] : experts.links.front(),
                         gradients.experts);
 }
 
@@ -271,15 +290,20 @@ bool TaskCosts::keeps_graph(int i) const {
     return !is_checkpointed(options_.checkpoint, MicroBatchId{i % per_mini_batch_}, per_mini_batch_);
 }
 
+bool TaskCosts::is_reversed(int i) const {
+    return is_bidirectional(options_.schedule) && i % per_mini_batch_ >= per_mini_batch_ / 2;
+}
+
 std::int64_t TaskCosts::forward(int i, int j, bool keeps_graph) const {
     const PartitionTimes& times = times_[size_class(i)];
-    return (keeps_graph ? times.kept_forward : times.forward)[static_cast<std::size_t>(j)];
+    return (keeps_graph ? times.kept_forward : times.forward)[place_of(i, j)];
 }
 
 std::int64_t TaskCosts::duration(const Task& task) const {
     const TaskKey& key = task.key;
     if (key.kind == TaskKind::loss) {
-        return key.micro_batch < 0 ? loss_ns_ : times_[size_class(key.micro_batch)].loss;
+        return key.micro_batch < 0 ? loss_ns_
+                                   : times_[size_class(key.micro_batch)].loss[is_reversed(key.micro_batch) ? 1 : 0];
     }
     if (is_copy(key.kind)) {
         if (share_device(options_.hardware, task.lane, task.receiver, num_lanes(options_))) {
@@ -294,7 +318,7 @@ std::int64_t TaskCosts::duration(const Task& task) const {
     if (key.kind == TaskKind::shared_sum) {
         return shared_sums_[static_cast<std::size_t>(key.skip)];
     }
-    const auto j = static_cast<std::size_t>(key.partition);
+    const std::size_t j = place_of(key.micro_batch, key.partition);
     if (key.kind == TaskKind::all_reduce) {
         return times_.front().all_reduce[j];
     }
@@ -313,7 +337,7 @@ double TaskCosts::cv(const Task& task) const {
         return 0;
     }
     const PartitionTimes& times = times_[size_class(task.key.micro_batch)];
-    const auto j = static_cast<std::size_t>(task.key.partition);
+    const std::size_t j = place_of(task.key.micro_batch, task.key.partition);
     switch (task.key.kind) {
         case TaskKind::forward:
             return (keeps_graph(task.key.micro_batch) ? times.kept_forward_cv : times.forward_cv)[j];

@@ -62,13 +62,21 @@ public:
 
 private:
     struct PartitionTimes {
-        std::vector<std::int64_t> forward, kept_forward, recompute, backward, backward_weight;  // ns, by partition
+        // By place (place_of()), in ns.
+        std::vector<std::int64_t> forward, kept_forward, recompute, backward, backward_weight;
         std::vector<std::int64_t> all_reduce;
         std::vector<double> forward_cv, kept_forward_cv, recompute_cv, backward_cv;
-        std::int64_t loss = 0;  // per micro-batch
+        std::vector<std::int64_t> loss;  // per micro-batch, by copy of the last partition
     };
 
     bool keeps_graph(int i) const;
+    /// True if micro-batch i runs through the second copies of the partitions.
+    bool is_reversed(int i) const;
+    /// The partition that micro-batch i runs, or, with a bidirectional schedule, its second copy, numbered after all
+    /// first ones.
+    std::size_t place_of(int i, int j) const {
+        return static_cast<std::size_t>(j) + (is_reversed(i) ? options_.balance.num_partitions() : 0);
+    }
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
     std::vector<std::int64_t> optimizer_times(const Profile& profile) const;
     PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;

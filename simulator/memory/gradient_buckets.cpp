@@ -14,6 +14,12 @@ struct LastBackward {
     std::optional<TaskIndex> sum;
 };
 
+/// Of a task, in ns.
+struct Span {
+    double begin = 0;
+    double length = 0;
+};
+
 /// By the order in which the lane runs them.
 std::vector<LastBackward> last_backwards(const TaskGraph& graph, LaneId lane) {
     std::vector<LastBackward> last;
@@ -36,10 +42,14 @@ std::vector<LastBackward> last_backwards(const TaskGraph& graph, LaneId lane) {
 void play_buckets(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                   const TaskGraph& graph, std::span<std::int64_t> starts, std::span<std::int64_t> ends) {
     const auto bucket = static_cast<double>(options.gradient_bucket);
+    std::vector<std::vector<LastBackward>> by_lane;
+    for (int number = 0; number < graph.num_lanes(); ++number) {
+        by_lane.push_back(last_backwards(graph, LaneId{number}));
+    }
     for (int number = 0; number < graph.num_lanes(); ++number) {
         const LaneId lane{number};
         double free = 0;  // of the lane's network
-        for (const LastBackward& last : last_backwards(graph, lane)) {
+        for (const LastBackward& last : by_lane[lane.index()]) {
             const Task& task = graph.tasks()[last.task];
             const SizedProfile& at = costs.sized(task.key.micro_batch);
             const std::vector<double>& times =
@@ -49,8 +59,13 @@ void play_buckets(const Profile& profile, const PipelineOptions& options, const 
             for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
                 work += times[l];
             }
-            const auto begin = static_cast<double>(starts[last.task]);
-            const double length = static_cast<double>(ends[last.task]) - begin;
+            std::vector<Span> copies;  // in the pipeline, which sum their gradients too
+            for (const LaneId holder : lanes_of(options, PartitionId{last.partition})) {
+                const TaskIndex task_there =
+                    std::ranges::find(by_lane[holder.index()], last.partition, &LastBackward::partition)->task;
+                const auto begin = static_cast<double>(starts[task_there]);
+                copies.push_back({begin, static_cast<double>(ends[task_there]) - begin});
+            }
             std::optional<double> first;
             double done = 0;    // of the work
             Gradients waiting;  // bytes that no bucket took yet
@@ -66,7 +81,11 @@ void play_buckets(const Profile& profile, const PipelineOptions& options, const 
             for (std::size_t l = layers.end.index(); l-- > layers.first.index();) {
                 done += times[l];
                 waiting += gradients_of(profile.layers[l]);
-                const double ready = begin + (work > 0 ? length * (done / work) : length);
+                const double share = work > 0 ? done / work : 1;
+                double ready = 0;
+                for (const auto& [begin, length] : copies) {
+                    ready = std::max(ready, begin + length * share);
+                }
                 for (double Gradients::*const part : {&Gradients::usual, &Gradients::experts}) {
                     if (waiting.*part >= bucket) {
                         send(part, bucket, std::floor(waiting.*part / bucket), ready);

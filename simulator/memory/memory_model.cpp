@@ -141,22 +141,27 @@ public:
         list_routes();
         for (int j = 0; j <= last(); ++j) {
             const int versions = is_synchronous(schedule_) ? 1 : last() + 1 - j;
-            add_constants(options.balance.layers_of(PartitionId{j}), lane_of(j), versions);
+            for (const LaneId lane : graph.shape().lanes_of(PartitionId{j})) {
+                add_constants(options.balance.layers_of(PartitionId{j}), lane, versions);
+            }
         }
         shared_.resize(graph.shape().shared.size());
         for (std::size_t k = 0; k < shared_.size(); ++k) {
             const SharedRoute& way = graph.shape().shared[k];
-            const LaneId user = lane_of(way.users.front().value());
-            if (!shares_storage(lane_of(way.from.value()), user)) {
+            const LaneId user = graph.shape().lane_of(way.users.front());
+            if (!shares_storage(graph.shape().lane_of(way.from), user)) {
                 add_constant(user, parameters, costs.shared_bytes(k).parameter_bytes);
             }
         }
         const std::size_t one_batch = micro_batch_sizes(options).size();
-        Bytes input = 0;
-        for (int i = 0; i < static_cast<int>(one_batch) && !memories_.is_host(lane_of(0)); ++i) {
-            input += costs.sized(i).input;
+        std::map<LaneId, Bytes> inputs;
+        for (int i = 0; i < static_cast<int>(one_batch); ++i) {
+            const LaneId lane = lane_of({MicroBatchId{i}, PartitionId{0}});
+            inputs[lane] += memories_.is_host(lane) ? 0 : costs.sized(i).input;
         }
-        add_constant(lane_of(0), boundary, input);
+        for (const auto& [lane, input] : inputs) {
+            add_constant(lane, boundary, input);
+        }
         for (int i = 0; i < static_cast<int>(costs.micro_batches().size()); ++i) {
             const Cell first{MicroBatchId{i}, PartitionId{0}};
             cell(first).inputs.assign(work(first).tape().inputs.size(), Id{0});  // views of the mini-batch
@@ -201,7 +206,9 @@ public:
 
 private:
     int last() const { return memories_.last(); }
-    LaneId lane_of(int j) const { return memories_.lane_of(j); }
+    LaneId lane_of(Cell at) const { return memories_.lane_of(at); }
+    /// The lane on which the same micro-batch runs another partition.
+    LaneId lane_of(Cell at, int partition) const { return lane_of({at.i, PartitionId{partition}}); }
     LaneLedger& ledger(LaneId lane) { return ledgers_[lane.index()]; }
     bool shares_storage(LaneId a, LaneId b) const { return memories_.shares_storage(a, b); }
     bool loss_is_gathered() const { return graph_.shape().loss == LossScope::mini_batch; }
@@ -481,7 +488,7 @@ private:
         }
         if (storages_.holders(slot->second) != 1) {
             const Id sum =
-                storages_.take(lane_of(at.j.value()), skip, costs_.sized(at.i.value()).skips[costs_.skip_of(k)]);
+                storages_.take(lane_of(at), skip, costs_.sized(at.i.value()).skips[costs_.skip_of(k)]);
             storages_.release(std::exchange(slot->second, sum));
         }
         storages_.release(id);
@@ -664,7 +671,7 @@ private:
         if (RareBlocks* const rare = here.rare_blocks()) {
             rare->popped.clear();
         }
-        ledger(lane_of(at.j.value())).add(saved, partition.graph(), now_);
+        ledger(lane_of(at)).add(saved, partition.graph(), now_);
     }
 
     void end_forward(const Task& task) {
@@ -699,16 +706,16 @@ private:
             }
             return bound.of(block);
         };
-        const bool next_is_here = j < last() && lane_of(j + 1) == task.lane;
+        const bool next_is_here = j < last() && lane_of(at, j + 1) == task.lane;
         for (const std::int32_t block : tape.outputs) {
             here.outputs.push_back(slot_of(block,
                                            j == last()    ? output
                                            : next_is_here ? boundary
                                                           : copy,
-                                           j == last() || !shares_storage(task.lane, lane_of(j + 1))));
+                                           j == last() || !shares_storage(task.lane, lane_of(at, j + 1))));
         }
         for_outgoing(j, tape.stashed, [&](std::size_t k, std::int32_t block) {
-            here.with_rare().stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(next_behind(k, j))));
+            here.with_rare().stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(at, next_behind(k, j))));
         });
         free_task_blocks(here);
         pass_to_same_lane(at);
@@ -722,16 +729,16 @@ private:
     void pass_to_same_lane(Cell at) {
         const int j = at.j.value();
         CellBlocks& here = cell(at);
-        if (j < last() && lane_of(j + 1) == lane_of(j)) {
+        if (j < last() && lane_of(at, j + 1) == lane_of(at)) {
             cell({at.i, PartitionId{at.j.value() + 1}}).inputs = std::exchange(here.outputs, {});
         }
         if (RareBlocks* const rare = here.rare_blocks()) {
             std::erase_if(rare->stashed, [&](const auto& each) {
                 const int to = next_behind(each.first, j);
-                if (lane_of(to) == lane_of(j)) {
+                if (lane_of(at, to) == lane_of(at)) {
                     cell({at.i, PartitionId{to}}).with_rare().popped[each.first] = each.second;
                 }
-                return lane_of(to) == lane_of(j);
+                return lane_of(at, to) == lane_of(at);
             });
         }
     }
@@ -803,7 +810,7 @@ private:
         return_to_same_lane(at);
         for (const auto& [k, id] : gradients) {
             const auto& [from, to] = route(k);
-            const bool is_here = lane_of(from.value()) == lane_of(j);
+            const bool is_here = lane_of(at, from.value()) == lane_of(at);
             RareBlocks& target = cell({at.i, is_here ? from : to.front()}).with_rare();
             add_gradient(is_here ? target.stash_gradients : target.pop_gradients, k, id, at);
         }
@@ -816,7 +823,7 @@ private:
     void return_to_same_lane(Cell at) {
         const int j = at.j.value();
         CellBlocks& here = cell(at);
-        if (j > 0 && lane_of(j - 1) == lane_of(j)) {
+        if (j > 0 && lane_of(at, j - 1) == lane_of(at)) {
             cell({at.i, PartitionId{at.j.value() - 1}}).output_gradients = std::exchange(here.input_gradients, {});
         }
     }

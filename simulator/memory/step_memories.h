@@ -29,7 +29,7 @@ public:
     }
 
     int last() const { return graph_.shape().num_partitions - 1; }
-    LaneId lane_of(int j) const { return graph_.shape().lane_of(PartitionId{j}); }
+    LaneId lane_of(Cell at) const { return graph_.shape().lane_of(at); }
     bool is_host(LaneId lane) const { return runs_on_host(options_.hardware, lane); }
     /// Lanes of one device pass storages on without a copy.
     bool shares_storage(LaneId a, LaneId b) const { return share_device(options_.hardware, a, b, graph_.num_lanes()); }

@@ -102,6 +102,7 @@ void copy_shared(const From& from, To& to) {
     to.update = from.update;
     to.backward_order = from.backward_order;
     to.recompute_start = from.recompute_start;
+    to.pair_overlap = from.pair_overlap;
     to.most_in_flight = from.most_in_flight;
     to.hardware = from.hardware;
 }

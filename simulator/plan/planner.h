@@ -35,6 +35,7 @@ struct PlanRequest {
     Update update = Update::synchronous;
     BackwardOrder backward_order = BackwardOrder::last_first;
     RecomputeStart recompute_start = RecomputeStart::early;
+    std::optional<double> pair_overlap;  ///< as in PipelineOptions
     int most_in_flight = 0;
     /// Lists by lane, if given, are for the largest number of lanes: fewer partitions use the first of them.
     Hardware hardware;

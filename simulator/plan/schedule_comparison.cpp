@@ -23,14 +23,15 @@ Bytes communicated_bytes(const Simulation& simulation, const CheckedProfile& pro
     for (const LayerProfile& layer : profile->layers) {
         gradients += layer.gradient_bytes;
     }
+    const int others = num_weight_copies(options) - 1;
     const double all = static_cast<double>(options.replicas) * static_cast<double>(copies) +
-                       2.0 * (options.replicas - 1) * static_cast<double>(gradients);
+                       2.0 * others * static_cast<double>(gradients);
     constexpr double kMost = 9e18;  // fits 64 bits
     if (all > kMost) {
         throw UsageError("it would move " + shortest(all) +
                          " bytes in a step; at most 9e18 can be counted; correct the profile");
     }
-    return options.replicas * copies + 2 * (options.replicas - 1) * gradients;
+    return options.replicas * copies + 2 * others * gradients;
 }
 
 /// Adds ways to use the lanes, one by one. If its options rule a way out, notes it instead of throwing.
@@ -53,8 +54,8 @@ public:
         add(name, options, std::move(note));
     }
 
-    /// Two partitions on each lane.
-    void add_two_a_lane(const Schedule& schedule) {
+    /// Several partitions on each lane.
+    void add_several_a_lane(const Schedule& schedule) {
         const std::string name = to_string(schedule);
         PipelineOptions options = options_;
         options.schedule = schedule;
@@ -64,7 +65,7 @@ public:
         }
         add(name,
             placed_options(profile_, options, lanes_, BalanceAlgorithm::optimal, {}, SearchTables(profile_, options)),
-            "two partitions per lane");
+            is_bidirectional(schedule) ? "two partitions per lane, each held by two lanes" : "two partitions per lane");
     }
 
     /// `replicas` pipelines of lanes / replicas partitions, each with its part of the mini-batch.
@@ -173,7 +174,7 @@ ScheduleComparison compare_schedules(const CheckedProfile& profile, const Pipeli
     }
     for (const Schedule& schedule : schedules) {
         if (!runs_one_partition_a_lane(schedule)) {
-            comparing.add_two_a_lane(schedule);
+            comparing.add_several_a_lane(schedule);
         } else if (schedule != usual && is_synchronous(schedule) && !runs_one_lane_at_a_time(schedule)) {
             comparing.add_pipeline(to_string(schedule), schedule, options.checkpoint);
         }

@@ -461,7 +461,7 @@ std::vector<Schedule> schedules_for(const CheckedProfile& profile, const Pipelin
     const PipelineShape shape = shape_for_search(options, split_costs(profile, options));
     std::vector<Schedule> schedules;
     for (const Schedule& named : all_schedules()) {
-        if (is_synchronous(named) && accepts(options, named, shape)) {
+        if (is_synchronous(named) && !is_bidirectional(named) && accepts(options, named, shape)) {
             schedules.push_back(named);
         }
     }
@@ -509,7 +509,7 @@ Simulation find_and_simulate(const CheckedProfile& profile, const PipelineOption
 
 void add_lower_bound(const CheckedProfile& profile, Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
-    if (!simulation.lower_bound && is_synchronous(options.schedule)) {
+    if (!simulation.lower_bound && is_synchronous(options.schedule) && !is_bidirectional(options.schedule)) {
         simulation.lower_bound = least_step(profile, simulation.feasible ? options : without_limits(options));
     }
 }

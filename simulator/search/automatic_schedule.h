@@ -25,7 +25,8 @@ Nanoseconds least_step(const CheckedProfile& profile, const PipelineOptions& opt
 /// Removes the memory limits from the options.
 PipelineOptions without_limits(PipelineOptions options);
 
-/// The named synchronous schedules that run with the options' placement and micro-batches. Ignores their schedule.
+/// The named synchronous schedules that run with the options' placement and micro-batches, each partition on one lane.
+/// Ignores their schedule.
 std::vector<Schedule> schedules_for(const CheckedProfile& profile, const PipelineOptions& options);
 
 /// Finds the order of tasks for the options' balance, placement, checkpoint mode, links and memory limits. Ignores
@@ -45,7 +46,7 @@ Simulation find_and_simulate(const CheckedProfile& profile, const PipelineOption
                              const SimulationDetail& detail = {});
 
 /// Sets lower_bound by least_step() of the simulation's options, without memory limits if it does not keep them. Keeps
-/// an existing bound. A schedule that never drains has none. Precondition: memory was simulated if the options have
-/// limits. Throws as simulate() does. Threading: any thread.
+/// an existing bound. A schedule that never drains, or that is bidirectional, has none. Precondition: memory was
+/// simulated if the options have limits. Throws as simulate() does. Threading: any thread.
 void add_lower_bound(const CheckedProfile& profile, Simulation& simulation);
 }  // namespace pipescope

@@ -107,7 +107,7 @@ BalancedPipeline balanced_pipeline(const CheckedProfile& profile, const Pipeline
         for (const Schedule& named : all_schedules()) {
             PipelineOptions with = options;
             with.schedule = named;
-            if (is_synchronous(named) && can_be_balanced(profile, with, lanes)) {
+            if (is_synchronous(named) && !is_bidirectional(named) && can_be_balanced(profile, with, lanes)) {
                 best.consider(balanced_pipeline(profile, with, lanes, algorithm, tables).simulation.options);
             }
         }

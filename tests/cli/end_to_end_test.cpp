@@ -389,6 +389,7 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
         refused(2, "run " + kModel + " --schedule interleaved --devices cpu,cpu -m 5 --batch 8 --balance 1,1,1,1"),
         HasSubstr("5 do not divide into 2 groups; use 4 or 6"));
     EXPECT_THAT(refused(2, "run " + kModel + " --schedule pipedream" + rest), HasSubstr("use one of them"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --schedule dualpipe" + rest), HasSubstr("such as dualpipe-v"));
     EXPECT_THAT(refused(2, "run " + kModel + " --schedule 1f1b --placement 0,1,0,1 --devices cpu" + rest),
                 HasSubstr("one device for each lane"));
     EXPECT_FALSE(user.has("none.sqlite"));

@@ -9,19 +9,22 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
 using testing::HasSubstr;
 
-/// "0 1 0' ..": micro-batches of one lane without losses, with a mark for backward. With several partitions per lane,
-/// the partition comes first.
+/// "0 1 0' ..": micro-batches of one lane without losses and sums, with a mark for backward. With several partitions
+/// per lane, the partition comes first.
 std::string lane_micro_batches(const TaskGraph& graph, int lane) {
     std::string text;
     for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
         const TaskKey& key = graph.tasks()[task].key;
-        if (key.kind == TaskKind::loss) {
+        if (key.kind == TaskKind::loss || key.kind == TaskKind::all_reduce) {
             continue;
         }
         text += text.empty() ? "" : " ";
@@ -193,19 +196,19 @@ PipelineShape four_partitions(const Schedule& schedule, int micro_batches, Check
 
 TEST(Schedules, RunEveryTaskOfEveryMicroBatchOnce) {
     for (const Schedule& schedule : all_schedules()) {
-        const PipelineShape shape = four_partitions(schedule, 6, Checkpoint::always);
+        const PipelineShape shape = four_partitions(schedule, 8, Checkpoint::always);
         const TaskGraph graph = make_schedule(schedule, shape);
         const auto count = [&](TaskKind kind) {
             return std::count_if(graph.tasks().begin(), graph.tasks().end(),
                                  [&](const Task& task) { return task.key.kind == kind; });
         };
         const bool in_v = shape.num_lanes() == 2 && shape.lane_of(PartitionId{2}) == LaneId{1};
-        EXPECT_EQ(count(TaskKind::forward), 24) << to_string(schedule);
-        EXPECT_EQ(count(TaskKind::recompute), 24) << to_string(schedule);
-        EXPECT_EQ(count(TaskKind::backward), 24) << to_string(schedule);
-        EXPECT_EQ(count(TaskKind::backward_weight), splits_backward(schedule) ? 24 : 0) << to_string(schedule);
-        EXPECT_EQ(count(TaskKind::copy_forward), in_v ? 12 : 18) << to_string(schedule);
-        EXPECT_EQ(count(TaskKind::loss), needs_loss_inside(schedule) ? 6 : 1) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::forward), 32) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::recompute), 32) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::backward), 32) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::backward_weight), splits_backward(schedule) ? 32 : 0) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::copy_forward), in_v ? 16 : 24) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::loss), needs_loss_inside(schedule) ? 8 : 1) << to_string(schedule);
     }
 }
 
@@ -272,6 +275,9 @@ TEST(Schedules, HoldTheActivationsOfTheirPapers) {
         EXPECT_LE(most_held(Schedule::zero_bubble_h1, p, m), p + 1) << "until the end of the weights";
         EXPECT_EQ(most_held(Schedule::zero_bubble_2p, p, m), 2 * p - 1);
         EXPECT_EQ(most_held(Schedule::zero_bubble_v, p, m), p);
+        if (p % 2 == 0) {  // DeepSeek's repository DualPipe: PP + 1
+            EXPECT_EQ(most_held(Schedule::dualpipe, p, m), p + 1);
+        }
         EXPECT_LE(most_held(Schedule::v_half, p, m), (p + 3) / 2.0 + 0.5) << p;
         EXPECT_LE(most_held(Schedule::v_min, p, m), (p + 4) / 3.0 + 0.5) << p;
         EXPECT_EQ(most_held(Schedule::looped_bfs, p, m), m);
@@ -362,6 +368,124 @@ TEST(VSchedules, RefuseShapesThatAreNoV) {
     }
     EXPECT_THAT(thrown<UsageError>([] { on_lanes(Schedule::dualpipe_v, 2, 3); }),
                 HasSubstr("needs at least 4 micro-batches"));
+}
+
+// As in the picture of dualpipe.cpp. The number is the micro-batch.
+TEST(DualPipe, RunsTheLanesOfBothEndsAlike) {
+    const TaskGraph graph = on_lanes(Schedule::dualpipe, 4, 8);
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0 1 2 4 4' 4w 5 3 5' 5w 6 0' 0w 6' 6w 7 1' 1w 7' 7w 2' 2w 3' 3w");
+    EXPECT_EQ(lane_micro_batches(graph, 1), "0 4 1 5 2 4' 4w 6 0' 0w 3 5' 5w 7 1' 1w 6' 6w 2' 2w 7' 3' 7w 3w");
+    const auto order_of = [&](int lane, int shift) {
+        std::vector<TaskKey> keys;
+        for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+            TaskKey key = graph.tasks()[task].key;
+            if (key.kind != TaskKind::all_reduce) {
+                key.micro_batch = (key.micro_batch + shift) % 8;
+                keys.push_back(key);
+            }
+        }
+        return keys;
+    };
+    EXPECT_EQ(order_of(3, 4), order_of(0, 0));
+    EXPECT_EQ(order_of(2, 4), order_of(1, 0));
+}
+
+TEST(DualPipe, SendsHalfOfTheMicroBatchesEachWayThroughEveryPartitionInOrder) {
+    for (const int lanes : {2, 4, 8, 16}) {
+        for (const int m : {2 * lanes, 2 * lanes + 6}) {
+            const TaskGraph graph = on_lanes(Schedule::dualpipe, lanes, m);
+            for (int i = 0; i < m; ++i) {
+                for (int j = 0; j < lanes; ++j) {
+                    const Task& forward = graph.tasks()[graph.find({0, TaskKind::forward, j, i, -1}).value()];
+                    EXPECT_EQ(forward.lane, LaneId{i < m / 2 ? j : lanes - 1 - j});
+                    if (j + 1 < lanes) {
+                        const Task& copy = graph.tasks()[graph.find({0, TaskKind::copy_forward, j, i, -1}).value()];
+                        EXPECT_EQ(copy.lane, forward.lane);
+                        EXPECT_EQ(copy.receiver, LaneId{forward.lane.value() + (i < m / 2 ? 1 : -1)});
+                    }
+                }
+                const Task& loss = graph.tasks()[graph.find({0, TaskKind::loss, lanes - 1, i, -1}).value()];
+                EXPECT_EQ(loss.lane, LaneId{i < m / 2 ? lanes - 1 : 0});
+            }
+        }
+    }
+}
+
+TEST(DualPipe, SumsTheGradientsOfBothCopiesOnceBothAreDone) {
+    const TaskGraph graph = on_lanes(Schedule::dualpipe, 4, 8);
+    for (int j = 0; j < 4; ++j) {
+        std::vector<LaneId> lanes;
+        for (const int i : {-1, 4}) {
+            const TaskIndex sum = graph.find({0, TaskKind::all_reduce, j, i, -1}).value();
+            lanes.push_back(graph.tasks()[sum].lane);
+            std::vector<LaneId> waits_for;
+            for (const TaskIndex needed : graph.dependencies(sum)) {
+                EXPECT_EQ(graph.tasks()[needed].key.kind, TaskKind::backward_weight);
+                EXPECT_EQ(graph.tasks()[needed].key.partition, j);
+                waits_for.push_back(graph.tasks()[needed].lane);
+            }
+            EXPECT_THAT(waits_for, testing::UnorderedElementsAre(LaneId{j}, LaneId{3 - j}));
+        }
+        EXPECT_EQ(lanes, (std::vector{LaneId{j}, LaneId{3 - j}}));
+    }
+}
+
+TEST(DualPipe, NeedsTwoEvenHalves) {
+    EXPECT_THAT(thrown<UsageError>([] { on_lanes(Schedule::dualpipe, 3, 8); }),
+                testing::AllOf(HasSubstr("an even number of lanes"), HasSubstr("has 3 lanes; use 4, or another")));
+    EXPECT_THAT(thrown<UsageError>([] { on_lanes(Schedule::dualpipe, 4, 9); }),
+                testing::AllOf(HasSubstr("an even number of micro-batches"), HasSubstr("9 are odd; use 8 or 10")));
+    EXPECT_THAT(thrown<UsageError>([] { on_lanes(Schedule::dualpipe, 4, 6); }),
+                HasSubstr("needs at least 8 micro-batches, two for each lane; 6 are too few"));
+    EXPECT_THAT(thrown<UsageError>([] {
+                    make_schedule(Schedule::dualpipe,
+                                  {.num_partitions = 8, .num_micro_batches = 8, .placement = placement_in_v(4)});
+                }),
+                testing::AllOf(HasSubstr("8 partitions on 4 lanes"), HasSubstr("use 4 partitions")));
+    EXPECT_THAT(thrown<UsageError>([] {
+                    make_schedule(Schedule::dualpipe,
+                                  {.num_partitions = 2, .num_micro_batches = 4, .placement = {LaneId{1}, LaneId{0}}});
+                }),
+                HasSubstr("such as 0,1"));
+    EXPECT_THAT(thrown<UsageError>([] {
+                    make_schedule(
+                        Schedule::dualpipe,
+                        {.num_partitions = 4, .num_micro_batches = 8, .shared = {{PartitionId{0}, {PartitionId{1}}}}});
+                }),
+                testing::AllOf(HasSubstr("partitions 0 and 1 share parameters"), HasSubstr("such as dualpipe-v")));
+    for (const int m : {7, 8, 9, 10}) {
+        EXPECT_EQ(can_run(Schedule::dualpipe, 4, m), m == 8 || m == 10) << m;
+        EXPECT_FALSE(can_run(Schedule::dualpipe, 3, m)) << m;
+    }
+    EXPECT_EQ(nearest_runnable(Schedule::dualpipe), Schedule(Schedule::dualpipe_v));
+    EXPECT_EQ(nearest_runnable(Schedule::dualpipe_v), std::nullopt);
+}
+
+// A pair is one task of the clock: it waits for the inputs of both, and both outputs leave at its end.
+TEST(JointTasks, WaitForAllInputsAndSendAllOutputsAtTheEnd) {
+    PipelineShape shape{.num_partitions = 4, .num_micro_batches = 8, .checkpoint = Checkpoint::never};
+    EXPECT_EQ(make_schedule(Schedule::dualpipe, shape).joints().size(), 0U);
+    shape.joins_pairs = true;
+    const TaskGraph graph = make_schedule(Schedule::dualpipe, shape);
+    // The pair (3 5') of lane 0 and its halves: a forward of partition 0, and both halves of a backward of partition 3.
+    const TaskIndex forward = graph.find({0, TaskKind::forward, 0, 3, -1}).value();
+    const TaskIndex backward = graph.find({0, TaskKind::backward, 3, 5, -1}).value();
+    const TaskIndex weight = graph.find({0, TaskKind::backward_weight, 3, 5, -1}).value();
+    EXPECT_THAT(graph.dependencies(forward), testing::ElementsAre(graph.find({0, TaskKind::loss, 3, 5, -1}).value()));
+    const auto producer = [&](TaskKind kind, int partition, int micro_batch) {
+        return graph.dependencies(graph.find({0, kind, partition, micro_batch, -1}).value()).front();
+    };
+    EXPECT_EQ(producer(TaskKind::copy_forward, 0, 3), weight);
+    EXPECT_EQ(producer(TaskKind::copy_backward, 2, 5), weight);
+    bool found = false;
+    for (std::size_t k = 0; k < graph.joints().size(); ++k) {
+        const std::span<const TaskIndex> tasks = graph.joints().at(k);
+        found = found || std::vector(tasks.begin(), tasks.end()) == std::vector{forward, backward, weight};
+    }
+    EXPECT_TRUE(found);
+    EXPECT_EQ(producer(TaskKind::copy_backward, 2, 4), graph.find({0, TaskKind::backward, 3, 4, -1}).value())
+        << "of a split backward, gradients leave after the first half";
+    EXPECT_EQ(make_schedule(Schedule::one_f_one_b, shape).joints().size(), 0U) << "it has no pairs";
 }
 
 TEST(Schedules, AreReadBackFromTheirNames) {

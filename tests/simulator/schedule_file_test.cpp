@@ -38,7 +38,8 @@ struct RandomRun {
 /// A run of the schedule with random costs, sizes, links and lanes.
 RandomRun random_run(std::mt19937& random, const Schedule& schedule) {
     RandomRun run;
-    const auto lanes = 2 + static_cast<int>(random() % 3);
+    const auto lanes =
+        is_bidirectional(schedule) ? 2 + 2 * static_cast<int>(random() % 2) : 2 + static_cast<int>(random() % 3);
     const std::size_t partitions = usual_partitions(schedule, static_cast<std::size_t>(lanes));
     const auto m = static_cast<std::int64_t>(lanes) * (2 + static_cast<std::int64_t>(random() % 2));
     run.profile = random_profile(random, partitions + random() % 3, random() % 2 == 0);

@@ -6,6 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -90,6 +93,7 @@ PipelineShape parse_shape(const ordered_json& object) {
     for (const std::int64_t lane : field<std::vector<std::int64_t>>(object, "placement", "a list of lanes")) {
         shape.placement.emplace_back(lane);
     }
+    shape.bidirectional = object.contains("bidirectional") && field<bool>(object, "bidirectional", "a truth value");
     using Lists = std::vector<std::vector<std::int64_t>>;
     for (const auto& partitions : field<Lists>(object, "skips", "a list of lists of partitions")) {
         SkipRoute& route = shape.skips.emplace_back();
@@ -111,6 +115,42 @@ PipelineShape parse_shape(const ordered_json& object) {
     shape.check();
     return shape;
 }
+
+/// By lane, the tasks that run as one. Empty if there are none.
+std::vector<LaneJoints> parse_joints(const ordered_json& object, const std::vector<LaneProgram>& programs) {
+    using Pairs = std::vector<std::vector<std::pair<std::size_t, std::size_t>>>;
+    std::vector<LaneJoints> joints;
+    if (!object.contains("joints")) {
+        return joints;
+    }
+    for (const auto& of_lane : field<Pairs>(object, "joints", "a list of lists of pairs")) {
+        LaneJoints& lane = joints.emplace_back();
+        const std::size_t tasks = joints.size() <= programs.size() ? programs[joints.size() - 1].size() : 0;
+        std::size_t end = 0;  // of the one before
+        for (const auto& [first, count] : of_lane) {
+            if (first < end || first > tasks || count < 2 || count > tasks - first) {
+                throw Error("the recorded pipeline joins " + std::to_string(count) + " tasks from " +
+                            std::to_string(first) + " on lane " + std::to_string(joints.size() - 1) + ", which has " +
+                            std::to_string(tasks) + "; joined tasks are two or more, in order; record the run again");
+            }
+            lane.push_back({first, count});
+            end = first + count;
+        }
+    }
+    return joints;
+}
+
+std::vector<LaneJoints> joints_by_lane(const TaskGraph& graph) {
+    std::vector<LaneJoints> joints(static_cast<std::size_t>(graph.num_lanes()));
+    for (std::size_t k = 0; k < graph.joints().size(); ++k) {
+        const std::span<const TaskIndex> tasks = graph.joints().at(k);
+        const LaneId lane = graph.tasks()[tasks.front()].lane;
+        const std::span<const TaskIndex> order = graph.lane_order(lane);
+        const auto at = std::ranges::find(order, tasks.front()) - order.begin();
+        joints[lane.index()].push_back({static_cast<std::size_t>(at), tasks.size()});
+    }
+    return joints;
+}
 }  // namespace
 
 std::string pipeline_json(const TaskGraph& graph) {
@@ -126,6 +166,9 @@ std::string pipeline_json(const TaskGraph& graph) {
                            {"programs", ordered_json::array()}};
     for (int partition = 0; partition < shape.num_partitions; ++partition) {
         object["placement"].push_back(shape.lane_of(PartitionId{partition}).value());
+    }
+    if (shape.bidirectional) {
+        object["bidirectional"] = true;
     }
     for (const SkipRoute& skip : shape.skips) {
         ordered_json partitions = ordered_json::array({skip.from.value()});
@@ -151,6 +194,14 @@ std::string pipeline_json(const TaskGraph& graph) {
         }
         object["programs"].push_back(std::move(program));
     }
+    if (const std::vector<LaneJoints> joints = joints_by_lane(graph); graph.joints().size() > 0) {
+        for (const LaneJoints& of_lane : joints) {
+            ordered_json& list = object["joints"].emplace_back(ordered_json::array());
+            for (const JointTasks& each : of_lane) {
+                list.push_back({each.first, each.count});
+            }
+        }
+    }
     return object.dump();
 }
 
@@ -170,6 +221,8 @@ TaskGraph parse_pipeline_json(const std::string& text) {
     for (const std::string& program : texts) {
         programs.push_back(parse_program(program, shape, LaneId{programs.size()}));
     }
-    return TaskGraph(std::move(shape), programs);
+    const std::vector<LaneJoints> joints = parse_joints(object, programs);
+    shape.joins_pairs = !joints.empty();
+    return TaskGraph(std::move(shape), programs, joints);
 }
 }  // namespace pipescope

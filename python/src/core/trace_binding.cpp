@@ -37,7 +37,7 @@ std::mutex joining;
 /// The keyword arguments of simulate() for this pipeline. A schedule that is not named also has its table, as
 /// schedule_csv. Measured times of links are in files that the options do not know.
 Json arguments_json(const PipelineOptions& options) {
-    constexpr std::array kNumbers{"chunks", "batch", "cores", "processes", "replicas", "in_flight"};
+    constexpr std::array kNumbers{"chunks", "batch", "cores", "processes", "replicas", "in_flight", "pair_overlap"};
     constexpr std::array kLists{"balance", "placement", "speed"};
     Json object;
     for (const OptionText& each : option_texts(options)) {

@@ -102,7 +102,7 @@ TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
         const SimulatedScenario simulated = simulateScenario(profile, changed);
         EXPECT_TRUE(simulated.runs()) << to_string(schedule) << ": " << textOf(simulated);
         EXPECT_EQ(lanesOf(changed), 4);
-        EXPECT_EQ(partitionsPerLane(changed), runs_one_partition_a_lane(schedule) ? 1 : 2);
+        EXPECT_EQ(partitionsPerLane(changed), static_cast<int>(usual_partitions(schedule, 4)) / 4);
         const Scenario back = withSchedule(profile, changed, Schedule::gpipe);
         EXPECT_EQ(back.options.balance.num_partitions(), 4U);
         EXPECT_TRUE(back.options.placement.empty());

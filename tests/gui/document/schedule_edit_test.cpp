@@ -97,7 +97,7 @@ TEST_F(ScheduleEditTest, TheTableGivesTheSameStepAsTheSchedule) {
         if (!is_synchronous(schedule) || schedule == Schedule::gpipe) {
             continue;  // a table has no loss of the whole mini-batch
         }
-        const bool isPlaced = !runs_one_partition_a_lane(schedule);
+        const bool isPlaced = usual_partitions(schedule, 2) == 4;
         options_.balance = isPlaced ? Balance({1, 2, 2, 3}) : Balance({3, 5});
         options_.placement = placement_of(schedule, isPlaced ? 4 : 2, 2);
         const Simulation simulation = simulated(schedule);

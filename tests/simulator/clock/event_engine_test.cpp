@@ -75,8 +75,9 @@ TaskGraph random_graph(std::mt19937& random) {
                         .replicas = 1 + static_cast<int>(random() % 2)};
     if (!runs_one_partition_a_lane(schedule)) {
         shape.num_partitions = 4;
-        shape.num_micro_batches = 2 * (2 + static_cast<int>(random() % 3));
+        shape.num_micro_batches = 2 * (4 + static_cast<int>(random() % 3));
         shape.placement = placement_of(schedule, 4, 2);
+        shape.joins_pairs = random() % 2 == 0;
     }
     return make_schedule(schedule, shape);
 }

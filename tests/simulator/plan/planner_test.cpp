@@ -539,6 +539,26 @@ TEST(Plan, RefusesInterleavedWhereNothingCanBe) {
     EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 3u + 3 + 2) << "gpipe alone";
 }
 
+TEST(Plan, OffersDualPipeForTwoEvenHalves) {
+    PlanRequest request = request_of(6, 24);
+    request.chunks = {4, 7, 8, 9, 12, 24};
+    request.checkpoints = {Checkpoint::never};
+    request.schedules = {Schedule::dualpipe};
+    const Plan found = plan(eight_layers(), request);
+    std::set<std::pair<std::size_t, std::int64_t>> shapes;
+    for (const PlanCandidate& each : found.candidates) {
+        shapes.emplace(each.simulation.lanes.size(), each.simulation.micro_batches);
+    }
+    const std::set<std::pair<std::size_t, std::int64_t>> expected{{2, 4},  {2, 8},  {2, 12}, {2, 24}, {4, 8},
+                                                                  {4, 12}, {4, 24}, {6, 12}, {6, 24}};
+    EXPECT_EQ(shapes, expected);
+    const std::int64_t apart = found.candidates.front().simulation.step_time.count();
+    request.pair_overlap = 1;
+    EXPECT_LT(plan(eight_layers(), request).candidates.front().simulation.step_time.count(), apart);
+    request.partitions = {3};
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }), HasSubstr("an even number of lanes"));
+}
+
 TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
     PlanRequest request = request_of(2, 4);
     request.hardware.speeds = {1, 2};

@@ -97,7 +97,8 @@ TEST(CompareSchedules, KnowsTheBoundOfEveryWayThatDrains) {
     const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
     for (const ComparedSchedule& each : comparison.schedules) {
         const std::optional<Nanoseconds>& bound = each.simulation.lower_bound;
-        ASSERT_EQ(bound.has_value(), each.synchronous) << each.name;
+        const bool is_doubled = is_bidirectional(each.simulation.options.schedule);  // has no bound
+        ASSERT_EQ(bound.has_value(), each.synchronous && !is_doubled) << each.name;
         if (bound) {
             EXPECT_LE(*bound, each.simulation.step_time) << each.name;
             EXPECT_GE(*bound, each.simulation.step_time / 5) << each.name << ": four lanes, one at a time";
@@ -115,23 +116,28 @@ TEST(CompareSchedules, CountsWhatEachSends) {
     slow.hardware.link.bytes_per_second = 1e6;
     EXPECT_EQ(named(compare_schedules(eight_small_layers(), slow), "pipedream").communicated_bytes, 3 * 2 * 8 * 100);
     EXPECT_EQ(named(comparison, "data-parallel").communicated_bytes, 2 * 3 * 8000);
+    EXPECT_EQ(named(comparison, "dualpipe").communicated_bytes, 3 * 2 * 8 * 100 + 2 * 8000)
+        << "two copies of gradients";
     EXPECT_EQ(named(comparison, "2 x 2 data x gpipe").communicated_bytes, 2 * (2 * 4 * 100) + 2 * 8000);
 }
 
 TEST(CompareSchedules, SaysWhyAWayIsLeftOut) {
     PipelineOptions options = options_of(4, 6);
     const ScheduleComparison uneven = compare_schedules(eight_small_layers(), options);
-    ASSERT_EQ(uneven.left_out.size(), 2u);
+    ASSERT_EQ(uneven.left_out.size(), 3u);
     EXPECT_EQ(uneven.left_out[0].name, "data-parallel");
     EXPECT_THAT(uneven.left_out[0].because, HasSubstr("cannot be divided by 4"));
     EXPECT_EQ(uneven.left_out[1].name, "dualpipe-v");
     EXPECT_THAT(uneven.left_out[1].because, HasSubstr("twice as many micro-batches as lanes"));
+    EXPECT_EQ(uneven.left_out[2].name, "dualpipe");
     const ScheduleComparison odd = compare_schedules(eight_small_layers(), options_of(4, 9));
-    ASSERT_EQ(odd.left_out.size(), 4u);
+    ASSERT_EQ(odd.left_out.size(), 5u);
     EXPECT_EQ(odd.left_out[1].name, "2 x 2 data x gpipe");
     EXPECT_EQ(odd.left_out[2].name, "interleaved");
     EXPECT_THAT(odd.left_out[2].because, HasSubstr("micro-batches in equal groups"));
     EXPECT_EQ(odd.left_out[3].name, "interleaved-zero-bubble");
+    EXPECT_EQ(odd.left_out[4].name, "dualpipe");
+    EXPECT_THAT(odd.left_out[4].because, HasSubstr("an even number of micro-batches"));
     options = options_of(4, 8);
     options.hardware.devices.assign(4, "cuda:0");
     EXPECT_THAT(compare_schedules(eight_small_layers(), options).left_out.front().because, HasSubstr("share a device"));

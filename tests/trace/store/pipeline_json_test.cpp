@@ -43,7 +43,7 @@ TEST(PipelineJson, GivesEveryScheduleBack) {
         for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
             for (const RecomputeStart start : {RecomputeStart::early, RecomputeStart::ordinary}) {
                 PipelineShape shape{.num_partitions = 4,
-                                    .num_micro_batches = 6,
+                                    .num_micro_batches = 8,
                                     .checkpoint = mode,
                                     .skips = {{PartitionId{1}, {PartitionId{1}}}},
                                     .recompute_start = start,
@@ -52,7 +52,8 @@ TEST(PipelineJson, GivesEveryScheduleBack) {
                 const std::vector<SkipLayers> skips = {{LayerId{0}, {LayerId{1}, LayerId{2}, LayerId{3}}}};
                 std::ranges::copy(skip_routes(skips, Balance({1, 1, 1, 1}), shape.placement).routes,
                                   std::back_inserter(shape.skips));
-                if (is_synchronous(schedule)) {
+                shape.joins_pairs = start == RecomputeStart::early;
+                if (is_synchronous(schedule) && !is_bidirectional(schedule)) {
                     const std::vector<LayerId> all = {LayerId{0}, LayerId{1}, LayerId{2}, LayerId{3}};
                     shape.shared =
                         shared_routes({{all, start == RecomputeStart::early}}, Balance({1, 1, 1, 1}), shape.placement);
