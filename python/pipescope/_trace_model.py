@@ -1181,8 +1181,12 @@ class _Recorder(TorchFunctionMode):
         name = getattr(function, "__name__", str(function))
         if name in ("__get__", "size", "dim", "numel", "is_floating_point", "stride") or args and id(args[0]) in self._counters:
             return result
+        is_attention = name == "scaled_dot_product_attention"
+        if is_attention:  # its scale is a number, too, and above 0 in both modes
+            self.told.append((name, (args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0),)))
+            args, kwargs = (*args[:4], *args[5:]), {key: each for key, each in kwargs.items() if key != "dropout_p"}
         values = [each for each in _pytree.tree_leaves((args, kwargs)) if isinstance(each, (int, float, str)) or each is None]
-        if name.strip("_") in _MODE_FUNCTIONS:
+        if name.strip("_") in _MODE_FUNCTIONS and not is_attention:
             tensors = [each for each in (*args[1:3], kwargs.get("running_mean")) if isinstance(each, Tensor)]
             if "norm" not in name or tensors:  # one without running statistics does the same in both modes
                 self.told.append((name, tuple(values)))
@@ -1195,9 +1199,11 @@ _MODE_FUNCTIONS = {name.split(".")[1].strip("_") for name in MODE_ARGUMENTS}
 
 
 def same_in_both_modes(model: nn.Module, arguments: Arguments) -> bool:
-    """True if train and eval run the same operators, apart from the mode that some of them are told."""
+    """True if train and eval run the same operators, apart from the mode that some of them are told.
+
+    ``model``: has been called before, as by an export, since some models prepare themselves in their first call.
+    """
     try:
-        _recorded(model, arguments, True)  # some models prepare themselves in their first call
         train, evaluation = (_recorded(model, arguments, training) for training in (True, False))
     except Exception:  # the exports tell what is wrong
         return False
@@ -1211,7 +1217,7 @@ def _may_be_on(name: str, values: Sequence[Any]) -> bool:
     F.dropout(x) does. True where that is not known."""
     flags = [each for each in values if isinstance(each, bool)]
     if name == "scaled_dot_product_attention":
-        return any(isinstance(each, float) and each > 0 for each in values)
+        return bool(values[0] > 0)
     return any(flags) or not flags and "norm" not in name
 
 

@@ -108,6 +108,34 @@ def test_a_dropout_that_is_on_in_eval_mode():
         assert (model.last(row * masks) - value).abs().amax(1).min() < 1e-5
 
 
+class Attends(nn.Module):
+    def __init__(self, dropout=0.0, is_kept=False, **options):
+        super().__init__()
+        self.first, self.last, self.dropout, self.is_kept, self.options = nn.Linear(6, 6), nn.Linear(6, 6), dropout, is_kept, options
+
+    def forward(self, x):
+        hidden = self.first(x)
+        dropout = self.dropout if self.training or self.is_kept else 0.0
+        return self.last(functional.scaled_dot_product_attention(hidden, hidden, hidden, dropout_p=dropout, **self.options))
+
+
+class AttendsToPast(Attends):
+    """Looks at later tokens in eval mode only."""
+
+    def forward(self, x):
+        hidden = self.first(x)
+        return self.last(functional.scaled_dot_product_attention(hidden, hidden, hidden, is_causal=self.training))
+
+
+@pytest.mark.parametrize("model, has_two", [
+    (Attends(), False), (Attends(scale=0.5), False), (Attends(0.1, scale=0.5), False), (Attends(0.1, is_kept=True), True),
+    (AttendsToPast(), True),
+])
+def test_attention_is_traced_twice_only_where_the_modes_differ(model, has_two):
+    layers = pipescope.layers_of(model, torch.randn(4, 5, 6), split=["last"])
+    assert [each.has_two_modes for each in layers.values()] == [has_two] * 2
+
+
 class Anneals(nn.Module):
     """A counter that train mode moves, first, in the middle or last, and that each block reads."""
 
