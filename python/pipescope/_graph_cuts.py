@@ -50,7 +50,7 @@ def size_of(value: Any) -> int:
 def _note_unknown_sizes(graph: torch.fx.Graph) -> None:
     """Gives each size that depends on values, and that a trace without values does not know, a value that is large enough."""
     for node in graph.nodes:
-        for value in _pytree.tree_leaves(node.meta.get("val")):
+        for value in _pytree.tree_leaves(node.meta.get("val")) if unknown_sizes_of(node.meta.get("val")) else ():
             sizes: Iterable[Any] = value.shape if isinstance(value, Tensor) else [value]
             for size in sizes:
                 for symbol in unknown_sizes_of(size):
@@ -256,8 +256,9 @@ class Analysis:
         _remove_checks(trace.graph)
         _write_back_early(trace)
         self._classes, self._writes = _memory(trace.graph, trace.modules)
-        _without_needless_changes(trace, self._classes, self._writes)
-        self._classes, self._writes = _memory(trace.graph, trace.modules)
+        if _without_needless_changes(trace, self._classes, self._writes):
+            self._classes, self._writes = _memory(trace.graph, trace.modules)
+        self.unknown = {node: unknown_sizes_of(node.meta.get("val")) for node in trace.graph.nodes}  #: symbols of sizes by values
         live = self._live()
         self.nodes = [node for node in trace.graph.nodes if node in live]
         refuse_unknown_outputs(trace)
@@ -328,7 +329,7 @@ class Analysis:
                 and self._classes.of(node) not in self.changed
                 and node not in self._writes
                 and op_name(node) != "pipescope.function"
-                and not unknown_sizes_of([node.meta.get("val"), *[each.meta.get("val") for each in node.all_input_nodes]])
+                and not any(self.unknown[each] for each in (node, *node.all_input_nodes))
                 and not _is_random(node, self.trace.modules)
                 and all(each in again or each in sources and self._classes.of(each) not in self.changed
                         for each in node.all_input_nodes)
@@ -399,7 +400,7 @@ class Analysis:
             self.bonds.append((first[root], end, what))
         ends: dict[Any, list[int]] = {}  # the first and the last operator with a size that depends on values
         for k, node in enumerate(self.order):
-            for symbol in unknown_sizes_of([node.meta.get("val"), *[each.meta.get("val") for each in node.all_input_nodes]]):
+            for symbol in set().union(*(self.unknown[each] for each in (node, *node.all_input_nodes))):
                 ends.setdefault(symbol, [k, k])[1] = k
         for begin, end in ends.values():
             forbidden |= set(range(begin + 1, end + 1))
@@ -497,8 +498,10 @@ def _write_back_early(trace: Trace) -> None:
                 last.append(node)
 
 
-def _without_needless_changes(trace: Trace, classes: _Classes, writes: dict[Node, list[Node]]) -> None:
-    """Changes of masks and tables in place that nothing else sees become new values, which each layer can compute again."""
+def _without_needless_changes(trace: Trace, classes: _Classes, writes: dict[Node, list[Node]]) -> bool:
+    """Changes of masks and tables in place that nothing else sees become new values, which each layer can compute again. True if
+    there was one."""
+    is_changed = False
     members: dict[Node, list[Node]] = {}
     order = {node: k for k, node in enumerate(trace.graph.nodes)}
     trained = {node for node, info in trace.constants.items() if info.kind == "parameter"}
@@ -521,7 +524,8 @@ def _without_needless_changes(trace: Trace, classes: _Classes, writes: dict[Node
         if not is_fresh or plain is None or overload not in plain.overloads():
             continue
         if all(order[user] <= order[node] for user in base.users):
-            node.target = getattr(plain, overload)
+            node.target, is_changed = getattr(plain, overload), True
+    return is_changed
 
 
 # ---- Which places ----
@@ -638,10 +642,9 @@ def anchors_of(analysis: Analysis, places: Sequence[int]) -> list[Optional[tuple
 def positions_of(analysis: Analysis, anchors: Iterable[Optional[tuple[str, tuple[str, ...]]]]) -> list[Optional[int]]:
     """The positions of these calls. None: not there, or forbidden."""
     positions: list[Optional[int]] = []
+    stacks = [analysis.stack(k) for k in range(len(analysis.order))]
     for anchor in anchors:
-        inside = [] if anchor is None else [
-            k for k in range(len(analysis.order)) if analysis.stack(k)[: len(anchor[1])] == anchor[1]
-        ]
+        inside = [] if anchor is None else [k for k, stack in enumerate(stacks) if stack[: len(anchor[1])] == anchor[1]]
         place = (inside[0] if anchor[0] == "before" else inside[-1] + 1) if anchor and inside else None
         is_good = place is not None and 0 < place < len(analysis.order) and place not in analysis.forbidden
         positions.append(place if is_good else None)

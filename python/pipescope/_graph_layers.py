@@ -276,6 +276,7 @@ class _Maker:
         self.output_dimensions, self.prefix = list(outputs), prefix
         self.layer_of = {node: k for k in range(self.count) for node in analysis.order[self.ends[k]:self.ends[k + 1]]}
         self.readers = self._find_readers()
+        self._sequences: dict[int, list[Node]] = {}
         self.sizes = self._find_sizes()
         self.route = self._find_route()
         self.masks = CausalMasks(self.trace.constants)
@@ -323,6 +324,8 @@ class _Maker:
 
     def _sequence(self, layer: int) -> list[Node]:
         """The operators of a layer, and those that it computes for itself, in order."""
+        if layer in self._sequences:
+            return self._sequences[layer]
         waiting: list[Node] = [node for node in self.layer_of if self.layer_of[node] == layer]
         if layer == self.count - 1:
             waiting += self.analysis.outputs
@@ -334,7 +337,8 @@ class _Maker:
             found.add(node)
             if not is_number(node):
                 waiting += tensors_below(node.args[0]) if checked_relation(node) else node.all_input_nodes  # type: ignore[arg-type]
-        return [node for node in self.analysis.nodes if node in found]
+        self._sequences[layer] = [node for node in self.analysis.nodes if node in found]
+        return self._sequences[layer]
 
     def _find_route(self) -> dict[Any, list[int]]:
         """By value, the layers that it visits, from the one that has it on."""
@@ -548,10 +552,11 @@ class _PartMaker:
     def _read_unknown_sizes(self, node: Node, made: Node) -> None:
         """Sizes that depend on values, and begin with this operator."""
         value: Any = node.meta.get("val")
-        if is_item(node) and unknown_sizes_of(value):
+        unknown = self.analysis.unknown[node]
+        if is_item(node) and unknown:
             self.symbols[value.node.expr] = made
-        for dimension, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
-            if isinstance(size, torch.SymInt) and size.node.expr in unknown_sizes_of(size) and size.node.expr not in self.symbols:
+        for dimension, size in enumerate(value.shape if unknown and isinstance(value, Tensor) else ()):
+            if isinstance(size, torch.SymInt) and size.node.expr in unknown and size.node.expr not in self.symbols:
                 self.symbols[size.node.expr] = self.graph.call_function(torch.ops.aten.sym_size.int, (made, dimension))
 
     def _number_at_run(self, node: Any) -> Any:

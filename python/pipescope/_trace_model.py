@@ -993,7 +993,11 @@ def _attribute(model: nn.Module, name: str) -> Any:
 
 def op_name(node: torch.fx.Node) -> str:
     """ "aten.linear" """
-    target = node.target
+    return _name_of_target(node.target)
+
+
+@functools.lru_cache(4096)
+def _name_of_target(target: Any) -> str:
     return str(getattr(target, "_overloadpacket", None) or getattr(target, "__name__", target))
 
 
