@@ -6,6 +6,7 @@
 #include "base/quantities.h"
 #include "base/stop_check.h"
 #include "cluster/fewest_devices.h"
+#include "cluster/known_profiles.h"
 #include "cluster/layout_numbers.h"
 #include "cluster/planned_run.h"
 #include "cluster/step_bounds.h"
@@ -304,18 +305,24 @@ struct PlannedModel {
     /// If a layout does not fit: layouts of the same base that need less memory, with their bounds.
     std::function<std::vector<BoundedLayout>(const BoundedLayout& layout)> smaller;
     /// A bound for known cuts. It costs more than the first bound, and less than a simulation.
-    std::function<LeastStep(const BoundedLayout& layout)> least_step;
+    std::function<LeastStep(const BoundedLayout& layout, KnownProfiles& known)> least_step;
     std::function<std::optional<Shortfall>(const Layout& layout, const PipelineParts& parts)> sure_shortfall;
     std::function<bool(const Layout& layout)> has_even_cuts;  ///< on one type; otherwise memory may decide the cuts
-    /// Simulates on the plan's cluster, or on a similar one with other links.
+    /// Simulates on the plan's cluster, or on a similar one with other links, which has other `known` profiles.
+    /// A layout that takes `enough_ns` or more may lack its memory.
     std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
-                             const SimulationDetail& detail)>
-        simulate_on;
+                             const SimulationDetail& detail, KnownProfiles& known, double enough_ns)>
+        simulate_with;
     const Cluster& cluster;
     std::int64_t blocks = 0;
     /// Names devices or options with which the model would fit, if it fits none of these sizes. Empty if unknown.
     std::function<std::string(const std::vector<Size>& sizes)> what_fits;
 
+    LayoutStep simulate_on(const Cluster& on, const Layout& layout, const PipelineParts& parts,
+                           const SimulationDetail& detail) const {
+        KnownProfiles known;
+        return simulate_with(on, layout, parts, detail, known, std::numeric_limits<double>::infinity());
+    }
     LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
         return simulate_on(cluster, layout, parts, detail);
     }
@@ -378,6 +385,10 @@ void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanReque
     const bool exhaustive = request.exhaustive;
     std::multimap<double, BoundedLayout> open;  // by bound
     std::set<std::tuple<std::size_t, Recompute, int>> seen;
+    KnownProfiles known;
+    const auto simulate = [&](const BoundedLayout& each, const SimulationDetail& detail, double enough_ns) {
+        return model.simulate_with(model.cluster, each.layout, each.parts, detail, known, enough_ns);
+    };
     size.considered = size.layouts.size();
     for (BoundedLayout& each : size.layouts) {
         seen.emplace(each.base, each.layout.recompute, each.layout.zero);
@@ -399,18 +410,21 @@ void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanReque
     };
     std::vector<Simulated> found;  // the quickest layout of each base, quickest first
     const auto step_of = [](const Simulated& each) { return each.step.step_ns(); };
-    const auto enough = [&](double ns) { return found.size() >= most && ns >= step_of(found[most - 1]); };
+    // Slower layouts are not among the quickest; infinity: any layout may be.
+    const auto enough_ns = [&] {
+        return exhaustive || found.size() < most ? std::numeric_limits<double>::infinity() : step_of(found[most - 1]);
+    };
     /// Returns false if no other layout can be among the quickest.
     const auto try_next = [&] {
         BoundedLayout each = std::move(open.begin()->second);
         open.erase(open.begin());
         done += each.is_cut ? 0 : 1;
-        if (!exhaustive && enough(each.least_ns)) {
+        if (std::isfinite(enough_ns()) && each.least_ns >= enough_ns()) {
             return false;
         }
         if (!each.is_cut) {
             each.is_cut = true;
-            const LeastStep least = model.least_step(each);
+            const LeastStep least = model.least_step(each, known);
             if (least.cut_to_fit) {  // even lanes that recompute may be quicker
                 add_smaller(each);
             }
@@ -428,11 +442,11 @@ void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanReque
             return true;
         }
         ++size.simulated;
-        if (!exhaustive && found.size() >= most && each.parts.size() == 1 && model.has_even_cuts(each.layout) &&
-            enough(model.simulate(each.layout, each.parts, {.noise = false, .memory = false}).step_ns())) {
+        if (std::isfinite(enough_ns()) && each.parts.size() == 1 && model.has_even_cuts(each.layout) &&
+            simulate(each, {.noise = false, .memory = false}, enough_ns()).step_ns() >= enough_ns()) {
             return true;
         }
-        LayoutStep step = model.simulate(each.layout, each.parts, kPeaksOnly);
+        LayoutStep step = simulate(each, kPeaksOnly, enough_ns());
         if (!step.simulation.feasible) {
             add_smaller(each);
             return true;
@@ -1082,8 +1096,8 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
             }
             return smaller;
         },
-        [&](const BoundedLayout& layout) {
-            LeastStep least = least_step(model, cluster, layout.parts, layout.layout);
+        [&](const BoundedLayout& layout, KnownProfiles& known) {
+            LeastStep least = least_step(model, cluster, layout.parts, layout.layout, known);
             if (layout.parts.size() > 1) {  // the first bound is that of the pipeline alone
                 least.ns = std::max(least.ns, layout.least_ns + least.after_ns);
             }
@@ -1091,9 +1105,9 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         },
         [&](const Layout& layout, const PipelineParts& parts) { return sure_shortfall(model, layout, parts); },
         [&](const Layout& layout) { return has_even_cuts(model, layout); },
-        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
-            return simulate_layout(model, on, parts, layout, detail);
-        },
+        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail,
+            KnownProfiles& known,
+            double enough_ns) { return simulate_layout(model, on, parts, layout, detail, known, enough_ns); },
         cluster,
         model.layers,
         [&](const std::vector<Size>& sizes) { return what_fits(model, cluster, request, sizes); }};
@@ -1128,12 +1142,12 @@ ClusterPlan plan_cluster(const CheckedProfile& profile, const PipelineOptions& o
             }
             return smaller;
         },
-        [](const BoundedLayout& layout) { return LeastStep{layout.least_ns}; },
+        [](const BoundedLayout& layout, KnownProfiles& /*known*/) { return LeastStep{layout.least_ns}; },
         [](const Layout&, const PipelineParts&) { return std::optional<Shortfall>(); },
         [](const Layout& layout) { return layout.pipeline == 1; },
-        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
-            return simulate_layout(profile, options, on, parts, layout, detail);
-        },
+        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail,
+            KnownProfiles& /*known*/,
+            double /*enough_ns*/) { return simulate_layout(profile, options, on, parts, layout, detail); },
         cluster,
         static_cast<std::int64_t>(profile->layers.size()),
         [](const std::vector<Size>&) { return std::string(); }};

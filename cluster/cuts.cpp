@@ -6,9 +6,11 @@
 #include "simulator/sized_profile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -25,10 +27,10 @@ std::optional<Balance> unlike_partition(const std::vector<const std::vector<doub
     const std::size_t parts = costs.size();
     const std::size_t layers = costs.front()->size();
     constexpr double kNever = std::numeric_limits<double>::infinity();
-    std::vector<std::vector<double>> before(parts, {0});  // prefix sums over the layers
-    for (std::size_t j = 0; j < parts; ++j) {
-        for (const double cost : *costs[j]) {
-            before[j].push_back(before[j].back() + cost);
+    std::map<const std::vector<double>*, std::vector<double>> before;  // prefix sums over the layers
+    for (const std::vector<double>* each : costs) {
+        if (const auto [sums, is_new] = before.try_emplace(each, std::vector<double>{0}); is_new) {
+            std::partial_sum(each->begin(), each->end(), std::back_inserter(sums->second));
         }
     }
     // Finds the best cut of all layers by its longest part, or with `starts` by the sum of squares. No part exceeds the
@@ -38,13 +40,16 @@ std::optional<Balance> unlike_partition(const std::vector<const std::vector<doub
         last[0] = 0;
         for (std::size_t j = 0; j < parts; ++j) {
             std::vector<double> next(layers + 1, kNever);
+            const std::vector<double>& sums = before.at(costs[j]);
             for (std::size_t end = j + 1; end <= layers - (parts - j - 1); ++end) {
                 for (std::size_t start = end; start-- > j;) {
-                    const double part = before[j][end] - before[j][start];
-                    if (part > limit || (may_have && !may_have(j, start, end))) {
+                    const double part = sums[end] - sums[start];
+                    const double least = starts == nullptr ? part : part * part;
+                    // Longer parts cannot be better, either.
+                    if (part > limit || least >= next[end] || (may_have && !may_have(j, start, end))) {
                         break;
                     }
-                    const double value = starts == nullptr ? std::max(last[start], part) : last[start] + part * part;
+                    const double value = starts == nullptr ? std::max(last[start], part) : last[start] + least;
                     if (value < next[end]) {
                         next[end] = value;
                         if (starts != nullptr) {
@@ -82,10 +87,10 @@ std::vector<const std::vector<double>*> costs_by_partition(const PartProfiles& p
 }
 }  // namespace
 
-LayerCosts times_by_part(const PartProfiles& profiles, std::int64_t samples) {
+LayerCosts times_by_part(const PartProfiles& profiles) {
     LayerCosts times;
-    for (const Profile& each : profiles.profiles) {
-        times.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
+    for (const PartProfilePointer& each : profiles.parts) {
+        times.push_back(each->times);
     }
     return times;
 }
@@ -156,9 +161,9 @@ Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, con
 }
 
 Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device) {
-    Profile whole = profiles.profiles.back();  // the last lane's, which computes the loss
+    Profile whole = profiles.parts.back()->profile;  // the last lane's, which computes the loss
     whole.device = device;
-    for (std::size_t j = 0; profiles.profiles.size() > 1 && j < options.balance.num_partitions(); ++j) {
+    for (std::size_t j = 0; profiles.parts.size() > 1 && j < options.balance.num_partitions(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             whole.layers[l] = profiles.at(lane_of(options, j)).layers[l];
@@ -167,9 +172,9 @@ Profile joined(const PartProfiles& profiles, const PipelineOptions& options, con
     return whole;
 }
 
-PartSums::PartSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples)
-    : constants{0}, kept{0} {
-    const SizedProfile sized = at_size(profile, samples);
+PartSums::PartSums(const PartProfile& part, const PipelineOptions& options) : constants{0}, kept{0} {
+    const Profile& profile = part.profile;
+    const SizedProfile& sized = part.sized;
     const OptimizerStates states = optimizer_states(options, profile.dtype);
     std::vector<Bytes> each;
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
@@ -183,11 +188,10 @@ PartSums::PartSums(const Profile& profile, const PipelineOptions& options, std::
     work = SparseTable(std::move(each));
 }
 
-FittingCuts::FittingCuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
-                         std::int64_t samples)
+FittingCuts::FittingCuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options)
     : profiles_(profiles), costs_(costs), options_(options) {
-    for (const Profile& each : profiles.profiles) {
-        sums_.emplace_back(each, options, samples);
+    for (const PartProfilePointer& each : profiles.parts) {
+        sums_.emplace_back(*each, options);
     }
 }
 
@@ -248,16 +252,14 @@ std::optional<Balance> FittingCuts::after(const Simulation& refused) {
         [&](std::size_t j, std::size_t first, std::size_t end) { return held(j, first, end) <= most_[j]; });
 }
 
-CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples,
-                     double boundary)
+CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& options, double boundary)
     : profiles_(profiles),
       options_(options),
-      samples_(samples),
       micro_batches_(static_cast<std::int64_t>(micro_batch_sizes(options).size())),
       boundary_(boundary),
       limits_(memory_limits_of(options.hardware, static_cast<int>(profiles.of_lane.size()))) {
-    for (const Profile& each : profiles.profiles) {
-        sums_.emplace_back(each, options, samples);
+    for (const PartProfilePointer& each : profiles.parts) {
+        sums_.emplace_back(*each, options);
     }
     const auto lanes = static_cast<int>(profiles.of_lane.size());
     for (int lane = 0; lane < lanes; ++lane) {
@@ -272,10 +274,10 @@ double CutMemory::least_bytes(std::size_t lane, std::size_t first, std::size_t e
     return sums.constants[end] - sums.constants[first] + held_[lane].least * (sums.kept[end] - sums.kept[first]);
 }
 
-bool CutMemory::surely_exceeds() const {
-    for (std::size_t j = 0; j < options_.balance.num_partitions() && !limits_.empty(); ++j) {
+bool CutMemory::surely_exceeds(const Balance& balance) const {
+    for (std::size_t j = 0; j < balance.num_partitions() && !limits_.empty(); ++j) {
         const std::size_t lane = lane_of(options_, j);
-        const LayerRange layers = options_.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         if (least_bytes(lane, layers.first.index(), layers.end.index()) > static_cast<double>(limits_[lane])) {
             return true;
         }
@@ -283,7 +285,7 @@ bool CutMemory::surely_exceeds() const {
     return false;
 }
 
-bool CutMemory::surely_fits() const {
+bool CutMemory::surely_fits(const Balance& balance) const {
     const std::size_t lanes = profiles_.of_lane.size();
     if (limits_.empty()) {
         return true;
@@ -294,17 +296,17 @@ bool CutMemory::surely_fits() const {
     std::vector<double> constants(lanes);
     std::vector<double> kept(lanes);  // of the largest partition
     std::vector<double> work(lanes);
-    for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const std::size_t lane = lane_of(options_, j);
         const PartSums& here = sums_[profiles_.of_lane[lane]];
-        const LayerRange layers = options_.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         const std::size_t first = layers.first.index();
         const std::size_t end = layers.end.index();
         constants[lane] += here.constants[end] - here.constants[first];
         kept[lane] = std::max(kept[lane], here.kept[end] - here.kept[first]);
         work[lane] = std::max(work[lane], static_cast<double>(here.work.largest(first, end)));
     }
-    const SizedProfile last = at_size(profiles_.profiles.back(), samples_);
+    const SizedProfile& last = profiles_.parts.back()->sized;
     for (std::size_t lane = 0; lane < lanes; ++lane) {
         const double held = held_[lane].most;
         const double before = held_[lane > 0 ? lane - 1 : lanes - 1].most;
@@ -316,7 +318,7 @@ bool CutMemory::surely_fits() const {
         const double sent = options_.hardware.link.sends == Sends::overlapped ? held + before : 2;
         double bytes = constants[lane] + held * kept[lane] + work[lane] + (inputs + held + sent + 2) * boundary_;
         bytes += lane == 0 ? static_cast<double>(micro_batches_) * static_cast<double>(last.input) : 0;
-        if (lane_of(options_, options_.balance.num_partitions() - 1) == lane) {
+        if (lane_of(options_, balance.num_partitions() - 1) == lane) {
             bytes += (is_known ? 2 : 3) * held * static_cast<double>(last.output.back());
         }
         if (bytes > static_cast<double>(limits_[lane])) {
@@ -333,22 +335,56 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
     std::vector<double> ways{0};  // by first layer: least time for the first way there and the last way back
     const bool splits = splits_backward(options_.schedule);
     const bool has_ways = partitions == profiles_.of_lane.size();
-    for (const std::vector<double>& times : times_by_part(profiles_, samples_)) {
+    for (const PartProfilePointer& each : profiles_.parts) {
         std::vector<double>& sums = before.emplace_back(std::vector<double>{0});
-        std::partial_sum(times.begin(), times.end(), std::back_inserter(sums));
+        std::partial_sum(each->times.begin(), each->times.end(), std::back_inserter(sums));
     }
     for (std::size_t l = 0; l < layers; ++l) {
         double least = std::numeric_limits<double>::infinity();
         for (std::size_t part = 0; part < before.size(); ++part) {
-            least = std::min(least, splits ? profiles_.profiles[part].layers[l].forward_ns.front()
+            least = std::min(least, splits ? profiles_.parts[part]->profile.layers[l].forward_ns.front()
                                            : before[part][l + 1] - before[part][l]);
         }
         ways.push_back(ways.back() + (has_ways ? least : 0));
     }
+    // If a lane has several partitions, their layers share its time and memory: the ends aside, as many as the cheapest
+    // ones of its part.
+    std::vector<double> least_times;  // by part: of a layer
+    std::vector<double> least_constants;
+    for (std::size_t part = 0; part < before.size() && layers > 2; ++part) {
+        const std::vector<double>& constants = sums_[part].constants;
+        double time = std::numeric_limits<double>::infinity();
+        double bytes = time;
+        for (std::size_t l = 1; l + 1 < layers; ++l) {
+            time = std::min(time, before[part][l + 1] - before[part][l]);
+            bytes = std::min(bytes, constants[l + 1] - constants[l]);
+        }
+        least_times.push_back(time);
+        least_constants.push_back(bytes);
+    }
+    const auto lanes_hold_all = [&](double ns) {
+        if (layers <= 2) {
+            return true;
+        }
+        constexpr double kRounding = 1 + 1e-9;
+        double held = 0;
+        for (std::size_t lane = 0; lane < profiles_.of_lane.size(); ++lane) {
+            const std::size_t part = profiles_.of_lane[lane];
+            const double most_by_time = ns / (micro_batches_ * least_times[part]) * kRounding;
+            const double most_by_memory = limits_.empty() || least_constants[part] <= 0
+                                              ? most_by_time
+                                              : static_cast<double>(limits_[lane]) / least_constants[part] * kRounding;
+            held += std::floor(std::max(0.0, std::min(most_by_time, most_by_memory)));
+        }
+        return held >= static_cast<double>(layers - 2);
+    };
     // A lane works on all micro-batches between the first one's arrival and the last one's way back. Each partition
     // greedily takes as many layers as it may: if a range fits, so does any part of it, so this leaves the fewest. A
     // partition may get none, which only lowers the bound.
     const auto can_end_by = [&](double ns) {
+        if (!has_ways && !lanes_hold_all(ns)) {
+            return false;
+        }
         std::size_t first = 0;
         for (std::size_t j = 0; j < partitions; ++j) {
             const std::size_t lane = lane_of(options_, j);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/sparse_table.h"
+#include "cluster/known_profiles.h"
 #include "cluster/layout.h"
 #include "profiler/profile/profile.h"
 #include "schedule/balance.h"
@@ -15,15 +16,15 @@
 namespace pipescope {
 /// The profiles of a model by part of a pipeline, and the part of each lane.
 struct PartProfiles {
-    std::vector<Profile> profiles;     ///< by part
-    std::vector<std::size_t> of_lane;  ///< index in profiles
-    const Profile& at(std::size_t lane) const { return profiles[of_lane[lane]]; }
+    std::vector<PartProfilePointer> parts;
+    std::vector<std::size_t> of_lane;  ///< index in parts
+    const Profile& at(std::size_t lane) const { return parts[of_lane[lane]]->profile; }
 };
 
 /// The costs that cuts balance, by part and layer, in ns.
 using LayerCosts = std::vector<std::vector<double>>;
-/// The layers' times for a micro-batch of that many samples.
-LayerCosts times_by_part(const PartProfiles& profiles, std::int64_t samples);
+/// The layers' times for a micro-batch.
+LayerCosts times_by_part(const PartProfiles& profiles);
 
 std::size_t lane_of(const PipelineOptions& options, std::size_t partition);
 
@@ -44,7 +45,7 @@ Profile joined(const PartProfiles& profiles, const PipelineOptions& options, con
 
 /// Bytes of any range of a part's layers.
 struct PartSums {
-    PartSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples);
+    PartSums(const PartProfile& part, const PipelineOptions& options);
 
     std::vector<double> constants;  ///< prefix sums over the layers: parameters, gradients, buffers, optimizer
     std::vector<double> kept;       ///< prefix sums: for the backward of a micro-batch
@@ -59,8 +60,7 @@ struct PartSums {
 class FittingCuts {
 public:
     /// `options`: with placement and limits. Borrows all arguments.
-    FittingCuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
-                std::int64_t samples);
+    FittingCuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options);
 
     /// The next cuts to simulate; empty if none is left. Precondition: `refused` is the infeasible simulation of the
     /// last cuts, or at first of quickest_cuts(), with its memory.
@@ -80,13 +80,14 @@ private:
 /// Bounds for the memory of lanes and the time of the pipeline, without a simulation.
 class CutMemory {
 public:
-    /// `options`: with placement, balance and limits. `boundary`: bytes from lane to lane. Borrows the other arguments.
-    CutMemory(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples, double boundary);
+    /// `options`: with placement, limits, and a balance of as many partitions. `boundary`: bytes from lane to lane.
+    /// Borrows the other arguments.
+    CutMemory(const PartProfiles& profiles, const PipelineOptions& options, double boundary);
 
-    /// True if no lane can exceed its limit with the options' balance, whichever tensors wait.
-    bool surely_fits() const;
-    /// True if some lane must exceed its limit, however early tensors go.
-    bool surely_exceeds() const;
+    /// True if no lane can exceed its limit with these cuts, whichever tensors wait.
+    bool surely_fits(const Balance& balance) const;
+    /// True if some lane must exceed its limit with these cuts, however early tensors go.
+    bool surely_exceeds(const Balance& balance) const;
     /// A lower bound in ns to the end of the last backward, over all cuts that fit. Empty if none fit.
     std::optional<double> least_pipeline_ns() const;
 
@@ -95,7 +96,6 @@ private:
 
     const PartProfiles& profiles_;
     const PipelineOptions& options_;
-    std::int64_t samples_;
     std::int64_t micro_batches_;
     double boundary_;
     std::vector<Bytes> limits_;           // by lane; empty: none

@@ -2,6 +2,7 @@
 #include "base/printable.h"
 #include "base/quantities.h"
 #include "cluster/cuts.h"
+#include "cluster/known_profiles.h"
 #include "cluster/layout.h"
 #include "cluster/layout_links.h"
 #include "cluster/step_bounds.h"
@@ -188,12 +189,12 @@ AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster,
     return after;
 }
 
-template <class ProfileOf>
-PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
+/// `profile_of`: gives a PartProfilePointer for a group.
+PartProfiles part_profiles(const PipelineParts& parts, const auto& profile_of) {
     PartProfiles all;
     for (const PipelinePart& part : parts) {
-        all.of_lane.insert(all.of_lane.end(), static_cast<std::size_t>(part.lanes), all.profiles.size());
-        all.profiles.push_back(profile_of(*part.group));
+        all.of_lane.insert(all.of_lane.end(), static_cast<std::size_t>(part.lanes), all.parts.size());
+        all.parts.push_back(profile_of(*part.group));
     }
     return all;
 }
@@ -204,8 +205,8 @@ PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
 LayerCosts with_ends(LayerCosts costs, const PartProfiles& profiles, const Cluster& cluster, const PipelineParts& parts,
                      const Layout& layout, const auto& update_ns) {
     for (std::size_t part = 0; part < parts.size(); ++part) {
-        const Profile& profile = profiles.profiles[part];
-        const SizedProfile sized = at_size(profile, layout.micro_batch_size);
+        const Profile& profile = profiles.parts[part]->profile;
+        const SizedProfile& sized = profiles.parts[part]->sized;
         const auto sums_ns = [&](const RankWeights& weights) {
             const auto sum = [&](const RankGroup& copies, double each) {
                 const Link link = replica_link_of(cluster, *parts[part].group, layout, copies);
@@ -218,16 +219,21 @@ LayerCosts with_ends(LayerCosts costs, const PartProfiles& profiles, const Clust
             const RankWeights own = weights_of(layer, layout);
             mean += {own.usual / layout.pipeline, own.experts / layout.pipeline};
         }
-        const auto share = [&](const RankWeights& own, const auto& ns_of) {
-            return (own.usual > 0 ? own.usual / mean.usual * ns_of(RankWeights{mean.usual, 0}) : 0) +
-                   (own.experts > 0 ? own.experts / mean.experts * ns_of(RankWeights{0, mean.experts}) : 0);
+        const auto of_mean = [&](const auto& ns_of) {
+            return RankWeights{mean.usual > 0 ? ns_of(RankWeights{mean.usual, 0}) : 0,
+                               mean.experts > 0 ? ns_of(RankWeights{0, mean.experts}) : 0};
+        };
+        const RankWeights mean_sums = of_mean(sums_ns);
+        const RankWeights mean_update = of_mean([&](const RankWeights& weights) { return update_ns(part, weights); });
+        const auto share = [&](const RankWeights& own, const RankWeights& ns) {
+            return (own.usual > 0 ? own.usual / mean.usual * ns.usual : 0) +
+                   (own.experts > 0 ? own.experts / mean.experts * ns.experts : 0);
         };
         for (std::size_t l = 0; l < profile.layers.size(); ++l) {
             const RankWeights own = weights_of(profile.layers[l], layout);
             const double hidden = layout.gradient_bucket > 0 ? sized.backward[l] : 0;
-            const double update = share(own, [&](const RankWeights& weights) { return update_ns(part, weights); });
-            costs[part][l] +=
-                (std::max(0.0, share(own, sums_ns) - hidden) + update) / static_cast<double>(layout.micro_batches());
+            costs[part][l] += (std::max(0.0, share(own, mean_sums) - hidden) + share(own, mean_update)) /
+                              static_cast<double>(layout.micro_batches());
         }
     }
     return costs;
@@ -240,7 +246,7 @@ std::size_t partitions_of(const Layout& layout) {
 /// The costs that cuts may balance: the layers' times alone, or with the end of the step.
 std::array<LayerCosts, 2> cut_costs(const PartProfiles& profiles, const Cluster& cluster, const PipelineParts& parts,
                                     const Layout& layout, const auto& update_ns) {
-    const LayerCosts times = times_by_part(profiles, layout.micro_batch_size);
+    const LayerCosts times = times_by_part(profiles);
     return {times, with_ends(times, profiles, cluster, parts, layout, update_ns)};
 }
 
@@ -286,23 +292,25 @@ std::vector<Recompute> recompute_modes(const LanguageModel& model) {
                : std::vector{Recompute::none, Recompute::full};  // flash attention has no scores to recompute
 }
 
-CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                   const Layout& layout) {
+CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
+                   KnownProfiles& known) {
     CutModel cut;
-    cut.profiles = part_profiles(
-        parts, [&](const NodeGroup& group) { return language_model_profile(model, cluster, group, layout); });
+    const auto profiles_of = [&](const Layout& of) {
+        return part_profiles(parts, [&](const NodeGroup& group) { return known.of(model, cluster, group, of); });
+    };
+    cut.profiles = profiles_of(layout);
     set_pipeline(cut.options, layout);
     cut.options.optimizer = optimizer_of(layout);
     if (model.experts > 0) {
         cut.options.experts = expert_sums_of(cluster, parts, layout);
     }
-    cut.boundary = boundary_bytes(cut.profiles.profiles.front(), static_cast<double>(layout.micro_batch_size));
+    cut.boundary = boundary_bytes(cut.profiles.parts.front()->profile, static_cast<double>(layout.micro_batch_size));
     set_hardware(cut.options.hardware, cluster, parts, layout, cut.boundary);
     if (layout.cuts == Cuts::own) {
         cut.options.balance = own_cuts(layout.cuts.blocks());
         cut.starts.push_back({cut.options.balance});
     } else if (parts.size() == 1 && has_even_cuts(model, layout)) {
-        const std::size_t layers = cut.profiles.profiles.front().layers.size();
+        const std::size_t layers = cut.profiles.parts.front()->times.size();
         cut.options.balance = even_cuts(layers, layout.pipeline * layout.interleave);
         cut.starts.push_back({cut.options.balance});
     } else {
@@ -315,15 +323,12 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
         for (const Recompute recompute : recompute_modes(model)) {
             if (Layout other = layout; recompute != layout.recompute && layout.pipeline > 1) {
                 other.recompute = recompute;
-                const PartProfiles others = part_profiles(parts, [&](const NodeGroup& group) {
-                    return language_model_profile(model, cluster, group, other);
-                });
-                cut.start_like(others, cluster, parts, other, update_ns);
+                cut.start_like(profiles_of(other), cluster, parts, other, update_ns);
             }
         }
         const int partitions = layout.pipeline * layout.interleave;
         if (parts.size() == 1 && model.layers % partitions == 0) {  // so that the result is never slower than even cuts
-            cut.add_start(even_cuts(cut.profiles.profiles.front().layers.size(), partitions), cut.starts.front().costs);
+            cut.add_start(even_cuts(cut.profiles.parts.front()->times.size(), partitions), cut.starts.front().costs);
         }
     }
     cut.options.checkpoint = Checkpoint::never;  // the layers' times include recompute
@@ -345,8 +350,8 @@ std::vector<TypeMemory> memory_of(const PipelineParts& parts) {
 }
 
 /// Simulates the quickest of the start cuts, or of cuts that fit instead. `finish` adds the work after a step's
-/// pipeline. `least_ns`: lower bound of a step with these cuts.
-void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail& detail,
+/// pipeline. `least_ns`: lower bound of a step with these cuts. `enough_ns`: as in simulate_layout().
+void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail& detail, double enough_ns,
                    const std::function<void(LayoutStep&)>& finish,
                    const std::function<double(const Balance&)>& least_ns) {
     const bool has_limit = cut.options.hardware.memory_limit || !cut.options.hardware.memory_limits.empty();
@@ -368,7 +373,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
             return first;
         }
         is_refused = true;
-        FittingCuts others(cut.profiles, start.costs, options, step.layout.micro_batch_size);
+        FittingCuts others(cut.profiles, start.costs, options);
         LayoutStep last = first;
         for (std::optional<Balance> next; !last.simulation.feasible && (next = others.after(last.simulation));) {
             options.balance = *next;
@@ -388,7 +393,20 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         }
         return best;
     };
-    if (cut.is_free && cut.options.schedule == Schedule::automatic) {
+    const auto surely_fits = [&] {
+        const CutMemory memory(cut.profiles, cut.options, cut.boundary);
+        return std::ranges::all_of(cut.starts,
+                                   [&](const CutModel::Start& start) { return memory.surely_fits(start.balance); });
+    };
+    if (std::isfinite(enough_ns) && cut.is_free && detail.memory && surely_fits()) {
+        // Memory decides nothing, so it is simulated for the quickest cuts alone.
+        SimulationDetail times_only = detail;
+        times_only.memory = false;
+        step = quickest(cut.options, times_only);
+        if (step.step_ns() < enough_ns) {
+            step = simulated(step.simulation.options, detail);
+        }
+    } else if (cut.is_free && cut.options.schedule == Schedule::automatic) {
         // Uses the cuts of the quickest named schedule, so that the step is not slower than that schedule's.
         std::optional<LayoutStep> best;
         for (const Schedule& named : schedules_for(joined(cut.profiles, cut.options, step.device), cut.options)) {
@@ -478,21 +496,19 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
 }  // namespace
 
 LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                     const Layout& layout) {
-    const CutModel cut = cut_model(model, cluster, parts, layout);
+                     const Layout& layout, KnownProfiles& known) {
+    const CutModel cut = cut_model(model, cluster, parts, layout, known);
     constexpr double kNever = std::numeric_limits<double>::infinity();
     LeastStep found{kNever};
     bool is_open = false;  // whether other cuts may be taken
+    const CutMemory memory(cut.profiles, cut.options, cut.boundary);
     for (const CutModel::Start& start : cut.starts) {
-        PipelineOptions options = cut.options;
-        options.balance = start.balance;
-        const CutMemory memory(cut.profiles, options, layout.micro_batch_size, cut.boundary);
         LeastOfCuts least = least_of_cuts(model, cluster, parts, layout, cut, start.balance);
-        if (!cut.is_free || memory.surely_fits()) {
+        if (!cut.is_free || memory.surely_fits(start.balance)) {
             found.ns = std::min(found.ns, least.ns());
             continue;
         }
-        found.cut_to_fit = found.cut_to_fit || memory.surely_exceeds();
+        found.cut_to_fit = found.cut_to_fit || memory.surely_exceeds(start.balance);
         if (is_open) {
             continue;
         }
@@ -517,6 +533,12 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
         found.after_ns = least.after.tied_ns + least.after.gather_ns + least.after.optimizer_ns;
     }
     return found;
+}
+
+LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                     const Layout& layout) {
+    KnownProfiles known;
+    return least_step(model, cluster, parts, layout, known);
 }
 
 namespace {
@@ -610,14 +632,15 @@ double recomputed_flops(const LanguageModel& model, const Layout& layout) {
 }
 
 LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                          const Layout& layout, const SimulationDetail& detail) {
+                          const Layout& layout, const SimulationDetail& detail, KnownProfiles& known,
+                          double enough_ns) {
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
     step.memory = memory_of(parts);
-    const CutModel cut = cut_model(model, cluster, parts, layout);
+    const CutModel cut = cut_model(model, cluster, parts, layout, known);
     simulate_cuts(
-        step, cut, detail,
+        step, cut, detail, enough_ns,
         [&](LayoutStep& one) {
             count_buffers_as_state(one);
             const AfterPipeline after = after_pipeline(
@@ -675,12 +698,20 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
 }  // namespace
 
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                           const Layout& layout, const SimulationDetail& detail) {
+                           const Layout& layout, const SimulationDetail& detail, KnownProfiles& known,
+                           double enough_ns) {
     check_layout(model, layout, parts);
     Layout split = layout;
     split.expert_tensor = expert_tensor_of(model, layout);
-    return quickest_placement(split,
-                              [&](const Layout& each) { return step_of_layout(model, cluster, parts, each, detail); });
+    return quickest_placement(split, [&](const Layout& each) {
+        return step_of_layout(model, cluster, parts, each, detail, known, enough_ns);
+    });
+}
+
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                           const Layout& layout, const SimulationDetail& detail) {
+    KnownProfiles known;
+    return simulate_layout(model, cluster, parts, layout, detail, known);
 }
 
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
@@ -707,7 +738,12 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
     step.layout = layout;
     step.device = to_string(parts);
     step.memory = memory_of(parts);
-    CutModel cut{part_profiles(parts, [&](const NodeGroup& group) { return on_device(profile, group); }), given};
+    CutModel cut{part_profiles(parts,
+                               [&](const NodeGroup& group) {
+                                   return std::make_shared<const PartProfile>(on_device(profile, group),
+                                                                              layout.micro_batch_size);
+                               }),
+                 given};
     const PartProfiles& profiles = cut.profiles;
     PipelineOptions& options = cut.options;
     set_pipeline(options, layout);
@@ -715,7 +751,7 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
         options.checkpoint = Checkpoint::always;
     }
     options.hardware = {};
-    cut.boundary = boundary_bytes(profiles.profiles.front(), static_cast<double>(layout.micro_batch_size));
+    cut.boundary = boundary_bytes(profiles.parts.front()->profile, static_cast<double>(layout.micro_batch_size));
     set_hardware(options.hardware, cluster, parts, layout, cut.boundary);
     if (profile.memory_unknown) {
         options.hardware.memory_limit.reset();
@@ -728,7 +764,7 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
             all += weights_of(layer, layout).all();
         }
         const auto update_ns = [&](std::size_t part, const RankWeights& weights) {
-            return profiles.profiles[part].optimizer_ns * weights.all() / all;
+            return profiles.parts[part]->profile.optimizer_ns * weights.all() / all;
         };
         cut.start_free(cluster, parts, layout, update_ns);
     } else {
@@ -739,7 +775,7 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
     }
     check_options(options, profile.layers.size());
     simulate_cuts(
-        step, cut, detail,
+        step, cut, detail, std::numeric_limits<double>::infinity(),
         [&](LayoutStep& one) {
             std::vector<double> update(one.simulation.lanes.size());
             const Balance& balance = one.simulation.options.balance;

@@ -1,6 +1,7 @@
 // What must hold for every layout, tried on random clusters, models and layouts.
 
 #include "base/error.h"
+#include "cluster/known_profiles.h"
 #include "cluster/layout.h"
 #include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
@@ -152,6 +153,40 @@ const std::vector<Improvement>& improvements() {
              }
          }}};
     return all;
+}
+
+// A plan varies these parts of a layout. Profiles that layouts share are those of each.
+TEST(RandomLayouts, ShareTheProfilesOfTheirParts) {
+    int compared = 0;
+    for (unsigned round = 0; round < 200; ++round) {
+        Draw draw(round);
+        const Cluster cluster = draw.cluster();
+        const LanguageModel model = draw.model();
+        Layout layout = draw.layout(model);
+        layout.optimizer = draw.one_of(2) ? ModelOptimizer::muon : ModelOptimizer::adam;
+        KnownProfiles known;
+        for (int k = 0; k < 10; ++k) {
+            const Layout other = draw.layout(model);
+            std::swap(layout.pipeline, k % 2 == 0 ? layout.data : layout.pipeline);
+            layout.interleave = other.interleave;
+            layout.schedule = other.schedule;
+            layout.micro_batch_size = other.micro_batch_size;
+            layout.batch = layout.data * other.batch;
+            layout.recompute = other.recompute;
+            layout.zero = other.zero;
+            for (const NodeGroup& group : cluster.groups) {
+                try {
+                    check_layout(model, layout, {{&group, layout.pipeline}});
+                    EXPECT_EQ(known.of(model, cluster, group, layout)->profile,
+                              language_model_profile(model, cluster, group, layout))
+                        << round << ": " << to_string(layout);
+                    ++compared;
+                } catch (const UsageError&) {  // no such layout
+                }
+            }
+        }
+    }
+    EXPECT_GT(compared, 500);
 }
 
 /// Of cuts that stay the same. Others follow the times of layers, and may be worse by chance.
