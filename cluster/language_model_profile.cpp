@@ -38,10 +38,10 @@ public:
           times_(device_, layout.dtype, how_) {
         element_ = static_cast<double>(dtype_bytes(layout.dtype));
         tensor_ = layout.tensor;
-        split_ = layout.sequence_parallel ? tensor_ : 1;
+        split_ = sequence_split(layout);
         samples_ = static_cast<double>(layout.micro_batch_size);
         sequence_ = static_cast<double>(model.sequence) / layout.context;
-        tokens_ = samples_ * sequence_;
+        tokens_ = rank_tokens(model, layout);
         hidden_ = static_cast<double>(model.hidden);
         activation_ = tokens_ * hidden_ * element_;
     }
@@ -659,8 +659,8 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     const RankTimes rank(model, group, layout);
     const auto element = static_cast<double>(dtype_bytes(layout.dtype));
     const auto samples = static_cast<double>(layout.micro_batch_size);
-    const double tokens = samples * static_cast<double>(model.sequence) / layout.context;
-    const double split = layout.sequence_parallel ? layout.tensor : 1;
+    const double tokens = rank_tokens(model, layout);
+    const double split = sequence_split(layout);
     const double sum = tensor_sum_ns(rank, cluster, group, layout);
     Profile profile;
     profile.model = to_string(model);
@@ -710,6 +710,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     const bool keeps_mask = model.dropout && model.trains_embedding();
     first.saved_bytes = {keeps_mask ? tokens * static_cast<double>(model.hidden) / split : 0};
     set_end_parameters(first, embedding, model.trains_embedding() ? matrix : 0, layout);
+    profile.layers.reserve(static_cast<std::size_t>(model.layers) + 2);
     profile.layers.push_back(std::move(first));
 
     std::map<BlockKind, LayerProfile> blocks;

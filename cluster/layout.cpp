@@ -5,6 +5,7 @@
 #include "base/parse_name.h"
 #include "base/printable.h"
 #include "base/quantities.h"
+#include "cluster/layout_activations.h"
 
 #include <algorithm>
 #include <cctype>
@@ -344,7 +345,7 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
         check("sequence", model.sequence);
     }
     if (layout.context > 1) {
-        const std::int64_t pieces = 2LL * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
+        const std::int64_t pieces = 2LL * layout.context * sequence_split(layout);
         if (model.attention != Attention::flash) {
             refuse(
                 option_name("context-parallel") + " is " + std::to_string(layout.context) + " with standard attention",

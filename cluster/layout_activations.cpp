@@ -1,10 +1,16 @@
 #include "cluster/layout_activations.h"
 
 namespace pipescope {
+double rank_tokens(const LanguageModel& model, const Layout& layout) {
+    return static_cast<double>(layout.micro_batch_size) * (static_cast<double>(model.sequence) / layout.context);
+}
+
+int sequence_split(const Layout& layout) {
+    return layout.sequence_parallel ? layout.tensor : 1;
+}
+
 double rank_copied_tokens(const LanguageModel& model, const Layout& layout) {
-    const double tokens =
-        static_cast<double>(layout.micro_batch_size) * (static_cast<double>(model.sequence) / layout.context);
-    return tokens / (layout.sequence_parallel ? layout.tensor : 1) * computed_copies(model);
+    return rank_tokens(model, layout) / sequence_split(layout) * computed_copies(model);
 }
 
 namespace {
@@ -14,12 +20,11 @@ double kept_less(const LanguageModel& model, BlockKind kind, const Layout& layou
     if (layout.product_dtype.empty() || !layout.how().fused_gradients) {
         return 0;
     }
-    const double tokens =
-        static_cast<double>(layout.micro_batch_size) * (static_cast<double>(model.sequence) / layout.context);
+    const double tokens = rank_tokens(model, layout);
     const auto hidden = static_cast<double>(model.hidden);
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
     const double kept = layout.product_dtype == "float4" ? 0.5 : 1;
-    const double split = layout.sequence_parallel ? layout.tensor : 1;
+    const double split = sequence_split(layout);
     const double norms = kind.has_experts ? 1 : 2;  // whose outputs are inputs of products alone, not of a router
     const double usual = norms * hidden / split + model.shared_width(kind) / layout.tensor;
     const double copies = kind.has_experts

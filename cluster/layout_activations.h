@@ -3,6 +3,11 @@
 #include "cluster/layout.h"
 
 namespace pipescope {
+/// Tokens of a micro-batch on one context-parallel rank.
+double rank_tokens(const LanguageModel& model, const Layout& layout);
+/// The parts into which tensor-parallel ranks split norms, dropouts and what lies between blocks.
+int sequence_split(const Layout& layout);
+
 /// The copies of one rank's tokens, one for each expert that computes a token. As many arrive from all ranks. If
 /// experts are unequally busy, those of the busiest rank.
 double rank_copied_tokens(const LanguageModel& model, const Layout& layout);
