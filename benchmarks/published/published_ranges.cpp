@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -31,6 +32,21 @@ std::vector<Judged> judged_runs(const std::vector<PublishedRun>& runs) {
 
 bool is_alike(const Judged& a, const Judged& b) {
     return a.run->program == b.run->program && a.group == b.group;
+}
+
+/// The runs by program, device and experts, each group in the order of its first run.
+std::vector<std::vector<Judged>> alike_runs(const std::vector<Judged>& judged) {
+    std::vector<std::vector<Judged>> groups;
+    for (const Judged& each : judged) {
+        const auto found =
+            std::ranges::find_if(groups, [&](const auto& group) { return is_alike(group.front(), each); });
+        if (found == groups.end()) {
+            groups.push_back({each});
+        } else {
+            found->push_back(each);
+        }
+    }
+    return groups;
 }
 
 /// The range that holds nine of ten of these runs.
@@ -70,19 +86,11 @@ std::vector<PublishedErrors> errors_of_others(const Judged& one, const std::vect
 std::vector<RangeCheck> range_checks(const std::vector<PublishedRun>& runs) {
     const std::vector<Judged> judged = judged_runs(runs);
     std::vector<RangeCheck> checks;
-    std::vector<const Judged*> seen;
-    for (const Judged& first : judged) {
-        if (std::ranges::any_of(seen, [&](const Judged* other) { return is_alike(*other, first); })) {
-            continue;
-        }
-        seen.push_back(&first);
+    for (const std::vector<Judged>& group : alike_runs(judged)) {
         RangeCheck check;
-        check.program = first.run->program;
+        check.program = group.front().run->program;
         std::vector<double> ratios;
-        for (const Judged& each : judged) {
-            if (!is_alike(each, first)) {
-                continue;
-            }
+        for (const Judged& each : group) {
             ratios.push_back(each.ratio);
             const auto holds = [&](const StepRange& range) {
                 return each.ratio >= range.low && each.ratio <= range.high;
@@ -92,26 +100,18 @@ std::vector<RangeCheck> range_checks(const std::vector<PublishedRun>& runs) {
             program.published = errors_of_others(each, judged);
             check.inside_left_out += holds(step_range(program, each.group.device, each.group.experts)) ? 1 : 0;
         }
-        check.errors = errors_of(first.group, ratios);
+        check.errors = errors_of(group.front().group, std::move(ratios));
         checks.push_back(std::move(check));
     }
     return checks;
 }
 
 std::vector<HalfCheck> half_checks(const std::vector<PublishedRun>& runs) {
-    const std::vector<Judged> judged = judged_runs(runs);
     std::vector<HalfCheck> checks;
-    std::vector<const Judged*> seen;
-    for (const Judged& first : judged) {
-        if (std::ranges::any_of(seen, [&](const Judged* other) { return is_alike(*other, first); })) {
-            continue;
-        }
-        seen.push_back(&first);
+    for (const std::vector<Judged>& group : alike_runs(judged_runs(runs))) {
         std::map<std::string, std::vector<double>> by_release;  // predicted / measured
-        for (const Judged& each : judged) {
-            if (is_alike(each, first)) {
-                by_release[each.release].push_back(1 / each.ratio);
-            }
+        for (const Judged& each : group) {
+            by_release[each.release].push_back(1 / each.ratio);
         }
         if (by_release.size() < 2) {
             continue;
@@ -122,7 +122,7 @@ std::vector<HalfCheck> half_checks(const std::vector<PublishedRun>& runs) {
             std::vector<double>& half = halves[next++ % 2];
             half.insert(half.end(), ratios.begin(), ratios.end());
         }
-        HalfCheck check{first.run->program, first.group, static_cast<int>(by_release.size()), 0, 0};
+        HalfCheck check{group.front().run->program, group.front().group, static_cast<int>(by_release.size()), 0, 0};
         for (std::size_t half = 0; half < halves.size(); ++half) {
             double sum = 0;
             double squares = 0;
