@@ -247,15 +247,21 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
     verdict.parts.push_back({"."});
 }
 
-std::optional<Advice> advice_for_verdict(const RecordedRun& run, const std::optional<ModelError>& error,
-                                         const std::function<bool()>& cancelled) {
+namespace {
+/// More forwards in a step take longer than a reader of a summary waits.
+constexpr std::int64_t kMostForwardsForVerdict = 2'048;
+
+/// The advice that add_change() takes, without noise. Null if the run cannot be simulated, if it is too large, or if
+/// cancelled.
+std::shared_ptr<const Advice> advice_for_verdict(const RecordedRun& run, const std::optional<ModelError>& error,
+                                                 const std::function<bool()>& cancelled) {
     if (!run.why_not_simulated.empty() || !run.profile || !run.options) {
-        return std::nullopt;
+        return nullptr;
     }
     const PipelineOptions options = options_as_recorded(run);
     const auto partitions = static_cast<std::int64_t>(options.balance.num_partitions());
     if (std::min(options.chunks, options.batch) * partitions > kMostForwardsForVerdict) {
-        return std::nullopt;
+        return nullptr;
     }
     try {
         Advice advice = advise(*run.profile, options, cancelled);
@@ -264,17 +270,19 @@ std::optional<Advice> advice_for_verdict(const RecordedRun& run, const std::opti
             add_rest_of_step(advice, *run.on_cluster, *run.options);
             leave_out_unknown(advice, *run.on_cluster, *run.options, *run.profile);
         }
-        return advice.cancelled ? std::nullopt : std::optional(std::move(advice));
+        return advice.cancelled ? nullptr : std::make_shared<const Advice>(std::move(advice));
     } catch (const Error&) {
-        return std::nullopt;  // the pipeline cannot be simulated, which the warnings about the run say
+        return nullptr;  // the pipeline cannot be simulated, which the warnings about the run say
     }
 }
+}  // namespace
 
 RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::span<const RunLane> lanes,
                       const std::optional<ModelError>& error, const std::function<bool()>& cancelled) {
     RunVerdict verdict = why_idle(report, lanes);
-    if (const std::optional<Advice> advice = advice_for_verdict(run, error, cancelled)) {
-        add_change(*advice, *run.profile, verdict);
+    verdict.advice = advice_for_verdict(run, error, cancelled);
+    if (verdict.advice) {
+        add_change(*verdict.advice, *run.profile, verdict);
     }
     return verdict;
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +42,7 @@ struct RunVerdict {
     std::optional<Move> change;  ///< the proposed one; empty: none helps, or none was tried
     double step_change = 0;      ///< what it does to the step: -0.08 is 8 % shorter
     std::optional<ModelError> error;
+    std::shared_ptr<const Advice> advice;  ///< the changes that `change` was chosen from; null: none was tried
 
     /// All parts, one after the other.
     std::string text() const;
@@ -55,14 +57,8 @@ RunVerdict unknown_idle(const std::string& why);
 /// leaves. `profile`: names the layers.
 void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdict);
 
-/// Trying changes takes about 60 simulations. More forwards in a step take longer than a reader of a summary waits.
-inline constexpr std::int64_t kMostForwardsForVerdict = 2'048;
-/// The advice that add_change() takes, without noise. Empty if the run cannot be simulated, if it is too large, or if
-/// cancelled.
-std::optional<Advice> advice_for_verdict(const RecordedRun& run, const std::optional<ModelError>& error,
-                                         const std::function<bool()>& cancelled = {});
-
-/// Both sentences, the second one if changes can be tried. `error`: of the simulation on this run; empty if unknown.
+/// Both sentences. The second one follows about 60 simulations without noise, and is left out if the run cannot be
+/// simulated, has too many tasks, or if cancelled. `error`: of the simulation on this run; empty if unknown.
 RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::span<const RunLane> lanes,
                       const std::optional<ModelError>& error, const std::function<bool()>& cancelled = {});
 

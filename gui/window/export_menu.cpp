@@ -285,9 +285,7 @@ void ExportMenu::exportPage(const QString& path) {
     Q_EMIT said(tr("Writing the page …"));
     runInPool(
         *this,
-        [scene = pageSceneOf(*files_.page(), Theme::system), verdict = files_.page()->answer().verdict(),
-         path]() mutable {
-            addAdvice(verdict, scene);
+        [scene = pageSceneOf(*files_.page(), Theme::system), path] {
             saveTimelinePage(scene, path);
             return path;
         },
@@ -327,15 +325,6 @@ bool showsWholeStep(const PageScene& scene) {
 }
 }  // namespace
 
-void addAdvice(const std::shared_ptr<const RunVerdict>& verdict, PageScene& scene) {
-    if (!verdict || scene.document->baseline) {
-        return;
-    }
-    if (std::optional<Advice> advice = advice_for_verdict(scene.document->run, verdict->error)) {
-        scene.advice = std::make_shared<const Advice>(*std::move(advice));
-    }
-}
-
 PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     const PageModel& model = page.model();
     const auto titleOf = [&](Source source) { return page.views().pane(source).title(); };
@@ -356,6 +345,9 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.marks = page.axis().marks();
     scene.noteTrouble = page.noteTrouble();
     scene.answer = page.answer().text();
+    if (const auto& verdict = page.answer().verdict(); verdict && !scene.document->baseline) {
+        scene.advice = verdict->advice;
+    }
     scene.allSteps = showsWholeStep(scene);
     scene.theme = theme;
     return scene;

@@ -15,8 +15,6 @@ class QMenu;
 class QWidget;
 
 namespace pipescope {
-struct RunVerdict;
-
 /// A chart or table of the window that can be exported. Each function refers to the current tab at the time of the
 /// call.
 struct WindowExport {
@@ -87,9 +85,6 @@ private:
     std::vector<WindowExport> all_;
 };
 
-/// The page's content for an interactive HTML page, without advice. Precondition: the document is read.
+/// The page's content for an interactive HTML page. Precondition: the document is read.
 PageScene pageSceneOf(const DocumentPage& page, Theme theme);
-/// Adds the changes that the verdict chose from, if it is known and any were tried. Cost: about 60 simulations.
-/// Threading: any thread.
-void addAdvice(const std::shared_ptr<const RunVerdict>& verdict, PageScene& scene);
 }  // namespace pipescope

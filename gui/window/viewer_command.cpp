@@ -254,9 +254,7 @@ int renderWindow(const ViewOptions& options) {
     }
     for (const std::string& file : {options.render, options.report}) {
         if (isPageName(QString::fromStdString(file))) {
-            PageScene scene = pageSceneOf(page, themeOf(options));
-            addAdvice(page.answer().verdict(), scene);
-            saveTimelinePage(scene, QString::fromStdString(file));
+            saveTimelinePage(pageSceneOf(page, themeOf(options)), QString::fromStdString(file));
         }
     }
     return 0;

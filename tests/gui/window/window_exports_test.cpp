@@ -206,7 +206,9 @@ TEST_F(WindowExports, WriteTheScenarioThatIsOnScreenAsAPage) {
 TEST_F(WindowExports, TakeTheChangesOfTheAnswerIntoThePage) {
     open("advised.sqlite");
     ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->answer().verdict() != nullptr; }, kPatience));
-    EXPECT_FALSE(pageSceneOf(*window_.page(), Theme::light).advice) << "a worker adds it";
+    const auto& advice = window_.page()->answer().verdict()->advice;
+    ASSERT_NE(advice, nullptr);
+    EXPECT_EQ(pageSceneOf(*window_.page(), Theme::light).advice, advice);
     const QString path = target(QStringLiteral("advised.html"));
     exportPage(path);
     EXPECT_TRUE(bytesOf(path).contains(window_.page()->answer().verdict()->change->title.c_str()));
