@@ -160,14 +160,6 @@ bool is_option_of_run(const OptionText& each) {
         "balance", "chunks", "batch", "checkpoint", "schedule", "update", "placement", "optimizer", "devices", "cores"};
     return std::ranges::find(kOptionsOfRun, each.option) != kOptionsOfRun.end();
 }
-
-std::string shell_words(const std::vector<std::string>& words) {
-    std::string line;
-    for (const std::string& word : words) {
-        line += " " + shell_word(word);
-    }
-    return line;
-}
 }  // namespace
 
 std::vector<std::string> run_words(const std::string& model, const PipelineOptions& options) {
@@ -189,12 +181,11 @@ std::string check_command(const Advice& advice, const Move& move, const std::str
     if (changes.empty() || !runs) {
         return {};
     }
-    const std::string present =
-        trace.empty() ? shell_words(run_words(model, advice.base.options)) : " " + shell_word(trace);
-    std::string line = "pipescope check" + present + " --";
+    const std::string present = trace.empty() ? shell_words(run_words(model, advice.base.options)) : shell_word(trace);
+    std::string line = "pipescope check " + present + " --";
     const bool leaves_out = std::ranges::any_of(changes, [](const OptionText& each) { return each.value.empty(); });
     if (leaves_out) {  // no option says so, and the other run has options of its own
-        return line + shell_words(run_words(model, move.simulation.options));
+        return line + " " + shell_words(run_words(model, move.simulation.options));
     }
     for (const OptionText& each : changes) {
         line += command_words(each, shell_word);

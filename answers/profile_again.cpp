@@ -31,6 +31,14 @@ std::string shell_word(const std::string& text) {
     return word + "'";
 }
 
+std::string shell_words(const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) {
+        line += (line.empty() ? "" : " ") + shell_word(word);
+    }
+    return line;
+}
+
 namespace {
 /// "out/p.json" in bfloat16: "out/p-bfloat16.json".
 std::string name_for_dtype(const std::filesystem::path& file, const std::string& dtype) {

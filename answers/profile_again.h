@@ -20,4 +20,6 @@ std::string profile_command_of(const Profile& profile, const std::string& file, 
 /// The text as one word of a shell's command line. With control characters or bytes that are not UTF-8, in the form
 /// $'..' that bash, ksh and zsh read.
 std::string shell_word(const std::string& text);
+/// The words of a command line, with a space between two.
+std::string shell_words(const std::vector<std::string>& words);
 }  // namespace pipescope

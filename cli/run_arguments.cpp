@@ -94,10 +94,6 @@ std::vector<std::string> RunArguments::words() const {
 }
 
 std::string RunArguments::command() const {
-    std::string line = "pipescope run";
-    for (const std::string& word : words()) {
-        line += " " + shell_word(word);
-    }
-    return line;
+    return "pipescope run " + shell_words(words());
 }
 }  // namespace pipescope
