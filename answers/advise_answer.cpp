@@ -1,6 +1,7 @@
 #include "answers/advise_answer.h"
 
 #include "analysis/trace_comparison.h"
+#include "analysis/two_runs.h"
 #include "answers/advice_report.h"
 #include "answers/pipeline_rows.h"
 #include "answers/profile_again.h"
@@ -167,7 +168,7 @@ AdviseAnswer advise_answer(const AdviseQuestion& question, const std::string& na
             "the error of the simulation on this run is not known, and no change is judged by it: " +
             (why.empty() ? "the file " + compared.why_none : why));
     }
-    if (is_measured && !run.on_cluster && !run.of_another_program && run.processes.size() < 2) {
+    if (is_measured && !run.on_cluster && !run.of_another_program && number_of_processes(loaded) == 1) {
         answer.check_command = first_check(advice, run.model, name);
     }
     if (run.on_cluster) {

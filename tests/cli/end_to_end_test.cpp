@@ -136,6 +136,7 @@ TEST_F(EndToEnd, CheckRefusesWhatCannotRepeat) {
     user.succeeds("merge two.rank0.sqlite two.rank1.sqlite -o merged.sqlite");
     for (const std::string trace : {"two.rank0.sqlite", "merged.sqlite"}) {
         EXPECT_THAT(refused(2, "check " + trace + " -- -m 2"), HasSubstr("run in 2 processes")) << trace;
+        EXPECT_THAT(user.succeeds("advise " + trace).out, Not(HasSubstr("pipescope check"))) << trace;
     }
     EXPECT_THAT(refused(2, present + "-- --balanc 4,4"), HasSubstr("--balanc is no option of run"));
     EXPECT_THAT(user.types(present + "-- --balance 9").err, HasSubstr("'pipescope run emulated:p.json --balance 9"));
