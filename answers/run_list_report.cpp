@@ -48,7 +48,8 @@ std::string reasons_text(const RunList& list) {
     std::string text;
     for (const ListedRun& run : list.runs) {
         if (!run.why_no_change.empty()) {
-            text += fmt::format("{}: no change to the run before: {}\n", printable(run.run.name), run.why_no_change);
+            text +=
+                fmt::format("{}: not compared with the run before: {}\n", printable(run.run.name), run.why_no_change);
         }
         if (const std::string why = run.run.why_no_step_times(); !why.empty()) {
             text += fmt::format("{}: no step time: {}\n", printable(run.run.name), why);
