@@ -56,12 +56,12 @@ public:
         work_without_call(start, end, kernel, stream);
         return call(start_of_call, correlation_);
     }
-    /// A call that launches a kernel, which the profiler lost unless its correlation is given.
-    RankFile& call(double start, int correlation = 9'999) {
+    /// A call that launches work, which the profiler lost unless its correlation is given.
+    RankFile& call(double start, int correlation = 9'999, const std::string& name = "cudaLaunchKernel") {
         events_ += fmt::format(
-            ",\n{{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": {}, \"tid\": {}, "
+            ",\n{{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"{}\", \"pid\": {}, \"tid\": {}, "
             "\"ts\": {:.3f}, \"dur\": 0.5, \"args\": {{\"correlation\": {}}}}}",
-            process_, process_, start, correlation);
+            name, process_, process_, start, correlation);
         return *this;
     }
     /// Work whose call the profiler did not record.

@@ -88,10 +88,11 @@ struct LaunchedRange {
     RangeArrow::End end() const { return {static_cast<std::uint32_t>(stream), place}; }
 };
 
-/// A call that launches a kernel which the file lacks.
+/// A call that launches work which the file lacks.
 struct LostLaunch {
     std::size_t thread = 0;
     Nanoseconds launch{0};
+    bool is_kernel = true;  ///< otherwise a copy or fill
 };
 
 /// What one rank ran on its devices.
@@ -543,9 +544,12 @@ private:
             if (task == nullptr || !is_computing(*task)) {
                 continue;
             }
-            ++lost_in_tasks_;
             const LostLaunch& lost = work_.lost[k - work_.launched.size()];
             const std::vector<const LaunchedRange*>& known = by_range[task->named->range];
+            if (!lost.is_kernel && std::ranges::any_of(known, &LaunchedRange::computes)) {
+                continue;  // copies do not count beside kernels
+            }
+            ++lost_in_tasks_;
             const auto launched_after = [&](const LaunchedRange* each) { return each->launch > lost.launch; };
             DeviceTimes::Partial& partial = times.lacking[task->named->range];
             partial.first = partial.first || std::ranges::all_of(known, launched_after);
@@ -1175,7 +1179,7 @@ void leave_out_impossible(DeviceWork& work, bool is_fine) {
         for (std::size_t k = 0; k < work.launched.size(); ++k) {
             const LaunchedRange& each = work.launched[k];
             if (is_impossible(k)) {
-                work.lost.push_back({each.thread, each.launch});
+                work.lost.push_back({each.thread, each.launch, each.is_kernel});
                 ++work.impossible;
             } else {
                 possible.push_back(each);
@@ -1212,9 +1216,12 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
         }
     }
     std::vector<bool> launches(trace.names.size());
+    std::vector<bool> copies(trace.names.size());  // or fills
     for (std::size_t name = 0; name < launches.size(); ++name) {
-        launches[name] = trace.names[name].find("LaunchKernel") != std::string::npos ||  // of CUDA and HIP
-                         trace.names[name].find("GraphLaunch") != std::string::npos;
+        const auto has = [&](const char* part) { return trace.names[name].find(part) != std::string::npos; };
+        launches[name] = has("LaunchKernel") || has("GraphLaunch");  // of CUDA and HIP
+        // cudaMemcpyAsync, hipMemsetAsync, cuMemcpyHtoD_v2; cudaGraphAddMemcpyNode runs nothing
+        copies[name] = (has("Memcpy") || has("Memset")) && !has("Graph");
     }
     for (const RangeTrack& track : trace.tracks) {
         const auto own = is_of_device(track.kind) ? work.end() : work.find(group_of(track));
@@ -1271,13 +1278,13 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
         const std::unordered_set<std::uint32_t>& linked = known[track.group];
         Nanoseconds within = Nanoseconds::min();  // a call of the driver inside this call may have another number
         for (const TraceRange& range : track.ranges) {
-            if (range.correlation == 0 || !launches.at(range.name)) {
+            if (range.correlation == 0 || !(launches.at(range.name) || copies.at(range.name))) {
                 continue;
             }
             if (linked.contains(range.correlation)) {
                 within = std::max(within, range.end);
             } else if (range.start >= within) {
-                own->second.lost.push_back({threads[k], range.start});
+                own->second.lost.push_back({threads[k], range.start, launches.at(range.name)});
             }
         }
     }

@@ -236,6 +236,29 @@ TEST_F(TaskRecognition, LeavesOutStepsThatLackSomeKernels) {
     EXPECT_THAT(trace.on_device, SizeIs(2));
 }
 
+// Copies count in a task without kernels, so a lost one leaves the task's time unknown. Beside kernels, they do not.
+TEST_F(TaskRecognition, LeavesOutStepsWhoseTasksOfCopiesLackOne) {
+    const auto texts = [&](bool loses, bool has_kernel) {
+        RankFile file(0, 1);
+        for (const int step : {0, 1}) {
+            const double t = 100 * step;
+            file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+            file.range("PP:0F0", t + 1, t + 3).launched(t + 2, t + 10, t + 30, "Memcpy DtoD");
+            if (has_kernel) {
+                file.launched(t + 2.1, t + 30, t + 35);
+            }
+            file.range("PP:0B0", t + 4, t + 6).launched(t + 5, t + 35, t + 70);
+        }
+        if (loses) {
+            file.call(2.5, 9'999, "cudaMemcpyAsync");
+        }
+        return texts_of(opened(file));
+    };
+    EXPECT_THAT(texts(false, false), Contains("step 0 forward (0, 0) 10..30 on rank 0"));
+    EXPECT_THAT(texts(true, false), AllOf(SizeIs(2), Not(Contains(HasSubstr("step 0")))));
+    EXPECT_THAT(texts(true, true), Contains("step 0 forward (0, 0) 30..35 on rank 0"));
+}
+
 /// Two steps of a forward of two kernels and a backward of one. `add_second` adds the forward's second kernel.
 RankFile with_second_kernels(const std::function<void(RankFile&, double)>& add_second) {
     RankFile file(0, 1);
