@@ -423,6 +423,16 @@ std::span<const LaneWork> TaskLaunches::work_of(LaneId lane, LaneWorkKind kind) 
     return {std::ranges::lower_bound(*work_, asked, {}, place), std::ranges::upper_bound(*work_, asked, {}, place)};
 }
 
+std::int64_t TaskLaunches::time_in(LaneId lane, LaneWorkKind kind, std::int64_t start, std::int64_t end) const {
+    const std::span<const LaneWork> work = work_of(lane, kind);
+    std::int64_t time = 0;
+    auto each = std::ranges::upper_bound(work, start, {}, [](const LaneWork& w) { return w.end.count(); });
+    for (; start < end && each != work.end() && each->start.count() < end; ++each) {
+        time += std::min(end, each->end.count()) - std::max(start, each->start.count());
+    }
+    return time;
+}
+
 const TaskOnDevice* TaskLaunches::find(const TaskKey& task) const {
     if (tasks_ == nullptr) {
         return nullptr;

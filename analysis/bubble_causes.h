@@ -79,6 +79,8 @@ public:
     std::optional<std::int64_t> could_start(const TaskKey& task) const;
     /// By start, without overlaps.
     std::span<const LaneWork> work_of(LaneId lane, LaneWorkKind kind) const;
+    /// The time within the range in which the lane's device did such work.
+    std::int64_t time_in(LaneId lane, LaneWorkKind kind, std::int64_t start, std::int64_t end) const;
     bool has_work() const { return work_ != nullptr && !work_->empty(); }
 
 private:

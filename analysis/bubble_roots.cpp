@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -53,8 +54,9 @@ std::map<PlaceOfWork, std::int64_t> evened(const std::map<PlaceOfWork, std::int6
 }
 }  // namespace
 
-BubbleRoots::BubbleRoots(const Measured& measured, const TaskGraph& graph, std::optional<LaneId> slow_lane)
-    : slow_lane_(slow_lane) {
+BubbleRoots::BubbleRoots(const Measured& measured, const TaskGraph& graph, std::optional<LaneId> slow_lane,
+                         TaskLaunches launches)
+    : slow_lane_(slow_lane), launches_(std::move(launches)) {
     const std::map<PlaceOfWork, std::int64_t> typical = typical_durations(measured);
     const std::map<PlaceOfWork, std::int64_t> even = evened(typical);
     const TaskClock clock(graph);
@@ -106,6 +108,17 @@ std::optional<RootCause> BubbleRoots::root_of(const Bubble& bubble, const StepGr
     if (bubble.cause == BubbleCause::launch) {
         return RootCause::launch;
     }
+    if (bubble.cause == BubbleCause::collective) {
+        const auto time_of = [&](LaneWorkKind kind) {
+            return launches_.time_in(bubble.lane, kind, bubble.start, bubble.end);
+        };
+        const std::int64_t wait = time_of(LaneWorkKind::collective_wait);
+        const std::int64_t slow = time_of(LaneWorkKind::collective_slow);
+        const std::int64_t rest = bubble.length() - wait - slow;
+        return wait >= std::max(slow, rest) ? RootCause::late_rank
+               : slow >= rest               ? RootCause::network
+                                            : RootCause::collective;
+    }
     // The idle time in the recorded step, from the last compute task of the lane to the next one.
     const std::span<const StepTaskIndex> order = tasks.lane_order(bubble.lane);
     const auto computes = [&tasks](StepTaskIndex index) { return is_compute(tasks.task(index).key.kind); };
@@ -136,7 +149,8 @@ BubbleRoots bubble_roots(const Measured& measured, const RecordedRun& run, const
         return {};
     }
     const std::shared_ptr<const TaskGraph> graph = replayed_graph(run);
-    return graph == nullptr ? BubbleRoots() : BubbleRoots(measured, *graph, roots ? roots->slow_lane : std::nullopt);
+    return graph == nullptr ? BubbleRoots()
+                            : BubbleRoots(measured, *graph, roots ? roots->slow_lane : std::nullopt, run.launches);
 }
 
 StepTaskIndex still_works(const Bubble& bubble, const StepGraph& tasks) {
@@ -162,7 +176,9 @@ std::span<const MoveKind> moves_against(RootCause root) {
         case RootCause::slow_lane: return kImbalance;
         case RootCause::network: return kNetwork;
         case RootCause::launch: return kLaunch;
-        case RootCause::other: return {};
+        case RootCause::other:
+        case RootCause::late_rank:
+        case RootCause::collective: return {};
     }
     return {};
 }

@@ -22,9 +22,10 @@ namespace pipescope {
 class BubbleRoots {
 public:
     BubbleRoots() = default;  ///< knows nothing
-    /// `slow_lane`: RootCauses::slow_lane. Knows nothing if a forward, backward or recompute of the graph was recorded
-    /// in no step. Cost: O(tasks).
-    BubbleRoots(const Measured& measured, const TaskGraph& graph, std::optional<LaneId> slow_lane = std::nullopt);
+    /// `slow_lane`: RootCauses::slow_lane. `launches`: RecordedRun::launches. Knows nothing if a forward, backward or
+    /// recompute of the graph was recorded in no step. Cost: O(tasks).
+    BubbleRoots(const Measured& measured, const TaskGraph& graph, std::optional<LaneId> slow_lane = std::nullopt,
+                TaskLaunches launches = {});
 
     /// The cause that makes most of the time that the lane idles before the bubble's next task, or after its last one.
     /// Empty if it is not known.
@@ -38,6 +39,7 @@ private:
 
     std::shared_ptr<const std::map<Place, Replays>> idle_;  // null: nothing is known
     std::optional<LaneId> slow_lane_;
+    TaskLaunches launches_;
 };
 /// Takes the graph that the run recorded, or else that of its options. `roots`: root_causes() of the same run. Knows
 /// nothing with staggered updates, of a simulation, and without a graph.

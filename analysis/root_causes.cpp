@@ -28,7 +28,8 @@ struct StepWork {
     std::vector<std::int64_t> busy;         ///< without a device's gaps between kernels, and without earlier tasks'
     std::vector<std::int64_t> inner_gaps;   ///< between kernels, while the host had not launched the next one
     std::vector<std::int64_t> launch_gaps;  ///< from when the task was ready until the host had launched it
-    std::int64_t measured = 0;              ///< the step
+    std::array<std::int64_t, kNumRootCauses> collectives{};  ///< idle time of all lanes, by root cause
+    std::int64_t measured = 0;                               ///< the step
 };
 
 /// Typical tasks of all steps, by kind and partition.
@@ -152,7 +153,9 @@ private:
                 is_copy(key.kind) ? std::clamp(ready[task], tasks.starts[task], tasks.ends[task]) : tasks.starts[task];
             const std::int64_t span = tasks.ends[task] - start;
             const std::int64_t gap = std::max<std::int64_t>(0, tasks.starts[task] - ready[task]);
-            const std::int64_t late = launches_.could_start(key).value_or(ready[task]) - ready[task];
+            std::int64_t late = launches_.could_start(key).value_or(ready[task]) - ready[task];
+            late -=
+                launches_.time_in(graph_.tasks()[task].lane, LaneWorkKind::collective, ready[task], ready[task] + late);
             step.spans.push_back(span);
             const bool has_gaps = device != nullptr && is_compute(key.kind);
             step.busy.push_back(std::min(alone[task], has_gaps ? std::min(span, device->busy.count()) : span));
@@ -166,7 +169,39 @@ private:
             }
         }
         step.measured = makespan(graph_, tasks.starts, tasks.ends);
+        add_collectives(tasks, ready, step);
         steps_.push_back(std::move(step));
+    }
+
+    /// Adds up what lanes waited for collectives: before a task whose input was there, and after the last task.
+    void add_collectives(const MeasuredTasks& tasks, std::span<const std::int64_t> ready, StepWork& step) const {
+        const auto add = [&](LaneId lane, std::int64_t from, std::int64_t to) {
+            const auto time_of = [&](LaneWorkKind kind) { return launches_.time_in(lane, kind, from, to); };
+            const std::int64_t wait = time_of(LaneWorkKind::collective_wait);
+            const std::int64_t slow = time_of(LaneWorkKind::collective_slow);
+            const std::int64_t all = time_of(LaneWorkKind::collective);
+            step.collectives[static_cast<std::size_t>(RootCause::late_rank)] += wait;
+            step.collectives[static_cast<std::size_t>(RootCause::network)] += slow;
+            step.collectives[static_cast<std::size_t>(RootCause::collective)] +=
+                std::max<std::int64_t>(0, all - wait - slow);
+        };
+        if (!launches_.has_work()) {
+            return;
+        }
+        std::map<LaneId, std::int64_t> lasts;  // when each lane's last task ended
+        std::int64_t end = kNotRecorded;
+        for (std::size_t task = 0; task < tasks.ends.size(); ++task) {
+            const Task& each = graph_.tasks()[task];
+            if (is_compute(each.key.kind)) {
+                add(each.lane, ready[task], tasks.starts[task]);
+                std::int64_t& last = lasts.try_emplace(each.lane, kNotRecorded).first->second;
+                last = std::max(last, tasks.ends[task]);
+                end = std::max(end, tasks.ends[task]);
+            }
+        }
+        for (const auto& [lane, last] : lasts) {
+            add(lane, last, end);
+        }
     }
 
     /// A lane may be slow in some micro-batches only: takes the mean over them of the medians over the steps.
@@ -274,6 +309,8 @@ std::string_view to_string(RootCause cause) {
         case RootCause::network: return "network";
         case RootCause::launch: return "launch";
         case RootCause::other: return "other";
+        case RootCause::late_rank: return "late_rank";
+        case RootCause::collective: return "collective";
     }
     return "unknown";
 }
@@ -286,6 +323,8 @@ std::string_view describe(RootCause cause) {
         case RootCause::network: return "messages take time";
         case RootCause::launch: return "the host launches too late";
         case RootCause::other: return "varying times and other causes";
+        case RootCause::late_rank: return "a rank comes late to collectives";
+        case RootCause::collective: return "collectives take time";
     }
     return "unknown";
 }
@@ -319,18 +358,26 @@ std::optional<RootCauses> root_causes(const Measured& measured, const TaskGraph&
         for (std::size_t task = 0; task < launched.size(); ++task) {
             launched[task] += step.inner_gaps[task];
         }
-        const std::array<std::int64_t, kNumRootCauses> idle{idle_of(mean, false),
-                                                            idle_of(equal, false),
-                                                            idle_of(typical, false),
-                                                            idle_of(typical, true),
-                                                            run.idle(launched, step.launch_gaps, busy),
-                                                            run.idle(step.measured, step.busy)};
+        const std::array<std::int64_t, 6> idle{idle_of(mean, false),
+                                               idle_of(equal, false),
+                                               idle_of(typical, false),
+                                               idle_of(typical, true),
+                                               run.idle(launched, step.launch_gaps, busy),
+                                               run.idle(step.measured, step.busy)};
         const auto whole = static_cast<double>(step.measured * graph.num_lanes());
         const auto count = static_cast<double>(run.steps().size());
+        const auto add = [&](RootCause cause, std::int64_t part) {
+            RootCauses::Part& sum = causes.parts[static_cast<std::size_t>(cause)];
+            sum.time += Nanoseconds{part};
+            sum.share += whole > 0 ? static_cast<double>(part) / whole / count : 0;
+        };
         for (std::size_t cause = 0; cause < idle.size(); ++cause) {
             const std::int64_t part = idle[cause] - (cause > 0 ? idle[cause - 1] : 0);
-            causes.parts[cause].time += Nanoseconds{part};
-            causes.parts[cause].share += whole > 0 ? static_cast<double>(part) / whole / count : 0;
+            add(static_cast<RootCause>(cause), part);
+        }
+        for (std::size_t cause = 0; cause < step.collectives.size(); ++cause) {
+            add(static_cast<RootCause>(cause), step.collectives[cause]);
+            add(RootCause::other, -step.collectives[cause]);
         }
     }
     for (RootCauses::Part& part : causes.parts) {

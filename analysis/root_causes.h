@@ -12,14 +12,16 @@
 namespace pipescope {
 /// Why a whole run idles, where BubbleCause says what each lane waited for.
 enum class RootCause {
-    ramp,       ///< the schedule: balanced lanes without messages would wait too
-    imbalance,  ///< partitions of unequal length
-    slow_lane,  ///< one lane takes longer for the same work
-    network,    ///< messages take time
-    launch,     ///< the host launches work too late
-    other,      ///< durations that vary, and what nothing explains
+    ramp,        ///< the schedule: balanced lanes without messages would wait too
+    imbalance,   ///< partitions of unequal length
+    slow_lane,   ///< one lane takes longer for the same work
+    network,     ///< messages take time
+    launch,      ///< the host launches work too late
+    other,       ///< durations that vary, and what nothing explains
+    late_rank,   ///< a collective waits for a rank
+    collective,  ///< a collective takes time for its size
 };
-inline constexpr int kNumRootCauses = 6;
+inline constexpr int kNumRootCauses = 8;
 /// The key in JSON: slow_lane.
 std::string_view to_string(RootCause cause);
 /// For people: "one lane is slower".
@@ -40,6 +42,10 @@ struct RootCauses {
 /// Finds root causes by replaying the recorded steps with one cause after the other: first with the mean duration of
 /// each kind of task, then with each partition's, with messages, with late launches, and as recorded. Each step's
 /// growth in idle time belongs to the cause that was added. A part may be negative, if the cause hides another one.
+///
+/// A collective that a lane waited for takes its part from the rest, once its device could have started the next task
+/// or had none: its wait for another rank, its time beyond the shortest of its kind, which belongs to the network, and
+/// the rest, which belongs to its size.
 ///
 /// Idle time here is the bubbles, and on devices also the gaps between a task's kernels, which a bubble does not count.
 ///

@@ -71,6 +71,9 @@ VerdictPart part_of(RootCause root, const RootCauses& roots, std::span<const Run
                        : VerdictPart{std::string(describe(root)) + points, Evidence::lanes};
         case RootCause::network: return {std::string(describe(root)) + points, Evidence::bubbles, BubbleCause::copy};
         case RootCause::launch: return {std::string(describe(root)) + points, Evidence::bubbles, BubbleCause::launch};
+        case RootCause::late_rank:
+        case RootCause::collective:
+            return {std::string(describe(root)) + points, Evidence::bubbles, BubbleCause::collective};
         case RootCause::ramp:
         case RootCause::other: break;
     }

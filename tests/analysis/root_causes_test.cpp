@@ -103,7 +103,8 @@ TEST_F(RootCausesOfARun, NameMessages) {
 }
 
 /// One lane with a forward and a backward of 10 ns each; the backward starts at `start`.
-RootCauses on_one_lane(std::int64_t start, Nanoseconds busy, Nanoseconds launch_gap) {
+RootCauses on_one_lane(std::int64_t start, Nanoseconds busy, Nanoseconds launch_gap,
+                       const std::vector<LaneWork>& work = {}) {
     PipelineOptions options;
     options.balance = Balance({1});
     options.chunks = options.batch = 1;
@@ -119,7 +120,7 @@ RootCauses on_one_lane(std::int64_t start, Nanoseconds busy, Nanoseconds launch_
         {{forward, LaneId{0}, Nanoseconds{0}, Nanoseconds{10}, 0}, {backward, LaneId{0}, Nanoseconds{start}, end, 0}}};
     const std::vector<TaskOnDevice> devices{
         {backward, 2, 0, Nanoseconds{start}, end, busy, Nanoseconds{start}, launch_gap}};
-    return root_causes({timeline, {}, {0}, {}}, graph, TaskLaunches(devices)).value_or(RootCauses{});
+    return root_causes({timeline, {}, {0}, {}}, graph, TaskLaunches(devices, joined_work(work))).value_or(RootCauses{});
 }
 
 TEST_F(RootCausesOfARun, CountTimeInWhichTasksOverlapOnce) {
@@ -137,6 +138,22 @@ TEST_F(RootCausesOfARun, TakeGapsWithinATaskForTheHostsOnlyIfTheyEndWithALaunch)
     const RootCauses other = on_one_lane(10, Nanoseconds{6}, Nanoseconds{0});
     EXPECT_NEAR(other.of(RootCause::launch).share, 0, 1e-9);
     EXPECT_NEAR(other.of(RootCause::other).share, 0.2, 1e-9);
+}
+
+// A collective of 20 ns waits 6 ns for another rank, and takes 4 ns longer than the shortest of its kind.
+TEST_F(RootCausesOfARun, PartAnExposedCollective) {
+    const auto at = [](LaneWorkKind kind, int start, int end) {
+        return LaneWork{LaneId{0}, kind, Nanoseconds{start}, Nanoseconds{end}};
+    };
+    const RootCauses causes = on_one_lane(30, Nanoseconds{10}, Nanoseconds{0},
+                                          {at(LaneWorkKind::collective, 5, 25), at(LaneWorkKind::collective_wait, 5, 13),
+                                           at(LaneWorkKind::collective_slow, 21, 25)});
+    EXPECT_NEAR(causes.of(RootCause::late_rank).share, 3.0 / 40, 1e-9) << "the task hides 5 ns of the wait";
+    EXPECT_NEAR(causes.of(RootCause::network).share, 4.0 / 40, 1e-9);
+    EXPECT_NEAR(causes.of(RootCause::collective).share, 8.0 / 40, 1e-9);
+    EXPECT_NEAR(causes.of(RootCause::launch).share, 5.0 / 40, 1e-9);
+    EXPECT_NEAR(causes.of(RootCause::other).share, 0, 1e-9);
+    EXPECT_EQ(causes.main, RootCause::collective);
 }
 
 TEST_F(RootCausesOfARun, NameLateLaunches) {

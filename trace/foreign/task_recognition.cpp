@@ -641,6 +641,10 @@ private:
         }
         if (work.is_collective) {
             collectives_.emplace_back(work.range->start, work.range->end);
+            const WorkFacts& facts = trace_.facts.at(work.range->facts);
+            if (!facts.collective.group.empty() && facts.collective.group_size > 1) {
+                found_.collectives[{facts.collective, facts.bytes}].emplace_back(work.range->start, work.range->end);
+            }
         } else if (!work.is_message) {
             (kind || task != nullptr ? attributed_ : unattributed_).emplace_back(work.range->start, work.range->end);
         }
@@ -1639,9 +1643,66 @@ RankPipelines pipelines_of(const std::vector<const RankTasks*>& ranks, const std
     return found;
 }
 
+namespace {
+/// Kernels of one collective on all ranks of its group. A kernel of NCCL waits until the kernels of all ranks run.
+using CollectiveOnRanks = std::vector<std::pair<int, std::vector<std::pair<Nanoseconds, Nanoseconds>>>>;
+
+/// Adds the parts of collectives, by rank: how long each waited for other ranks, and how much longer than the shortest
+/// one it took from then on. None if the n-th kernels of all ranks do not overlap.
+void add_parts(CollectiveOnRanks ranks, std::map<int, std::vector<LaneWork>>& parts) {
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> moves;  // of the n-th kernels, while all run
+    for (auto& [rank, kernels] : ranks) {
+        std::ranges::sort(kernels);
+        if (kernels.size() != ranks.front().second.size()) {
+            return;
+        }
+        moves.resize(kernels.size(), {Nanoseconds::min(), Nanoseconds::max()});
+        for (std::size_t n = 0; n < kernels.size(); ++n) {
+            moves[n].first = std::max(moves[n].first, kernels[n].first);
+            moves[n].second = std::min(moves[n].second, kernels[n].second);
+        }
+    }
+    Nanoseconds shortest = Nanoseconds::max();
+    for (const auto& [start, end] : moves) {
+        if (start > end) {
+            return;
+        }
+        shortest = std::min(shortest, end - start);
+    }
+    for (const auto& [rank, kernels] : ranks) {
+        for (std::size_t n = 0; n < kernels.size(); ++n) {
+            const auto add = [&, rank = rank](LaneWorkKind kind, Nanoseconds start, Nanoseconds end) {
+                if (start < end) {
+                    parts[rank].push_back({LaneId{0}, kind, start, end});
+                }
+            };
+            add(LaneWorkKind::collective_wait, kernels[n].first, moves[n].first);
+            add(LaneWorkKind::collective_slow, moves[n].first + shortest, kernels[n].second);
+        }
+    }
+}
+
+std::map<int, std::vector<LaneWork>> parts_of_collectives(const std::vector<RankTasks>& ranks) {
+    std::map<std::pair<CollectiveFacts, Bytes>, CollectiveOnRanks> all;
+    for (const RankTasks& rank : ranks) {
+        for (const auto& [facts, kernels] : rank.collectives) {
+            all[facts].emplace_back(rank.rank, kernels);
+        }
+    }
+    std::map<int, std::vector<LaneWork>> parts;
+    for (auto& [facts, on_ranks] : all) {
+        if (std::cmp_equal(on_ranks.size(), facts.first.group_size)) {
+            add_parts(std::move(on_ranks), parts);
+        }
+    }
+    return parts;
+}
+}  // namespace
+
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const std::vector<RecordingRank>& given,
                                       OpenedTrace& trace) {
     std::vector<std::string> warnings;
+    const std::map<int, std::vector<LaneWork>> collectives = parts_of_collectives(ranks);
     Timeline& timeline = trace.measured;
     const std::set<std::int32_t> lost = lost_steps(ranks, warnings);
     std::map<TaskKey, int> owners;  // the rank of each compute task
@@ -1707,9 +1768,15 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
         for (int lane = 0; lane < lanes.count(); ++lane) {
             timeline.lanes.push_back({lanes.name_of(lane, rank->rank), rank->device});
         }
-        for (LaneWork each : rank->lane_work) {
-            each.lane = LaneId{first};
-            trace.lane_work.push_back(each);
+        const auto take_work = [&](const std::vector<LaneWork>& work) {
+            for (LaneWork each : work) {
+                each.lane = LaneId{first};
+                trace.lane_work.push_back(each);
+            }
+        };
+        take_work(rank->lane_work);
+        if (const auto parts = collectives.find(rank->rank); parts != collectives.end() && rank->has_device_times) {
+            take_work(parts->second);
         }
         for (Slice slice : rank->tasks) {
             slice.lane = LaneId{first + lanes.of_partition(slice.key.partition)};

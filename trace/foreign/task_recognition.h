@@ -34,6 +34,9 @@ struct WorkOfTask {
     bool by_stream = false;  ///< Attribution::by_stream
 };
 
+/// The kernels of a rank's collectives, by what the profiler says of them.
+using CollectivesOfRank = std::map<std::pair<CollectiveFacts, Bytes>, std::vector<std::pair<Nanoseconds, Nanoseconds>>>;
+
 /// The recording of one rank of another program's pipeline, in its own time.
 struct RankTasks {
     int rank = 0;
@@ -43,6 +46,7 @@ struct RankTasks {
     std::vector<TaskOnDevice> on_device;    ///< of tasks with a device's times
     std::vector<WorkOfTask> work;           ///< of the tasks, by start
     std::vector<LaneWork> lane_work;        ///< beside the tasks; without lanes
+    CollectivesOfRank collectives;          ///< those whose group is known
     Nanoseconds device_busy{0};             ///< time in which the device worked, from the first task to the last one
     Nanoseconds unattributed{0};            ///< the part of device_busy that nothing explains (kDeviceTimeKey)
     std::map<TaskKey, MessageEnd> sent;     ///< by the copy that the message belongs to

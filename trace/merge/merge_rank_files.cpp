@@ -495,6 +495,12 @@ RankTasks on_clock(RankTasks rank, const RankClock& clock) {
         move(work.start);
         move(work.end);
     }
+    for (auto& [facts, kernels] : rank.collectives) {
+        for (auto& [start, end] : kernels) {
+            move(start);
+            move(end);
+        }
+    }
     for (auto& [step, times] : rank.steps) {
         move(times.first);
         move(times.second);

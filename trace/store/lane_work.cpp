@@ -7,8 +7,8 @@
 
 namespace pipescope {
 namespace {
-constexpr std::array kKinds{LaneWorkKind::collective, LaneWorkKind::optimizer, LaneWorkKind::loading,
-                            LaneWorkKind::data};
+constexpr std::array kKinds{LaneWorkKind::collective, LaneWorkKind::optimizer,       LaneWorkKind::loading,
+                            LaneWorkKind::data,       LaneWorkKind::collective_wait, LaneWorkKind::collective_slow};
 }  // namespace
 
 std::string_view to_string(LaneWorkKind kind) {
@@ -17,6 +17,8 @@ std::string_view to_string(LaneWorkKind kind) {
         case LaneWorkKind::optimizer: return "optimizer";
         case LaneWorkKind::loading: return "loading";
         case LaneWorkKind::data: return "data";
+        case LaneWorkKind::collective_wait: return "collective_wait";
+        case LaneWorkKind::collective_slow: return "collective_slow";
     }
     return "unknown";
 }

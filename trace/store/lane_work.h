@@ -11,10 +11,12 @@
 namespace pipescope {
 /// What occupies a lane beside the tasks of its pipeline, in another program's run on a GPU.
 enum class LaneWorkKind {
-    collective,  ///< a collective of NCCL, such as a sum of gradients
-    optimizer,   ///< an update of parameters
-    loading,     ///< a copy of data to the device
-    data,        ///< no work: the host waits for its data loader
+    collective,       ///< a collective of NCCL, such as a sum of gradients
+    optimizer,        ///< an update of parameters
+    loading,          ///< a copy of data to the device
+    data,             ///< no work: the host waits for its data loader
+    collective_wait,  ///< part of a collective: its kernel waits for another rank's
+    collective_slow,  ///< part of a collective: beyond the shortest time of its kind, once all ranks run it
 };
 /// The text in PIPESCOPE_LANE_WORK: "collective".
 std::string_view to_string(LaneWorkKind kind);

@@ -97,6 +97,37 @@ TEST_F(MergeRankFiles, MakesOneTimelineOfTheRanks) {
     EXPECT_EQ(clock_bound(merged_processes(trace.run)), Nanoseconds{20'000});
 }
 
+// The second rank comes 15 us later to the first sum of gradients, and the second one takes 10 us longer.
+TEST_F(MergeRankFiles, PartsCollectivesOfWhichAllRanksAreKnown) {
+    const auto rank = [&](int number, double late) {
+        RankFile file(number, 2);
+        const auto sum = [&](double start, double end, int call) {
+            file.call(start - 1, call)
+                .work("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)", start, end,
+                      fmt::format(
+                          R"("correlation": {}, "Collective name": "allreduce", "dtype": "Float", "Group size": 2, )"
+                          R"("In msg nelems": 8, "Out msg nelems": 8, "Process Group Ranks": "[0, 1]")",
+                          call),
+                      9);
+        };
+        file.range("ProfilerStep#5", 0, 300);
+        file.range(fmt::format("PP:{}F0", number), 1, 3).launched(2, 10, 20);
+        file.range(fmt::format("PP:{}B0", number), 4, 6).launched(5, 20, 40);
+        sum(40 + late, 75, 8'000);
+        sum(100, 130, 8'001);
+        return file.write(folder_ / fmt::format("rank{}.json", number), kBase);
+    };
+    merge({rank(0, 0), rank(1, 15)});
+    std::vector<std::string> parts;
+    for (const LaneWork& work : merged().lane_work) {
+        parts.push_back(fmt::format("{} {}..{} on {}", to_string(work.kind), work.start.count() / 1000,
+                                    work.end.count() / 1000, work.lane.value()));
+    }
+    EXPECT_THAT(parts, ElementsAre("collective 40..75 on 0", "collective 100..130 on 0", "collective_wait 40..55 on 0",
+                                   "collective_slow 120..130 on 0", "collective 55..75 on 1",
+                                   "collective 100..130 on 1", "collective_slow 120..130 on 1"));
+}
+
 TEST_F(MergeRankFiles, CorrectsAWallClockByTheMessages) {
     const MergedTrace result = merge({first(), second(-1'000'000)});
     EXPECT_EQ(result.largest_shift, Nanoseconds{1'000'000});
