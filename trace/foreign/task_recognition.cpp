@@ -797,6 +797,7 @@ private:
             span.work->end = span.end.count();
             span.work->busy = span.work->end - span.work->start;
             span.work->launch_gap = 0;
+            span.work->paced = span.work->busy;
         }
         return span;
     }
@@ -1038,9 +1039,10 @@ private:
                 device_end = std::max(device_end, slice.end);
                 if (const auto& work = device->work) {  // an annotation may be shorter than its kernels, by rounding
                     const Nanoseconds busy = std::min(Nanoseconds{work->busy}, slice.end - slice.start);
-                    found_.on_device.push_back(
-                        {each.key, work->kernels, work->copies, slice.start, slice.end, busy, *launch_of(*device),
-                         std::min(Nanoseconds{work->launch_gap}, slice.end - slice.start - busy)});
+                    found_.on_device.push_back({each.key, work->kernels, work->copies, slice.start, slice.end, busy,
+                                                *launch_of(*device),
+                                                std::min(Nanoseconds{work->launch_gap}, slice.end - slice.start - busy),
+                                                Nanoseconds{work->paced}});
                 }
             } else if (on_device_) {  // the device had nothing to compute
                 slice.start = std::max(host.start, device_end);

@@ -118,7 +118,7 @@ void write_task(SQLite::Statement& row, const Work* first, const Work* last) {
         sum.add(std::string_view(work->activity) == "kernel", work->start, work->end, work->launch);
     }
     run(row, *first->task, sum.kernels, sum.copies, sum.start, sum.end, sum.busy, sum.end - sum.start - sum.busy,
-        sum.launch_delay, sum.launch_gap);
+        sum.launch_delay, sum.launch_gap, sum.paced);
 }
 
 void write_work(SQLite::Database& db, const std::vector<Work>& all) {
@@ -126,7 +126,7 @@ void write_work(SQLite::Database& db, const std::vector<Work>& all) {
     for (const Work& work : all) {
         run(row, *work.task, work.activity, work.row, work.launch, work.by_stream ? "stream" : "thread");
     }
-    SQLite::Statement task(db, "INSERT INTO PIPESCOPE_TASK_DEVICE VALUES (?,?,?,?,?,?,?,?,?)");
+    SQLite::Statement task(db, "INSERT INTO PIPESCOPE_TASK_DEVICE VALUES (?,?,?,?,?,?,?,?,?,?)");
     for (std::size_t begin = 0; begin < all.size();) {
         std::size_t end = begin;
         while (end < all.size() && all[end].task == all[begin].task) {

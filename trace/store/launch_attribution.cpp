@@ -147,12 +147,17 @@ void TaskWorkSum::add(bool is_kernel, std::int64_t from, std::int64_t to, std::i
     if (kernels + copies == 0) {
         start = end = from;
         launch_delay = from - launch;
+        first_launch_ = launch;
     }
     if (from > end) {
-        launch_gap += std::clamp(could_start(launch, from), end, from) - end;
+        const std::int64_t launched = std::clamp(could_start(launch, from), end, from);
+        launch_gap += launched - end;
+        paced += from - launched;  // another reason than the launch
     }
+    const std::int64_t work = std::max<std::int64_t>(0, to - std::max(from, end));
     ++(is_kernel ? kernels : copies);
-    busy += std::max<std::int64_t>(0, to - std::max(from, end));
+    busy += work;
+    paced = std::max(paced, launch - first_launch_) + work;
     end = std::max(end, to);
 }
 }  // namespace pipescope

@@ -48,7 +48,11 @@ struct TaskWorkSum {
     std::int64_t busy = 0;          ///< time from `start` to `end` in which some of its work ran
     std::int64_t launch_delay = 0;  ///< from its first launching call to the start of that work
     std::int64_t launch_gap = 0;    ///< time between its work in which the host had not launched the next work
+    std::int64_t paced = 0;         ///< from its first launch to its end, if the device only waited for launches
 
     void add(bool is_kernel, std::int64_t from, std::int64_t to, std::int64_t launch);
+
+private:
+    std::int64_t first_launch_ = 0;
 };
 }  // namespace pipescope

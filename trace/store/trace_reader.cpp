@@ -228,12 +228,13 @@ std::vector<TaskOnDevice> TraceReader::tasks_on_device() const {
         return tasks;
     }
     // An earlier version did not tell the causes of gaps, and took all of them for late launches.
-    const bool has_launch_gap = impl_->columns_of("PIPESCOPE_TASK_DEVICE").contains("launchGap");
-    const std::string launch_gap = has_launch_gap ? "ifnull(d.launchGap, d.gap)" : "d.gap";
+    const auto columns = impl_->columns_of("PIPESCOPE_TASK_DEVICE");
+    const std::string launch_gap = columns.contains("launchGap") ? "ifnull(d.launchGap, d.gap)" : "d.gap";
+    const std::string paced = columns.contains("paced") ? "d.paced" : "NULL";
     const std::string sql =
         "SELECT t.step, t.kind, t.partition, t.microBatch, t.skip, t.lane, d.start, d.end, t.bytes, t.id, d.kernels, "
         "d.copies, d.busy, d.launchDelay, " +
-        launch_gap +
+        launch_gap + ", " + paced +
         " FROM PIPESCOPE_TASK_DEVICE AS d JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId "
         "WHERE +t.source = 'measured' ORDER BY d.taskId";
     impl_->for_each(sql.c_str(), [&](const Rows& row) {
@@ -245,7 +246,8 @@ std::vector<TaskOnDevice> TraceReader::tasks_on_device() const {
                                 slice.end,
                                 row.time(12),
                                 slice.start - row.time(13),
-                                row.time(14)};
+                                row.time(14),
+                                row.time(15)};
         if (task.busy > slice.duration() || task.busy.count() < 0) {
             impl_->damaged(fmt::format("the device worked {} ns for task {}, in a span of {} ns", task.busy.count(),
                                        row.number(9), slice.duration().count()));

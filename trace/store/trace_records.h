@@ -56,6 +56,8 @@ struct TaskOnDevice {
     Nanoseconds busy{0};        ///< between them, while some of its work ran
     Nanoseconds launch{0};      ///< start of the call that launched its first work; of a copy: of the later of its two
     Nanoseconds launch_gap{0};  ///< idle time between its work in which the host had not launched the next work
+    /// From its first launch to its end, if the device only waited for launches; 0: not known.
+    Nanoseconds paced{0};
 
     friend bool operator==(const TaskOnDevice&, const TaskOnDevice&) = default;
 };

@@ -382,6 +382,7 @@ TEST_F(TaskRecognition, TellsTheCausesOfGapsWithinATask) {
     ASSERT_EQ(trace.on_device.size(), 2U);
     EXPECT_EQ(trace.on_device[0].busy, Nanoseconds{25'000});
     EXPECT_EQ(trace.on_device[0].launch_gap, Nanoseconds{30'000});
+    EXPECT_EQ(trace.on_device[0].paced, Nanoseconds{94'000});
 }
 
 TEST_F(TaskRecognition, KnowsNoTimesOfHostsThatLaunchOnGpus) {

@@ -166,7 +166,7 @@ TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
          "loadOthers:REAL loadStolen:REAL loadPressure:REAL loadTime"},
         {"PIPESCOPE_TASK",
          "id! step kind:TEXT! partition microBatch skip lane device:TEXT start! end! source:TEXT! nvtxId bytes!"},
-        {"PIPESCOPE_TASK_DEVICE", "taskId! kernels! copies! start! end! busy! gap! launchDelay! launchGap"},
+        {"PIPESCOPE_TASK_DEVICE", "taskId! kernels! copies! start! end! busy! gap! launchDelay! launchGap paced"},
         {"PIPESCOPE_DEVICE_WORK", "taskId! activity:TEXT! activityId! launchStart! attribution:TEXT!"},
         {"PIPESCOPE_COPY", "taskId! sender! receiver! posted! received!"},
         {"PIPESCOPE_MESSAGE", "kernelId! collective:TEXT! bytes elementType:TEXT groupRanks:TEXT groupSize"},
