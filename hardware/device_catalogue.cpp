@@ -308,6 +308,7 @@ Profile with_estimated_times(const Profile& profile, const DeviceType& device) {
         layer.recompute_ns = layer.forward_ns;
         layer.graph_forward_ns.clear();
         layer.backward_weight_ns.clear();
+        layer.launches.clear();
     }
     // Plain SGD reads parameters and gradients and writes parameters.
     other.optimizer_ns = times.added_pass(3 * gradients);

@@ -110,6 +110,8 @@ void check_operators(const std::vector<Operators>& by_size, std::size_t samples,
     }
 }
 
+constexpr std::array<std::string_view, 4> kPasses{"forward", "recompute", "backward", "backward_weight"};
+
 void check_layer(const LayerProfile& layer, std::size_t samples, const std::string& path) {
     const auto check = [&](const PerSize& values, bool required, const char* field) {
         require_per_size(values, samples, required, path + "." + field,
@@ -140,6 +142,16 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     require_bytes(static_cast<double>(layer.statistic_bytes), path + ".statistic_bytes");
     require_number(layer.forward_cv, path + ".forward_cv");
     require_number(layer.backward_cv, path + ".backward_cv");
+    for (const auto& [pass, times] : layer.launches) {
+        const std::string here = path + ".launches." + printable(pass);
+        if (std::ranges::find(kPasses, pass) == kPasses.end()) {
+            throw ProfileError(here + " is no pass; passes are forward, recompute, backward, backward_weight");
+        }
+        require_number(times.host_ns, here + ".host_ns");
+        require_number(times.paced_ns, here + ".paced_ns");
+        require_number(times.sends_ns, here + ".sends_ns");
+        require_number(times.receives_ns, here + ".receives_ns");
+    }
     for (const auto& [skip, bytes] : layer.stash) {
         require_per_size(bytes, samples, true, stash_path(path, skip), require_bytes);
     }
@@ -408,6 +420,10 @@ Interpolated backward_weight_time(const Profile& profile, const LayerProfile& la
     Interpolated weights = interpolate(profile.samples, layer.backward_weight_ns, samples);
     weights.value = std::min(weights.value, whole.value);
     return weights;
+}
+
+bool has_launches(const Profile& profile) {
+    return std::ranges::any_of(profile.layers, [](const LayerProfile& layer) { return !layer.launches.empty(); });
 }
 
 bool has_weight_half(const LayerProfile& layer) {

@@ -37,6 +37,16 @@ struct SharedBytes {
     friend bool operator==(const SharedBytes&, const SharedBytes&) = default;
 };
 
+/// How a host launches one pass of a layer on a device. In ns, whatever the micro-batch size.
+struct LaunchTimes {
+    double host_ns = 0;      ///< from the pass's first launch until the host can launch what follows
+    double paced_ns = 0;     ///< time of the pass on a device that waits for each launch
+    double sends_ns = 0;     ///< from the pass's first launch to that of the message with its output
+    double receives_ns = 0;  ///< from the launch of the message with its input to the pass's first launch
+
+    friend bool operator==(const LaunchTimes&, const LaunchTimes&) = default;
+};
+
 /// Costs of one layer by micro-batch size. Times in ns, sizes in bytes. docs/profile-format.md explains the fields.
 struct LayerProfile {
     std::string name;
@@ -73,6 +83,9 @@ struct LayerProfile {
     /// Parameters that other layers use too, by a name that these layers have in common. The first layer holds them:
     /// its parameter_bytes and gradient_bytes include them, those of the others do not.
     std::map<std::string, SharedBytes> shared;
+    /// By pass: forward, recompute, backward, backward_weight. With backward_weight, backward is the other half only.
+    /// Empty: the layer's times contain what launches take.
+    std::map<std::string, LaunchTimes> launches;
     std::vector<LayerTape> tape;  ///< by size; an empty entry was not recorded; an empty list: none was
     std::string unknown;          ///< JSON object of fields unknown to this version; written back unchanged
 
@@ -131,6 +144,9 @@ struct Profile {
 
     friend bool operator==(const Profile&, const Profile&) = default;
 };
+
+/// True if some layer has launches. Profile::launch_ns then has no effect.
+bool has_launches(const Profile& profile);
 
 /// Valid dtypes of a profile: float64, float32, tf32 (float32 tensors multiplied in TF32), float16, bfloat16.
 std::vector<std::string> dtypes();

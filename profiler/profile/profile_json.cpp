@@ -145,6 +145,13 @@ void visit_layer(auto& layer, auto&& field, auto&& rare) {
     rare("passes_gradient", layer.passes_gradient);
 }
 
+void visit_launches(auto& times, auto&& field) {
+    field("host_ns", times.host_ns);
+    field("paced_ns", times.paced_ns);
+    field("sends_ns", times.sends_ns);
+    field("receives_ns", times.receives_ns);
+}
+
 /// Visits each key of a profile.
 void visit_profile(auto& profile, auto&& field, auto&& rare) {
     field("model", profile.model);
@@ -239,6 +246,13 @@ LayerProfile parse_layer(const Value& value, std::size_t samples) {
                 Object of_name = bytes.object();
                 read(of_name.at("parameter_bytes"), layer.shared[name].parameter_bytes);
                 read(of_name.at("gradient_bytes"), layer.shared[name].gradient_bytes);
+            });
+    }
+    if (const auto launches = object.find("launches")) {
+        launches->object("an object of passes and how they are launched")
+            .for_each([&](const std::string& pass, const Value& times) {
+                Object of_pass = times.object();
+                visit_launches(layer.launches[pass], [&](const char* key, double& ns) { read(of_pass.at(key), ns); });
             });
     }
     if (const auto tape = object.find("tape")) {
@@ -369,6 +383,9 @@ Json to_json(const LayerProfile& layer) {
     }
     for (const auto& [name, bytes] : layer.shared) {
         json["shared"][name] = {{"parameter_bytes", bytes.parameter_bytes}, {"gradient_bytes", bytes.gradient_bytes}};
+    }
+    for (const auto& [pass, times] : layer.launches) {
+        visit_launches(times, FieldWriter(json["launches"][pass]));
     }
     if (!layer.tape.empty()) {
         json["tape"] = to_json(layer.tape);

@@ -125,7 +125,7 @@ void share_links(const PipelineOptions& options, const TaskGraph& graph, SharedR
 /// Each process launches what its lanes do. Lanes on the host launch nothing: their layers' times already include it.
 void launch_tasks(const Profile& profile, const PipelineOptions& options, const TaskGraph& graph,
                   SharedResources& resources) {
-    if (!(profile.launch_ns > 0)) {
+    if (!(profile.launch_ns > 0) || has_launches(profile)) {
         return;
     }
     bool launches = false;

@@ -8,6 +8,7 @@
 #include <bit>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -41,14 +42,32 @@ void EventEngine::prepare() {
     now_ = 0;
 }
 
-void EventEngine::run(std::span<const double> durations, std::span<double> starts, std::span<double> ends) {
+/// How long each launcher takes for a launch after the one before.
+void EventEngine::prepare_launches(std::span<const double> durations, std::span<const double> released) {
+    std::copy(durations.begin(), durations.end(), own_work_.begin());
+    const auto task_of = [&](std::size_t launch) { return all_dependents_[all_dependents_first_[launch]]; };
+    if (released.empty()) {
+        for (std::size_t launch = num_tasks_; launch < own_work_.size(); ++launch) {
+            own_work_[launch] = resources_.launch_ns[task_of(launch)];
+        }
+        return;
+    }
+    const auto launches = std::span(order_).subspan(order_.size() - num_tasks_);
+    std::ranges::sort(launches, {}, [&](Index launch) { return std::pair(released[task_of(launch)], launch); });
+    double before = 0;
+    for (const Index launch : launches) {
+        const double time = released[task_of(launch)];
+        own_work_[launch] = time - before;
+        before = time;
+    }
+}
+
+void EventEngine::run(std::span<const double> durations, std::span<double> starts, std::span<double> ends,
+                      std::span<const double> released) {
     prepare();
     const bool launches = !own_work_.empty();
     if (launches) {
-        std::copy(durations.begin(), durations.end(), own_work_.begin());
-        for (std::size_t launch = num_tasks_; launch < own_work_.size(); ++launch) {
-            own_work_[launch] = resources_.launch_ns[all_dependents_[all_dependents_first_[launch]]];
-        }
+        prepare_launches(durations, released);
     }
     work_ = launches ? std::span<const double>(own_work_) : durations;
     start_ = launches ? std::span<double>(own_start_) : starts;

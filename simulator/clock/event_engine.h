@@ -33,6 +33,8 @@ struct SharedResources {
     /// after the other in the graph's order, ahead of the device if it can. A task cannot start before its launch ends.
     std::vector<double> launch_ns;
     std::vector<std::size_t> process_of_lane;  ///< from 0; one entry per lane, unless launch_ns is empty
+    /// True if each run says when every task is launched. Then launch_ns must be empty.
+    bool has_releases = false;
     /// Limit of micro-batches between the start of their first forward and the end of their last backward; 0: no limit.
     /// Lanes and links skip the tasks of micro-batches not yet admitted and come back to them.
     int most_in_flight = 0;
@@ -57,8 +59,10 @@ public:
 
     std::size_t num_tasks() const noexcept { return num_tasks_; }
     /// Fills in each task's start and end, in ns from 0. `durations` are those of tasks alone on their server. Throws
-    /// Error if most_in_flight makes the step never end.
-    void run(std::span<const double> durations, std::span<double> starts, std::span<double> ends);
+    /// Error if most_in_flight makes the step never end. No task starts before its entry of `released`, which is empty
+    /// unless SharedResources::has_releases.
+    void run(std::span<const double> durations, std::span<double> starts, std::span<double> ends,
+             std::span<const double> released = {});
 
 private:
     using Index = std::uint32_t;
@@ -91,6 +95,7 @@ private:
     std::vector<std::vector<Index>> late_receives(const TaskGraph& graph) const;
     void build_passing(const TaskGraph& graph);
     void prepare();
+    void prepare_launches(std::span<const double> durations, std::span<const double> released);
     void prepare_workers();
     void pass_through();
     void prepare_tournament();

@@ -95,19 +95,27 @@ void EventEngine::build_orders(const TaskGraph& graph) {
 
 /// Adds a launch for each task, numbered after the graph's tasks, on the process's launcher.
 void EventEngine::build_launches(const TaskGraph& graph) {
+    const auto add = [&](std::size_t task) {
+        order_.push_back(static_cast<Index>(tasks_.size()));
+        tasks_.emplace_back().worker = static_cast<Index>(order_first_.size() - 1);
+        dependents_.push_back(static_cast<Index>(task));  // of the launch; sorted below
+    };
+    if (resources_.has_releases) {  // one launcher, which prepare_launches() gives its order
+        order_first_.push_back(static_cast<Index>(order_.size()));
+        for (std::size_t task = 0; task < num_tasks_; ++task) {
+            add(task);
+        }
+    }
     if (resources_.launch_ns.empty()) {
         return;
     }
     const std::size_t processes = 1 + *std::ranges::max_element(resources_.process_of_lane);
-    const std::size_t first_launcher = order_first_.size();
     for (std::size_t process = 0; process < processes; ++process) {
         order_first_.push_back(static_cast<Index>(order_.size()));
         for (std::size_t task = 0; task < num_tasks_; ++task) {
             const std::size_t lane = graph.tasks()[task].lane.index();
             if (resources_.launch_ns[task] > 0 && resources_.process_of_lane[lane] == process) {
-                order_.push_back(static_cast<Index>(tasks_.size()));
-                tasks_.emplace_back().worker = static_cast<Index>(first_launcher + process);
-                dependents_.push_back(static_cast<Index>(task));  // of the launch; sorted below
+                add(task);
             }
         }
     }
@@ -179,7 +187,7 @@ void EventEngine::build_passing(const TaskGraph& graph) {
     const std::size_t workers = order_first_.size() - 1;
     may_pass_.assign(workers, 0);
     source_.assign(num_tasks_, 0);
-    const bool matters = resources_.most_in_flight != 0 || !resources_.launch_ns.empty() ||
+    const bool matters = resources_.most_in_flight != 0 || tasks_.size() > num_tasks_ ||
                          std::any_of(servers_.begin(), servers_.end(), [](const Server& each) { return each.turns; });
     std::vector<Index> position(tasks_.size());
     for (std::size_t k = 0; k < order_.size(); ++k) {

@@ -34,30 +34,25 @@ TaskClock::TaskClock(const TaskGraph& graph) {
 }
 
 template <class Number>
-void TaskClock::run_any(std::span<const Number> durations, std::span<Number> ends) const {
+void TaskClock::run_any(std::span<const Number> durations, std::span<const Number> released,
+                        std::span<Number> ends) const {
     const std::size_t count = num_tasks();
     for (std::size_t task = 0; task < count; ++task) {
-        Number start = 0;
-        for (std::uint32_t k = first_[task]; k < first_[task + 1]; ++k) {
-            start = std::max(start, ends[needed_[k]]);
-        }
-        ends[task] = start + durations[task];
+        const Number begin = released.empty() ? 0 : released[task];
+        ends[task] = ready(task, std::span<const Number>(ends), begin) + durations[task];
     }
 }
 
 void TaskClock::run(std::span<const std::int64_t> durations, std::span<std::int64_t> ends) const {
-    run_any(durations, ends);
+    run_any(durations, {}, ends);
 }
-void TaskClock::run(std::span<const double> durations, std::span<double> ends) const {
-    run_any(durations, ends);
+void TaskClock::run(std::span<const double> durations, std::span<double> ends, std::span<const double> released) const {
+    run_any(durations, released, ends);
 }
 
 void TaskClock::ready(std::span<const std::int64_t> ends, std::int64_t begin, std::span<std::int64_t> ready) const {
     for (std::size_t task = 0; task < num_tasks(); ++task) {
-        ready[task] = begin;
-        for (const std::uint32_t before : needed(task)) {
-            ready[task] = std::max(ready[task], ends[before]);
-        }
+        ready[task] = this->ready(task, ends, begin);
     }
 }
 }  // namespace pipescope

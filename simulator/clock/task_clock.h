@@ -2,6 +2,8 @@
 
 #include "schedule/task_graph.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -21,18 +23,27 @@ public:
     /// Fills in each task's end, in ns from 0; it started `durations` earlier. Both spans are num_tasks() long.
     void run(std::span<const std::int64_t> durations, std::span<std::int64_t> ends) const;
     /// Like the above, but in double, for durations with noise.
-    void run(std::span<const double> durations, std::span<double> ends) const;
+    /// No task starts before its entry of `released`, unless that is empty.
+    void run(std::span<const double> durations, std::span<double> ends, std::span<const double> released = {}) const;
     /// The tasks that a task waits for, including its predecessor on its lane or link. Each precedes the task in
     /// tasks().
     std::span<const std::uint32_t> needed(std::size_t task) const {
         return std::span(needed_).subspan(first_[task], first_[task + 1] - first_[task]);
     }
-    /// Given all ends, fills in when each task could have started: the latest end it waits for, or `begin`.
+    /// Given all ends, when a task could have started: the latest end it waits for, or `begin`.
+    template <class Number>
+    Number ready(std::size_t task, std::span<const Number> ends, Number begin) const {
+        for (const std::uint32_t before : needed(task)) {
+            begin = std::max(begin, ends[before]);
+        }
+        return begin;
+    }
+    /// Likewise of every task.
     void ready(std::span<const std::int64_t> ends, std::int64_t begin, std::span<std::int64_t> ready) const;
 
 private:
     template <class Number>
-    void run_any(std::span<const Number> durations, std::span<Number> ends) const;
+    void run_any(std::span<const Number> durations, std::span<const Number> released, std::span<Number> ends) const;
 
     std::vector<std::uint32_t> first_;   // of each task's predecessors; one more entry at the end
     std::vector<std::uint32_t> needed_;  // predecessors of all tasks, one after the other

@@ -1,10 +1,12 @@
 #pragma once
 
 #include "simulator/clock/event_engine.h"
+#include "simulator/clock/host_launches.h"
 #include "simulator/clock/task_clock.h"
 
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace pipescope {
 /// Runs one step on the virtual clock: by the recurrence if tasks never slow each other down, otherwise by the event
@@ -12,7 +14,8 @@ namespace pipescope {
 class VirtualClock {
 public:
     /// Without shared resources it uses the recurrence. The graph is not needed afterwards.
-    VirtualClock(const TaskGraph& graph, std::optional<SharedResources> shared);
+    VirtualClock(const TaskGraph& graph, std::optional<SharedResources> shared,
+                 std::optional<HostLaunches> hosts = std::nullopt);
 
     std::size_t num_tasks() const { return clock_.num_tasks(); }
     bool shares() const { return engine_.has_value(); }
@@ -22,5 +25,7 @@ public:
 private:
     TaskClock clock_;
     std::optional<EventEngine> engine_;
+    std::optional<HostLaunches> hosts_;
+    std::vector<double> released_;  ///< by task; empty without hosts
 };
 }  // namespace pipescope

@@ -101,7 +101,7 @@ bool CutProblems::lanes_share() const {
     const Link& link = options_.hardware.link;
     const bool shares_link =
         partitions_ > 1 && (link.sharing != LinkSharing::none || link.protocol == LinkProtocol::blocking);
-    return !lanes_are_apart_ || shares_link || (partitions_ > 1 && profile_.launch_ns > 0);
+    return !lanes_are_apart_ || shares_link || (partitions_ > 1 && (profile_.launch_ns > 0 || has_launches(profile_)));
 }
 
 PartitionProblem CutProblems::problem_at(const SizedProfile& sized,

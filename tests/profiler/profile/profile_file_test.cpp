@@ -33,7 +33,8 @@ const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
        "forward_operators": [[[2, 8, 4, {"product": [1, 2, 3, 4]}], [1, 0, 9]], [[1, 5, 6, {"attention": [8, 16, 32, 4, 2, 0.5]}]]],
        "backward_operators": [[[1, 5, 6, {"attention_backward": [8, 16, 32, 4, 2, 1]}]], []],
        "forward_chains": [[[1, 0, 7, {"cross_entropy": 12}]], []], "backward_chains": [[], [[3, 0, 1]]], "keeps_input": false, "keeps_output": true,
-       "aliases_input": true, "passes_gradient": true, "stash": {"skip_0": [13, 14]}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
+       "aliases_input": true, "passes_gradient": true, "stash": {"skip_0": [13, 14]},
+       "launches": {"backward": {"host_ns": 15, "paced_ns": 16.5, "sends_ns": 17, "receives_ns": 18}}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
       {"name": "decoder", "forward_ns": [1, 2], "backward_ns": [5, 6], "output_bytes": [7, 8], "pop": ["skip_0"]}]})";
 
 std::string with(std::string text, const std::string& part, const std::string& other) {
@@ -90,6 +91,7 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(layer.forward_cv, 0.02);
     EXPECT_EQ(layer.backward_cv, 0.03);
     EXPECT_EQ(layer.flops, (PerSize{1e12, 2e12}));
+    EXPECT_EQ(layer.launches, (std::map<std::string, LaunchTimes>{{"backward", {15, 16.5, 17, 18}}}));
     EXPECT_EQ(layer.forward_operators, (std::vector<Operators>{{{8, 4, 2, ProductShape{1, 2, 3, 4}}, {0, 9, 1}},
                                                                {{5, 6, 1, AttentionShape{8, 16, 32, 4, 2, 0.5}}}}));
     EXPECT_EQ(layer.backward_operators,
