@@ -305,7 +305,7 @@ std::optional<MeasuredAnswer> fit_measured(const ModelOrProfile& what, ClusterPl
     Layout& layout = question.request.layout;
     MeasuredAnswer answer =
         measured_answer(what, rows, {question.cluster, layout}, std::exchange(question.measured, {}));
-    layout.program = std::make_shared<const TrainingProgram>(answer.calibration.program);
+    layout.program = std::make_shared<const TrainingProgram>(answer.fit.program);
     return answer;
 }
 

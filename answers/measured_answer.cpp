@@ -215,15 +215,15 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
         steps.push_back(row.step);
     }
     TrainingProgram program = layout.layout.how();
-    answer.calibration =
-        calibrated(program, steps, device, what.model().experts > 0, [&](std::size_t k, const TrainingProgram& tried) {
+    answer.fit =
+        fitted_program(program, steps, device, what.model().experts > 0, [&](std::size_t k, const TrainingProgram& tried) {
             Row row = rows[k];
             row.layout.layout.program = std::make_shared<const TrainingProgram>(tried);
             const LayoutStep step = step_of(what, row);
             return PredictedStep{step.step_ns(), static_cast<double>(highest_peak(step.simulation))};
         });
     answer.measured = std::move(steps);
-    TrainingProgram& found = answer.calibration.program;
+    TrainingProgram& found = answer.fit.program;
     found.source = fmt::format("{} fitted to {} on {}", program.name.empty() ? "no program" : program.name,
                                counted(rows.size(), "measured step", "measured steps"), device) +
                    (program.source.empty() ? "" : "; " + program.source);
@@ -235,18 +235,18 @@ namespace {
 /// What a device shows in the fitted program, over what it showed, less 1. Empty without measured memory, and if no
 /// program says what a process holds besides tensors.
 std::optional<double> memory_error(const MeasuredAnswer& answer, std::size_t step) {
-    const TrainingProgram& program = answer.calibration.program;
+    const TrainingProgram& program = answer.fit.program;
     const std::optional<double>& bytes = answer.measured[step].bytes;
     if (!bytes || !program.context_bytes) {
         return std::nullopt;
     }
-    const Bytes tensors = std::llround(answer.calibration.tensor_bytes[step]);
+    const Bytes tensors = std::llround(answer.fit.tensor_bytes[step]);
     return static_cast<double>(program.shown_bytes(tensors)) / *bytes - 1;
 }
 
 /// Why memory is not fitted although it was measured; empty if it is, or was not.
 std::string memory_text(const MeasuredAnswer& answer) {
-    const Calibration& found = answer.calibration;
+    const ProgramFit& found = answer.fit;
     if (!found.below_tensors) {
         return "";
     }
@@ -262,7 +262,7 @@ std::string memory_text(const MeasuredAnswer& answer) {
 }  // namespace
 
 nlohmann::ordered_json to_json(const MeasuredAnswer& answer) {
-    const Calibration& found = answer.calibration;
+    const ProgramFit& found = answer.fit;
     nlohmann::ordered_json object{{"program", found.program.name}, {"work_factor", found.program.work_factor}};
     object["step_ns"] = found.fits_step ? nlohmann::ordered_json(found.program.step_ns) : nullptr;
     object["context_bytes"] =
@@ -295,7 +295,7 @@ nlohmann::ordered_json with_measured(nlohmann::ordered_json object, const std::o
 }
 
 std::string to_text(const MeasuredAnswer& answer) {
-    const Calibration& found = answer.calibration;
+    const ProgramFit& found = answer.fit;
     std::string text = fmt::format("{}: work_factor {:.4g}", found.program.name, found.program.work_factor);
     text += found.fits_step ? fmt::format(", step_ns {:.4g}", found.program.step_ns) : "";
     text += found.fits_context ? fmt::format(", context_bytes {}", *found.program.context_bytes) : "";

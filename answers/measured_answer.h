@@ -13,7 +13,7 @@
 namespace pipescope {
 /// A program fitted to measured steps of a model, for --measured.
 struct MeasuredAnswer {
-    Calibration calibration;
+    ProgramFit fit;
     // Of each step, in the file's order.
     std::vector<std::string> places;  ///< "runs.csv, line 2"
     std::vector<std::string> layouts;

@@ -50,7 +50,7 @@ void write_fitted_program(const std::optional<MeasuredAnswer>& fitted, const std
         throw UsageError(option_name("program-output") + " is '" + file + "' without " + option_name("measured") +
                          "; it writes the program that fits measured steps; add " + option_name("measured"));
     }
-    write_output(file, force, program_text(fitted->calibration.program));
+    write_output(file, force, program_text(fitted->fit.program));
 }
 
 void add_program_output(OptionTable& table, std::string& file) {
@@ -65,7 +65,7 @@ std::optional<MeasuredAnswer> take_measured(const ModelOrProfile& what, const Si
     std::optional<MeasuredAnswer> answer;
     if (!outputs.measured.empty()) {
         answer = measured_answer(what, flags, layout, outputs.measured);
-        layout.layout.program = std::make_shared<const TrainingProgram>(answer->calibration.program);
+        layout.layout.program = std::make_shared<const TrainingProgram>(answer->fit.program);
     }
     write_fitted_program(answer, outputs.program_output, outputs.force);
     return answer;

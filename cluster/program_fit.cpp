@@ -90,9 +90,9 @@ double mean_absolute(const std::vector<double>& errors) {
     return sum / static_cast<double>(errors.size());
 }
 
-Calibration calibrated(const TrainingProgram& program, const std::vector<MeasuredStep>& steps,
+ProgramFit fitted_program(const TrainingProgram& program, const std::vector<MeasuredStep>& steps,
                        const std::string& device, bool experts, const StepPredictor& predict) {
-    Calibration found;
+    ProgramFit found;
     found.program = program;
     std::vector<Curve> curves(steps.size());
     const auto predict_all = [&](double factor) {

@@ -29,7 +29,7 @@ inline constexpr Bytes kLeastContext = 500'000'000;
 /// A program fitted to measured steps. Its work_factor is fitted, and at most one constant more: context_bytes, at
 /// least kLeastContext, if steps say their memory and none showed less than its predicted tensors; step_ns if no step
 /// says its memory, with three steps or more, if that makes the error of steps left out smaller.
-struct Calibration {
+struct ProgramFit {
     TrainingProgram program;
     bool fits_context = false;  ///< context_bytes
     /// The first step that showed less than its predicted tensors: their error is not what a process holds besides.
@@ -43,7 +43,7 @@ struct Calibration {
 /// Fits the program to steps on one type of device by least squares of the relative errors. With several steps its
 /// published range for that device becomes that of the steps left out one by one. Precondition: there are steps.
 /// Throws UsageError if a work_factor from 0.01 to 100 gives none of the measured times.
-Calibration calibrated(const TrainingProgram& program, const std::vector<MeasuredStep>& steps,
+ProgramFit fitted_program(const TrainingProgram& program, const std::vector<MeasuredStep>& steps,
                        const std::string& device, bool experts, const StepPredictor& predict);
 /// The mean of the absolute values. Precondition: there are some.
 double mean_absolute(const std::vector<double>& errors);

@@ -82,16 +82,16 @@ TEST_F(MeasuredRuns, FitTheirDevices) {
 TEST_F(MeasuredRuns, NeverTakeAwayTheRoomOfAContext) {
     const double tensors = static_cast<double>(highest_peak(small_step().simulation));
     const MeasuredAnswer usual = fitted(kSmallModel, csv_with(tensors / kGiB + 3));
-    EXPECT_NEAR(static_cast<double>(*usual.calibration.program.context_bytes), 3 * kGiB, 1e6);
+    EXPECT_NEAR(static_cast<double>(*usual.fit.program.context_bytes), 3 * kGiB, 1e6);
     EXPECT_THAT(to_text(usual), HasSubstr("memory fitted"));
     EXPECT_NEAR(to_json(usual).at("steps").at(0).at("memory_error_after").get<double>(), 0, 1e-3);
 
     const MeasuredAnswer close = fitted(kSmallModel, csv_with(tensors / kGiB + 0.01));
-    EXPECT_EQ(close.calibration.program.context_bytes, kLeastContext);
+    EXPECT_EQ(close.fit.program.context_bytes, kLeastContext);
     EXPECT_GT(to_json(close).at("steps").at(0).at("memory_error_after").get<double>(), 0.001);
 
     const MeasuredAnswer below = fitted(kSmallModel, csv_with(tensors / kGiB + 3) + row_with(tensors / kGiB - 1));
-    EXPECT_EQ(below.calibration.program.context_bytes, std::nullopt) << "the device's headroom stays";
+    EXPECT_EQ(below.fit.program.context_bytes, std::nullopt) << "the device's headroom stays";
     EXPECT_THAT(to_text(below), AllOf(HasSubstr("runs.csv, line 3: a device showed "), HasSubstr("headroom stays")));
     const auto json = to_json(below);
     EXPECT_TRUE(json.at("context_bytes").is_null());

@@ -46,10 +46,10 @@ std::vector<MeasuredStep> measured_in(const TrainingProgram& program, std::size_
     return steps;
 }
 
-TEST(Calibration, FindsTheFactorOfOneStep) {
+TEST(ProgramFit, FindsTheFactorOfOneStep) {
     TrainingProgram truth;
     truth.work_factor = 1.4;
-    const Calibration found = calibrated({}, measured_in(truth, 1), "A100", false, predicted);
+    const ProgramFit found = fitted_program({}, measured_in(truth, 1), "A100", false, predicted);
     EXPECT_NEAR(found.program.work_factor, 1.4, 0.01);
     EXPECT_LT(found.before[0], -0.15);
     EXPECT_NEAR(found.after[0], 0, 1e-3);
@@ -58,27 +58,27 @@ TEST(Calibration, FindsTheFactorOfOneStep) {
     EXPECT_FALSE(found.fits_step);
 }
 
-TEST(Calibration, FitsATimeOfEachStepOnlyWithThreeAndIfItHelps) {
+TEST(ProgramFit, FitsATimeOfEachStepOnlyWithThreeAndIfItHelps) {
     TrainingProgram truth;
     truth.work_factor = 1.2;
-    const Calibration factor = calibrated({}, measured_in(truth, 4), "A100", false, predicted);
+    const ProgramFit factor = fitted_program({}, measured_in(truth, 4), "A100", false, predicted);
     EXPECT_NEAR(factor.program.work_factor, 1.2, 0.01);
     EXPECT_NEAR(factor.program.step_ns, 0, 1e-3 * predicted(0, truth).ns);
     truth.step_ns = 0.5 * predicted(0, truth).ns;
-    const Calibration both = calibrated({}, measured_in(truth, 4), "A100", false, predicted);
+    const ProgramFit both = fitted_program({}, measured_in(truth, 4), "A100", false, predicted);
     EXPECT_TRUE(both.fits_step);
     EXPECT_NEAR(both.program.work_factor, 1.2, 0.02);
     EXPECT_NEAR(both.program.step_ns / truth.step_ns, 1, 0.05);
     EXPECT_LT(mean_absolute(both.left_out), 0.02);
-    EXPECT_FALSE(calibrated({}, measured_in(truth, 2), "A100", false, predicted).fits_step);
+    EXPECT_FALSE(fitted_program({}, measured_in(truth, 2), "A100", false, predicted).fits_step);
 }
 
-TEST(Calibration, SaysTheErrorOfStepsLeftOut) {
+TEST(ProgramFit, SaysTheErrorOfStepsLeftOut) {
     std::vector<MeasuredStep> steps = measured_in({}, 3);
     steps[1].ns *= 1.5;
     TrainingProgram given;
     given.published = {{"A100", false, 80, 0.9, 1.1}, {"H100", false, 9, 0.8, 1.2}};
-    const Calibration found = calibrated(given, steps, "A100", false, predicted);
+    const ProgramFit found = fitted_program(given, steps, "A100", false, predicted);
     ASSERT_EQ(found.left_out.size(), 3U);
     EXPECT_NEAR(found.left_out[1], 1 / 1.5 - 1, 0.02) << "the other two are exact without it";
     EXPECT_LT(std::abs(found.after[1]), std::abs(found.left_out[1]));
@@ -88,26 +88,26 @@ TEST(Calibration, SaysTheErrorOfStepsLeftOut) {
     EXPECT_NEAR(found.program.published[1].high, 1.5, 0.05);
 }
 
-TEST(Calibration, FitsWhatAProcessHoldsToTheMemory) {
+TEST(ProgramFit, FitsWhatAProcessHoldsToTheMemory) {
     std::vector<MeasuredStep> steps = measured_in({}, 3);
     steps[0].bytes = 1e9 * 1.25 + 3e9;
     steps[2].bytes = 3e9 * 1.25 + 5e9;
     TrainingProgram given;
     given.reserved_share = 0.25;
-    const Calibration found = calibrated(given, steps, "A100", false, predicted);
+    const ProgramFit found = fitted_program(given, steps, "A100", false, predicted);
     EXPECT_TRUE(found.fits_context);
     EXPECT_FALSE(found.fits_step) << "two constants at most";
     EXPECT_EQ(found.program.context_bytes, Bytes{4'000'000'000});
 }
 
-TEST(Calibration, RefusesTimesThatNoProgramTakes) {
+TEST(ProgramFit, RefusesTimesThatNoProgramTakes) {
     EXPECT_THAT(thrown<UsageError>([] {
-                    calibrated({}, {{1e18, std::nullopt}}, "A100", false, predicted);
+                    fitted_program({}, {{1e18, std::nullopt}}, "A100", false, predicted);
                 }),
                 HasSubstr("check the seconds"));
 }
 
-TEST(Calibration, WritesAProgramThatIsReadAsTheSame) {
+TEST(ProgramFit, WritesAProgramThatIsReadAsTheSame) {
     for (const ProgramPointer& each : built_in_programs()) {
         TrainingProgram program = *each;
         program.work_factor = 1.0 / 3;
