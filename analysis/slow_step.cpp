@@ -223,7 +223,7 @@ std::string place_text(const SlowStep& step) {
                              describe(static_cast<BubbleCause>(cause)), short_points(std::abs(idle)))
                : std::string();
 }
-/// What other programs, or the host of a virtual machine, took during the step.
+/// What other programs, or the host of a virtual machine, took of the cores' time.
 std::string load_text(const SlowStep& step) {
     if (!step.load) {
         return {};
@@ -241,7 +241,7 @@ std::string load_text(const SlowStep& step) {
         text += fmt::format(
             " {} took {} of the cores' time{}, and {} in the median step.", who, short_percent(own.shares.*share),
             own.over.count() > 2 * step.time.step
-                ? fmt::format(" in the {:.2g} s up to its end", static_cast<double>(own.over.count()) / 1e9)
+                ? fmt::format(" in {:.2g} s that include this step", static_cast<double>(own.over.count()) / 1e9)
                 : std::string(" in this step"),
             short_percent(usual.shares.*share));
     }
@@ -268,7 +268,7 @@ std::optional<StepLoad> load_of_step(const RecordedRun& run, std::int32_t step) 
     }
     const StepRecord* best = nullptr;
     for (const StepRecord& each : run.steps) {
-        // A short step has none of its own, but a later one's is of both.
+        // A short step has no load of its own. That of a later step may cover both.
         const bool holds = each.load && each.wall_end >= own->wall_end &&
                            each.wall_end - each.load->over <= own->wall_start + kClockTick;
         const bool is_own = each.load && &each == own;

@@ -146,6 +146,10 @@ TEST_F(WhyAStepIsSlow, NamesTheLoadOfTheMachine) {
     EXPECT_THAT(slow_step_text(step),
                 HasSubstr("Other programs took 40 % of the cores' time in this step, and 3 % in the median step."));
     EXPECT_THAT(slow_step_text(step), Not(HasSubstr("The host"))) << "it took as much in both";
+    step.load->step.over = Nanoseconds{2'500'000'000};
+    EXPECT_THAT(slow_step_text(step),
+                HasSubstr("Other programs took 40 % of the cores' time in 2.5 s that include this step, and 3 % in the "
+                          "median step."));
     run.steps[1].load.reset();
     run.steps.push_back(record(5, 0.2, 2'000'000'000));
     EXPECT_EQ(load_of_step(run, 4)->shares.others, 0.2) << "measured over both steps";
