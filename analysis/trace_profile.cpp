@@ -387,11 +387,44 @@ private:
     std::map<std::pair<TaskKind, std::int32_t>, Nanoseconds> usual_;  // median time of the sum, by kind and partition
 };
 
+/// True if all hosts launch ahead and wait for nothing. In most steps, such a host has launched the task that waits
+/// longest for its input before the input was there. A host that waits for its device or for messages has not.
+bool hosts_launch_ahead(const RunShape& shape, const TaskLaunches& launches) {
+    constexpr Nanoseconds kLatency{10'000};                       // a call may take effect that much later
+    std::map<LaneId, std::pair<std::size_t, std::size_t>> steps;  // with a wait, and launched ahead
+    for (const RunStep& step : shape.steps()) {
+        for (const auto& [lane, slices] : step.lanes) {
+            Nanoseconds longest{0};
+            bool ahead = false;
+            for (std::size_t k = 0; k < slices.size(); ++k) {
+                const TaskOnDevice* const task = launches.find(slices[k].key);
+                const std::optional<TaskName> copy = copy_for(shape, name_of(slices[k].key));
+                const auto arrived = copy ? step.copies.find(*copy) : step.copies.end();
+                if (task == nullptr || task->paced == Nanoseconds{0} || arrived == step.copies.end()) {
+                    continue;
+                }
+                const Nanoseconds since = k > 0 ? slices[k - 1].end : arrived->second.start;
+                if (const Nanoseconds wait = arrived->second.end - since; wait > longest) {
+                    longest = wait;
+                    ahead = task->launch + kLatency < arrived->second.end;
+                }
+            }
+            steps[lane].first += longest > Nanoseconds{0} ? 1 : 0;
+            steps[lane].second += ahead ? 1 : 0;
+        }
+    }
+    const auto is_ahead = [](const auto& lane) { return lane.second.second * 2 > lane.second.first; };
+    const auto waits = [](const auto& lane) { return lane.second.first > 0; };
+    return std::ranges::any_of(steps, waits) &&
+           std::ranges::all_of(steps, [&](const auto& lane) { return !waits(lane) || is_ahead(lane); });
+}
+
 /// Times of tasks, from the moment when the lane was free and the input had arrived. If the input's arrival is not
 /// recorded, the task's time may contain its wait. Such a time is the recorded range alone, and counts only if no task
 /// of its kind and partition has a better one. `loss_ns`: loss_of_phases() if it is known to be a loss, which is then
-/// not part of the backward after it; otherwise 0.
-MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, double loss_ns) {
+/// not part of the backward after it; otherwise 0. `ahead`: hosts_launch_ahead(); then times are the devices' alone,
+/// without what they wait for launches.
+MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, bool ahead, double loss_ns) {
     MeasuredCosts measured;
     Costs uncertain;
     std::set<std::pair<TaskKind, std::int32_t>> certain;
@@ -417,15 +450,22 @@ MeasuredCosts costs_of(const RunShape& shape, const TaskLaunches& launches, doub
                 };
                 if (k > 0 && !may_wait && is_certain) {
                     const Nanoseconds before = end_of(k - 1);
-                    const Nanoseconds input = copy ? arrival_in_time(step, arrived->second, launches) : before;
+                    const Nanoseconds input = !copy   ? before
+                                              : ahead ? arrived->second.end
+                                                      : arrival_in_time(step, arrived->second, launches);
                     begin = std::max(before, input);
+                    if (ahead) {
+                        begin = std::max(begin, Nanoseconds{launches.could_start(slice.key).value_or(begin.count())});
+                    }
                     begin = std::min(begin, slice.start);
                     const Nanoseconds loss = std::min(loss_left, slice.start - begin);
                     begin += loss;
                     loss_left = recomputes ? loss_left - loss : Nanoseconds{0};  // the rest may follow a recompute
                 }
+                const TaskOnDevice* const device = ahead ? launches.find(slice.key) : nullptr;
+                const Nanoseconds gaps = device != nullptr ? device->launch_gap : Nanoseconds{0};
                 (is_certain ? measured.costs : uncertain)[name_of(slice.key)].push_back(
-                    static_cast<double>((end_of(k) - begin).count()));
+                    static_cast<double>((end_of(k) - begin - gaps).count()));
                 if (is_certain) {
                     certain.emplace(slice.key.kind, slice.key.partition);
                 }
@@ -462,6 +502,73 @@ std::size_t count_of(const Costs& costs, TaskKind kind, std::int32_t partition) 
     return static_cast<std::size_t>(std::ranges::count_if(costs, [&](const auto& task) {
         return std::get<0>(task.first) == kind && std::get<1>(task.first) == partition;
     }));
+}
+
+/// How hosts that launch ahead launch the tasks of each kind and partition.
+std::map<std::pair<TaskKind, std::int32_t>, LaunchTimes> launch_times_of(const RunShape& shape,
+                                                                         const TaskLaunches& launches) {
+    using Group = std::pair<TaskKind, std::int32_t>;
+    const auto group_of = [](const TaskName& name) { return Group{std::get<0>(name), std::get<1>(name)}; };
+    Costs host;
+    Costs paced;
+    std::map<Group, std::vector<double>> sends;
+    std::map<Group, std::vector<double>> receives;
+    const OutputTimes outputs(shape, launches);
+    for (const RunStep& step : shape.steps()) {
+        std::map<TaskName, double> launched;
+        for (const auto& [lane, slices] : step.lanes) {
+            std::vector<std::pair<double, TaskName>> order;
+            for (std::size_t k = 0; k < slices.size(); ++k) {
+                const TaskName name = name_of(slices[k].key);
+                if (const TaskOnDevice* const task = launches.find(slices[k].key)) {
+                    const Nanoseconds after = outputs.end_of(step, lane, slices, k) - slices[k].end;
+                    paced[name].push_back(static_cast<double>((task->paced + after).count()));
+                    order.emplace_back(static_cast<double>(task->launch.count()), name);
+                }
+            }
+            std::ranges::sort(order);
+            for (std::size_t k = 0; k < order.size(); ++k) {
+                launched[order[k].second] = order[k].first;
+                if (k + 1 < order.size()) {
+                    host[order[k].second].push_back(order[k + 1].first - order[k].first);
+                }
+            }
+        }
+        for (const auto& [name, slice] : step.copies) {
+            const TaskOnDevice* const copy = launches.find(slice.key);
+            const bool forward = std::get<0>(name) == TaskKind::copy_forward;
+            const TaskName consumer{forward ? TaskKind::forward : TaskKind::backward,
+                                    std::get<1>(name) + (forward ? 1 : 0), std::get<2>(name)};
+            const auto sender = launched.find(sender_of(name));
+            const auto receiver = launched.find(consumer);
+            if (copy != nullptr && sender != launched.end()) {
+                sends[group_of(sender->first)].push_back(static_cast<double>(copy->launch.count()) - sender->second);
+            }
+            if (copy != nullptr && receiver != launched.end()) {
+                receives[group_of(consumer)].push_back(static_cast<double>(copy->launch.count()) - receiver->second);
+            }
+        }
+    }
+    // A copy's launch is the later one of both ranks, so the least difference to a rank's task is that of its own.
+    const auto low_of = [](std::map<Group, std::vector<double>>& differences, const Group& group) {
+        constexpr std::size_t kTenths = 10;
+        std::vector<double>& all = differences[group];
+        std::ranges::sort(all);
+        return all.empty() ? 0 : all[all.size() / kTenths];
+    };
+    std::map<Group, LaunchTimes> times;
+    for (const auto& [name, values] : paced) {
+        const Group group = group_of(name);
+        if (times.contains(group)) {
+            continue;
+        }
+        LaunchTimes& of_group = times[group];
+        of_group.paced_ns = std::round(mean_of(paced, group.first, group.second));
+        of_group.host_ns = std::round(mean_of(host, group.first, group.second));
+        of_group.sends_ns = std::round(std::clamp(low_of(sends, group), 0.0, of_group.host_ns));
+        of_group.receives_ns = std::round(std::max(0.0, -low_of(receives, group)));
+    }
+    return times;
 }
 
 // ---- The link ----
@@ -724,7 +831,12 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, const T
                         ProfileInProgress& made) {
     const bool has_phases = made.known_schedule && !needs_loss_inside(made.options.schedule);
     const double loss = has_phases ? loss_of_phases(shape) : 0;
-    const MeasuredCosts measured_costs = costs_of(shape, launches, loss);
+    const bool ahead = hosts_launch_ahead(shape, launches);
+    std::map<std::pair<TaskKind, std::int32_t>, LaunchTimes> launch_times;
+    if (ahead) {
+        launch_times = launch_times_of(shape, launches);
+    }
+    const MeasuredCosts measured_costs = costs_of(shape, launches, ahead, loss);
     const Costs& costs = measured_costs.costs;
     note_waits(measured_costs, made);
     Profile& profile = made.profile;
@@ -749,6 +861,12 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, const T
             layer.recompute_ns = {mean_of(costs, TaskKind::recompute, j)};
         }
         layer.output_bytes = {mean_bytes(shape, j)};
+        for (const TaskKind kind :
+             {TaskKind::forward, TaskKind::recompute, TaskKind::backward, TaskKind::backward_weight}) {
+            if (const auto found = launch_times.find({kind, j}); found != launch_times.end()) {
+                layer.launches.emplace(std::string(to_string(kind)), found->second);
+            }
+        }
         profile.layers.push_back(std::move(layer));
     }
     profile.optimizer_ns = optimizer_ns(measured, shape);

@@ -39,6 +39,10 @@ struct TraceProfile : TraceFacts {
 /// lack a message. The cost of a partition's forward is the mean over the micro-batches of medians over the steps;
 /// backward, backward_weight and recompute are computed the same way.
 ///
+/// Launches: if every host of a run on GPUs launches ahead of its device, costs are the devices' alone, and layers have
+/// the hosts' launches, as means likewise. Hosts that wait launch late because of what they wait for, so what their
+/// launches take is part of the costs.
+///
 /// Layers: a PipeScope run has a profile. Its layers keep their shares, and are scaled until each partition costs what
 /// was measured. Other runs get one layer for each partition, with one micro-batch size: `samples`, or what the
 /// messages show, or 1.

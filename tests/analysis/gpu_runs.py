@@ -14,6 +14,7 @@ import os
 import random
 import sqlite3
 import statistics
+from copy import deepcopy
 
 US = 1000
 ROOTS = ("ramp", "imbalance", "slow_rank", "launch_bound", "network")
@@ -57,6 +58,9 @@ class Variant:
     drift: int = 0  # ns that a rank's wall clock gains in each second, at most
     batched: bool = False  # a message's kernel is launched after its range of torch.distributed, as a batch is
     files: bool = False  # nsys: one export for each rank
+    chunks: int = 2  # partitions on a lane, if interleaved
+    joint: bool = False  # a graph holds the forwards of two micro-batches. With graphs only
+    waits: str = ""  # the host waits for its device: messages (each one received) or loss (of the last partition)
 
     def more_names(self):
         """Names of the later fields that differ from the usual."""
@@ -130,7 +134,7 @@ def orders(variant):
                           + [("B", chunk * p + r, i) for chunk in (1, 0) for i in reversed(range(m))])
         return result, 2 * p
     if variant.schedule == "interleaved":
-        v = 2
+        v = variant.chunks
         assert m % p == 0
         def at(n, forward):
             group, within = divmod(n, p * v)
@@ -237,7 +241,7 @@ class Costs:
         """(name, ns) of each kernel of a task."""
         whole = self.base * {"F": 1, "B": 2, "I": 1, "W": 1}[kind]
         if self.variant.schedule in CHUNKS:
-            whole //= 2
+            whole //= self.variant.chunks
         count = {"F": 5, "B": 8, "I": 5, "W": 4}[kind]
         names = {"F": "gemm_forward", "B": "gemm_backward", "I": "gemm_input", "W": "gemm_weight"}
         parts = [(f"{names[kind]}_{k}", whole // count) for k in range(count)]
@@ -251,7 +255,7 @@ class Costs:
         if not self.has("launch_bound", micro_batch):
             return self.launch
         # Of every second micro-batch in launch-bound code the calls take longer than the kernels.
-        return int(self.base / 5 * self.factor / (2 if self.variant.schedule in CHUNKS else 1))
+        return int(self.base / 5 * self.factor / (self.variant.chunks if self.variant.schedule in CHUNKS else 1))
 
 
 LATENCY = 3 * US  # from a call to the start of its kernel on an idle stream
@@ -278,171 +282,191 @@ def simulate(variant):
     tasks = {}  # (step, kind, stage, micro-batch): Range
     transfers = {}  # (step, direction, receiving stage, micro-batch): (sending kernel, receiving kernel, start)
     for step in range(variant.steps):
-        pending = [[] for _ in range(p)]
-        start_of_step = list(host)
-        for r in range(p):
-            clock = host[r] + 40 * US
-
-            def launch(name, stream, thread, cost, parts):
-                nonlocal clock
-                kernel = Kernel(name, stream, clock, thread)
-                clock += cost
-                parts.append(kernel)
-                return kernel
-
-            def message(direction, stage, other, micro_batch, sends):
-                nonlocal clock
-                begin = clock
-                clock += 6 * US
-                parts = []
-                peer = rank_of(other)
-                stream = 20 + 4 * peer + 2 * (direction == "F") + (1 if sends else 0)
-                kernel = launch("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", stream, 0, 9 * US, parts)
-                kernel.message = costs.bytes
-                clock += 4 * US
-                verb, arrow = ("SEND", "->") if sends else ("RECV", "<-")
-                until = begin + 5 * US if variant.batched else clock - US
-                each = Range(f"PP:{stage}{verb}_{direction}{micro_batch}", begin, clock, parts,
-                             messages=[(f"nccl:{verb.lower()} {r}{arrow}{peer}", begin + 2 * US, until)])
-                clock += 2 * US
-                receiver = other if sends else stage
-                pending[r].append(("message", each, (step, direction, receiver, micro_batch), sends))
-
-            left = {}  # backwards of each stage to come
-            for kind, stage, micro_batch in order[r]:
-                left[stage] = left.get(stage, 0) + (kind != "F")
-            for kind, stage, micro_batch in order[r]:
-                forward = kind == "F"
-                on_other_rank = lambda other: rank_of(other) != r
-                if forward and stage > 0 and on_other_rank(stage - 1):
-                    message("F", stage, stage - 1, micro_batch, False)
-                if kind in "BI" and stage < stages - 1 and on_other_rank(stage + 1):
-                    message("B", stage, stage + 1, micro_batch, False)
-                loads = []
-                if variant.loading and forward and stage == 0:
-                    loads.append((clock, clock + variant.loading // 2))
-                    clock = loads[0][1] + US
-                begin = clock
-                clock += 5 * US
-                thread = 0
-                if not forward and variant.autograd:
-                    turn[r] += 1
-                    thread = 1 + turn[r] % variant.threads
-                parts = []
-                if variant.loading and forward and stage == 0:
-                    copy = launch("Memcpy HtoD (Pinned -> Device)", COMPUTE_STREAM, thread, costs.launch, parts)
-                    copy.kind = "memcpy"
-                    copy.end = variant.loading
-                stream = WEIGHT_STREAM if kind == "W" and variant.weights_apart else COMPUTE_STREAM
-                kernels = costs.kernels(kind, stage, r, micro_batch)
-                for number, (name, ns) in enumerate(kernels):
-                    cost = costs.launch_of(micro_batch) if not variant.graphs else 0
-                    launch(name, stream, thread, cost, parts).end = ns  # the length, until it runs
-                    if variant.tensor and number in (1, len(kernels) - 1) and kind != "W":
-                        reduce = launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-                                        TENSOR_STREAM, thread, costs.launch if not variant.graphs else 0, parts)
-                        reduce.kind = "collective"
-                        reduce.end = costs.base // 12
-                left[stage] -= not forward
-                if variant.reduces and not forward and left[stage] == 0:
-                    reduce = launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-                                    REDUCE_STREAM, thread, costs.launch if not variant.graphs else 0, parts)
-                    reduce.kind = "collective"
-                    reduce.end = costs.base
-                clock += (15 if variant.graphs else 2) * US
-                each = Range(f"PP:{stage}{kind}{micro_batch}", begin, clock, parts, (kind, stage, micro_batch, step),
-                             loads=loads)
-                clock += 2 * US
-                pending[r].append(("task", each, None, None))
-                if forward and stage < stages - 1 and on_other_rank(stage + 1):
-                    message("F", stage, stage + 1, micro_batch, True)
-                if kind in "BI" and stage > 0 and on_other_rank(stage - 1):
-                    message("B", stage, stage - 1, micro_batch, True)
-            begin = clock
-            parts = []
-            for k in range(2):
-                launch(f"multi_tensor_adamw_{k}", COMPUTE_STREAM, 0, costs.launch, parts).end = 60 * US
-            pending[r].append(("optimizer", Range("Optimizer.step#AdamW.step", begin, clock, parts), None, None))
-            host[r] = clock
-
-        inputs = {}  # (step, direction, receiving stage, micro-batch): ends of the kernels' starts
-
-        def run_kernels(r, parts, after):
-            for kernel in parts:
-                length = kernel.end
-                if kernel.stream == COMPUTE_STREAM:
-                    kernel.start = max(compute_free[r], kernel.call + LATENCY, after)
-                    kernel.end = compute_free[r] = kernel.start + length
-                    continue
-                free = side_free.get((r, kernel.stream), 0)
-                kernel.start = max(free, compute_free[r], kernel.call + LATENCY, after)
-                kernel.end = side_free[r, kernel.stream] = kernel.start + length
-                if kernel.stream == TENSOR_STREAM:
-                    compute_free[r] = kernel.end  # the next kernel needs its sum
-
-        # Each stream runs its items in order, and no stream waits for another one without need.
-        queues = [{} for _ in range(p)]  # of each rank and stream: items in order
-        computed = [{} for _ in range(p)]  # of each rank: when the compute stream was done with an item
-        for r in range(p):
-            for number, (what, each, _, sends) in enumerate(pending[r]):
-                stream = each.kernels[0].stream if what == "message" else COMPUTE_STREAM
-                queues[r].setdefault(stream, []).append(number)
-            ranks[r] += [each for _, each, _, _ in pending[r]]
-        before = [[max((k for k in range(number) if pending[r][k][0] != "message"), default=None)
-                   for number in range(len(pending[r]))] for r in range(p)]
-
-        def can_run(r, number):
-            what, each, key, sends = pending[r][number]
-            if what == "message":
-                free = stream_free.get((r, each.kernels[0].stream), 0)
-                return free is not None and (not sends or before[r][number] is None or before[r][number] in computed[r])
-            return not each.task or needs(each.task) is None or needs(each.task) in transfers
-
-        def needs(task):
-            kind, stage, micro_batch, _ = task
-            if kind == "F" and stage > 0 and rank_of(stage - 1) != rank_of(stage):
-                return step, "F", stage, micro_batch
-            if kind in "BI" and stage < stages - 1 and rank_of(stage + 1) != rank_of(stage):
-                return step, "B", stage, micro_batch
-            return None
-
-        def run_item(r, number):
-            what, each, key, sends = pending[r][number]
-            if what == "message":
-                kernel = each.kernels[0]
-                ready = max(kernel.call + LATENCY, stream_free.get((r, kernel.stream), 0))
-                if sends and before[r][number] is not None:
-                    ready = max(ready, computed[r][before[r][number]])  # an event of the stream that computed it
-                kernel.start = ready
-                inputs.setdefault(key, {})["send" if sends else "receive"] = (r, kernel)
-                both = inputs[key]
-                if len(both) == 2:
-                    begin = max(k.start for _, k in both.values())
-                    transfers[key] = (both["send"][1], both["receive"][1], begin)
-                    for owner, k in both.values():
-                        k.end = begin + costs.transfer
-                        stream_free[owner, k.stream] = k.end
-                else:
-                    stream_free[r, kernel.stream] = None
-                return
-            if what == "task":
-                needed = needs(each.task)
-                run_kernels(r, each.kernels, transfers[needed][1].end if needed else 0)
-                tasks[each.task[3], *each.task[:3]] = each
-            else:  # the optimizer needs all gradients
-                run_kernels(r, each.kernels, max([compute_free[r]] + [side_free.get((r, stream), 0) for stream in
-                                                                      (WEIGHT_STREAM, REDUCE_STREAM)]))
-            computed[r][number] = compute_free[r]
-
-        moved = True
-        while moved:
-            moved = False
+        # A host that waits launches late, which changes what it waits for. Repeated until it waits for the same.
+        before_step = (host, compute_free, side_free, turn, stream_free, tasks, transfers, ranks)
+        known = deepcopy(before_step) if variant.waits else None
+        noise = costs.noise.getstate()
+        waits = {}  # (kind, stage, micro-batch): when the host may launch the task
+        while True:
+            pending = [[] for _ in range(p)]
+            start_of_step = list(host)
             for r in range(p):
-                for queue in queues[r].values():
-                    while queue and can_run(r, queue[0]):
-                        run_item(r, queue.pop(0))
-                        moved = True
-        assert not any(queue for each in queues for queue in each.values()), "the schedule has a deadlock"
+                clock = host[r] + 40 * US
+
+                def launch(name, stream, thread, cost, parts):
+                    nonlocal clock
+                    kernel = Kernel(name, stream, clock, thread)
+                    clock += cost
+                    parts.append(kernel)
+                    return kernel
+
+                def message(direction, stage, other, micro_batch, sends):
+                    nonlocal clock
+                    begin = clock
+                    clock += 6 * US
+                    parts = []
+                    peer = rank_of(other)
+                    stream = 20 + 4 * peer + 2 * (direction == "F") + (1 if sends else 0)
+                    kernel = launch("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", stream, 0, 9 * US, parts)
+                    kernel.message = costs.bytes
+                    clock += 4 * US
+                    verb, arrow = ("SEND", "->") if sends else ("RECV", "<-")
+                    until = begin + 5 * US if variant.batched else clock - US
+                    each = Range(f"PP:{stage}{verb}_{direction}{micro_batch}", begin, clock, parts,
+                                 messages=[(f"nccl:{verb.lower()} {r}{arrow}{peer}", begin + 2 * US, until)])
+                    clock += 2 * US
+                    receiver = other if sends else stage
+                    pending[r].append(("message", each, (step, direction, receiver, micro_batch), sends))
+
+                left = {}  # backwards of each stage to come
+                for kind, stage, micro_batch in order[r]:
+                    left[stage] = left.get(stage, 0) + (kind != "F")
+                for kind, stage, micro_batch in order[r]:
+                    forward = kind == "F"
+                    on_other_rank = lambda other: rank_of(other) != r
+                    if forward and stage > 0 and on_other_rank(stage - 1):
+                        message("F", stage, stage - 1, micro_batch, False)
+                    if kind in "BI" and stage < stages - 1 and on_other_rank(stage + 1):
+                        message("B", stage, stage + 1, micro_batch, False)
+                    loads = []
+                    if variant.loading and forward and stage == 0:
+                        loads.append((clock, clock + variant.loading // 2))
+                        clock = loads[0][1] + US
+                    clock = max(clock, waits.get((kind, stage, micro_batch), 0))
+                    begin = clock
+                    clock += 5 * US
+                    thread = 0
+                    if not forward and variant.autograd:
+                        turn[r] += 1
+                        thread = 1 + turn[r] % variant.threads
+                    parts = []
+                    if variant.loading and forward and stage == 0:
+                        copy = launch("Memcpy HtoD (Pinned -> Device)", COMPUTE_STREAM, thread, costs.launch, parts)
+                        copy.kind = "memcpy"
+                        copy.end = variant.loading
+                    stream = WEIGHT_STREAM if kind == "W" and variant.weights_apart else COMPUTE_STREAM
+                    kernels = costs.kernels(kind, stage, r, micro_batch)
+                    for number, (name, ns) in enumerate(kernels):
+                        cost = costs.launch_of(micro_batch) if not variant.graphs else 0
+                        launch(name, stream, thread, cost, parts).end = ns  # the length, until it runs
+                        if variant.tensor and number in (1, len(kernels) - 1) and kind != "W":
+                            reduce = launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                                            TENSOR_STREAM, thread, costs.launch if not variant.graphs else 0, parts)
+                            reduce.kind = "collective"
+                            reduce.end = costs.base // 12
+                    left[stage] -= not forward
+                    if variant.reduces and not forward and left[stage] == 0:
+                        reduce = launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                                        REDUCE_STREAM, thread, costs.launch if not variant.graphs else 0, parts)
+                        reduce.kind = "collective"
+                        reduce.end = costs.base
+                    clock += (15 if variant.graphs else 2) * US
+                    each = Range(f"PP:{stage}{kind}{micro_batch}", begin, clock, parts, (kind, stage, micro_batch, step),
+                                 loads=loads)
+                    clock += 2 * US
+                    pending[r].append(("task", each, None, None))
+                    if forward and stage < stages - 1 and on_other_rank(stage + 1):
+                        message("F", stage, stage + 1, micro_batch, True)
+                    if kind in "BI" and stage > 0 and on_other_rank(stage - 1):
+                        message("B", stage, stage - 1, micro_batch, True)
+                begin = clock
+                parts = []
+                for k in range(2):
+                    launch(f"multi_tensor_adamw_{k}", COMPUTE_STREAM, 0, costs.launch, parts).end = 60 * US
+                pending[r].append(("optimizer", Range("Optimizer.step#AdamW.step", begin, clock, parts), None, None))
+                host[r] = clock
+
+            inputs = {}  # (step, direction, receiving stage, micro-batch): ends of the kernels' starts
+
+            def run_kernels(r, parts, after):
+                for kernel in parts:
+                    length = kernel.end
+                    if kernel.stream == COMPUTE_STREAM:
+                        kernel.start = max(compute_free[r], kernel.call + LATENCY, after)
+                        kernel.end = compute_free[r] = kernel.start + length
+                        continue
+                    free = side_free.get((r, kernel.stream), 0)
+                    kernel.start = max(free, compute_free[r], kernel.call + LATENCY, after)
+                    kernel.end = side_free[r, kernel.stream] = kernel.start + length
+                    if kernel.stream == TENSOR_STREAM:
+                        compute_free[r] = kernel.end  # the next kernel needs its sum
+
+            # Each stream runs its items in order, and no stream waits for another one without need.
+            queues = [{} for _ in range(p)]  # of each rank and stream: items in order
+            computed = [{} for _ in range(p)]  # of each rank: when the compute stream was done with an item
+            for r in range(p):
+                for number, (what, each, _, sends) in enumerate(pending[r]):
+                    stream = each.kernels[0].stream if what == "message" else COMPUTE_STREAM
+                    queues[r].setdefault(stream, []).append(number)
+                ranks[r] += [each for _, each, _, _ in pending[r]]
+            before = [[max((k for k in range(number) if pending[r][k][0] != "message"), default=None)
+                       for number in range(len(pending[r]))] for r in range(p)]
+
+            def can_run(r, number):
+                what, each, key, sends = pending[r][number]
+                if what == "message":
+                    free = stream_free.get((r, each.kernels[0].stream), 0)
+                    return free is not None and (not sends or before[r][number] is None or before[r][number] in computed[r])
+                return not each.task or needs(each.task) is None or needs(each.task) in transfers
+
+            def needs(task):
+                kind, stage, micro_batch, _ = task
+                if kind == "F" and stage > 0 and rank_of(stage - 1) != rank_of(stage):
+                    return step, "F", stage, micro_batch
+                if kind in "BI" and stage < stages - 1 and rank_of(stage + 1) != rank_of(stage):
+                    return step, "B", stage, micro_batch
+                return None
+
+            def run_item(r, number):
+                what, each, key, sends = pending[r][number]
+                if what == "message":
+                    kernel = each.kernels[0]
+                    ready = max(kernel.call + LATENCY, stream_free.get((r, kernel.stream), 0))
+                    if sends and before[r][number] is not None:
+                        ready = max(ready, computed[r][before[r][number]])  # an event of the stream that computed it
+                    kernel.start = ready
+                    inputs.setdefault(key, {})["send" if sends else "receive"] = (r, kernel)
+                    both = inputs[key]
+                    if len(both) == 2:
+                        begin = max(k.start for _, k in both.values())
+                        transfers[key] = (both["send"][1], both["receive"][1], begin)
+                        for owner, k in both.values():
+                            k.end = begin + costs.transfer
+                            stream_free[owner, k.stream] = k.end
+                    else:
+                        stream_free[r, kernel.stream] = None
+                    return
+                if what == "task":
+                    needed = needs(each.task)
+                    run_kernels(r, each.kernels, transfers[needed][1].end if needed else 0)
+                    tasks[each.task[3], *each.task[:3]] = each
+                else:  # the optimizer needs all gradients
+                    run_kernels(r, each.kernels, max([compute_free[r]] + [side_free.get((r, stream), 0) for stream in
+                                                                          (WEIGHT_STREAM, REDUCE_STREAM)]))
+                computed[r][number] = compute_free[r]
+
+            moved = True
+            while moved:
+                moved = False
+                for r in range(p):
+                    for queue in queues[r].values():
+                        while queue and can_run(r, queue[0]):
+                            run_item(r, queue.pop(0))
+                            moved = True
+            assert not any(queue for each in queues for queue in each.values()), "the schedule has a deadlock"
+            found = {}
+            for kind, stage, micro_batch in [task for row in order for task in row] if variant.waits else []:
+                needed = needs((kind, stage, micro_batch, step))
+                if variant.waits == "messages" and needed:
+                    found[kind, stage, micro_batch] = transfers[needed][1].end + 4 * US
+                if variant.waits == "loss" and kind in "BI" and stage == stages - 1:
+                    found[kind, stage, micro_batch] = tasks[step, "F", stage, micro_batch].span()[1] + 4 * US
+            if found == waits:
+                break
+            waits = found
+            costs.noise.setstate(noise)
+            host, compute_free, side_free, turn, stream_free, tasks, transfers, ranks = deepcopy(known)
+
         for r in range(p):
             begin = host[r]
             host[r] = max([host[r], compute_free[r]] + [free for (rank, _), free in side_free.items() if rank == r]) + 15 * US
@@ -475,6 +499,13 @@ def number_launches(run):
                 in_graph = run.variant.graphs and each.task and kernel is not each.kernels[0]
                 number += 0 if in_graph else 1
                 kernel.correlation = number
+        for each in ranges if run.variant.joint else []:
+            if each.task and each.task[0] == "F" and each.task[2] % 2:
+                kind, stage, micro_batch, step = each.task
+                before = next(other for other in ranges if other.task == (kind, stage, micro_batch - 1, step))
+                for kernel in each.kernels:
+                    kernel.correlation = first_of_graph(before).correlation
+                    kernel.lost_call = True  # there is none
 
 
 def merged(spans):
@@ -890,7 +921,8 @@ def more_variants(seeds):
             kineto | dict(threads=3, batched=True), nsys | dict(threads=2, bare_optimizer=True),
             kineto | dict(skew=300 * US, drift=20 * US), kineto | dict(skew=2_000 * US, drift=100 * US, early=15 * US),
             kineto | dict(skew=300 * US, batched=True), kineto | dict(graphs=True, tensor=True),
-            kineto | dict(lost=True, reduces=True, tensor=True, loading=100 * US)]
+            kineto | dict(lost=True, reduces=True, tensor=True, loading=100 * US),
+            kineto | dict(waits="messages"), nsys | dict(waits="loss"), kineto | dict(chunks=4)]
     schedules = SCHEDULES + MORE_SCHEDULES
     pairs = [(root, "ramp") for root in ROOTS] + [("slow_rank", "network"), ("imbalance", "network"),
                                                   ("launch_bound", "network"), ("slow_rank", "launch_bound")]
@@ -901,6 +933,8 @@ def more_variants(seeds):
                 if way.get("graphs") and "launch_bound" in (root, second):
                     continue  # a graph is one call
                 schedule = schedules[(seed + 3 * w + k) % len(schedules)]
+                if way.get("chunks"):
+                    schedule = "interleaved"
                 if schedule in SPLITS and way.get("forwards_only"):
                     schedule = "1f1b"  # the halves of a backward cannot be told apart
                 ranks = sizes[(seed + w + 5 * k) % len(sizes)]

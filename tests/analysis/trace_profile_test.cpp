@@ -1,6 +1,9 @@
 #include "analysis/trace_profile.h"
 
 #include "profiler/profile/profile_file.h"
+#include "simulator/clock/host_launches.h"
+#include "simulator/clock/pipeline_graph.h"
+#include "simulator/clock/task_costs.h"
 #include "simulator/plan/planner.h"
 #include "simulator/search/balance_search.h"
 #include "tests/analysis/sample_run.h"
@@ -121,6 +124,85 @@ INSTANTIATE_TEST_SUITE_P(TraceProfile, ProfileOfSchedule,
                              std::ranges::replace(name, '-', '_');
                              return name;
                          });
+
+/// What a profiler sees of a run whose hosts launch ahead.
+TaskLaunches launches_of(const Timeline& measured, const Profile& profile, const PipelineOptions& options) {
+    const TaskCosts costs(profile, options);
+    const TaskGraph graph = pipeline_graph(options, costs);
+    const HostLaunches launches = *host_launches(profile, options, graph);
+    std::map<std::int32_t, Nanoseconds> begins;
+    for (const Slice& slice : measured.slices) {
+        begins.try_emplace(slice.key.step, slice.start);
+    }
+    std::vector<TaskOnDevice> tasks;
+    for (const Slice& slice : measured.slices) {
+        TaskKey key = slice.key;
+        key.step = -1;
+        const TaskIndex task = *graph.find(key);
+        const Nanoseconds busy = std::min(slice.duration(), Nanoseconds{costs.duration(graph.tasks()[task])});
+        const auto time = [&](double ns) { return Nanoseconds{std::llround(ns)}; };
+        const double paced = is_copy(key.kind) ? 0
+                                               : profile.layers[static_cast<std::size_t>(key.partition)]
+                                                     .launches.at(std::string(to_string(key.kind)))
+                                                     .paced_ns;
+        // A launch before the step counts as of its start.
+        const double launched = launches.launched[task] + launches.paced[task] - paced;
+        tasks.push_back({slice.key, 4, 0, slice.start, slice.end, busy, begins.at(slice.key.step) + time(launched),
+                         slice.duration() - busy, time(paced)});
+    }
+    return TaskLaunches(tasks);
+}
+
+// The first lane's host needs longer than its device, the second one's for some tasks, and the third is far ahead.
+TEST(TraceProfile, KeepsWhatHostsAndDevicesTakeApart) {
+    Profile profile = three_layers();
+    profile.device = "cuda";
+    const auto launch = [](LayerProfile& layer, double forward, double backward) {
+        layer.launches["forward"] = {forward, std::max(layer.forward_ns[0], 0.9 * forward), 0.9 * forward, 5'000};
+        layer.launches["backward"] = {backward, std::max(layer.backward_ns[0], 0.9 * backward), 0.9 * backward, 5'000};
+    };
+    launch(profile.layers[0], 260'000, 250'000);
+    launch(profile.layers[1], 80'000, 380'000);
+    launch(profile.layers[2], 20'000, 30'000);
+    PipelineOptions options = of_three_lanes(Schedule::one_f_one_b);
+    const Simulation simulation = simulate(CheckedProfile(profile), options);
+    const Timeline measured = recorded(simulation);
+    RecordedRun run = of_another_program();
+    run.launches = launches_of(measured, profile, options);
+    const TraceProfile made = profile_of(run, measured);
+    EXPECT_THAT(made.profile->layers[0].forward_ns, ElementsAre(100'000));
+    EXPECT_THAT(made.profile->layers[1].backward_ns, ElementsAre(300'000));
+    EXPECT_NEAR(made.profile->layers[0].launches.at("forward").host_ns, 260'000, 1);
+    EXPECT_NEAR(made.profile->layers[0].launches.at("forward").paced_ns, 234'000, 1);
+    EXPECT_NEAR(made.profile->layers[0].launches.at("forward").sends_ns, 234'000, 1);
+    const auto expected = static_cast<double>(simulation.step_time.count());
+    EXPECT_NEAR(static_cast<double>(simulate(made.profile, made.options).step_time.count()), expected,
+                0.002 * expected);
+    // More micro-batches follow the same rule.
+    options.chunks = 12;
+    options.batch = 96;
+    PipelineOptions more = made.options;
+    more.chunks = 12;
+    more.batch = 96;
+    const auto longer = static_cast<double>(simulate(CheckedProfile(profile), options).step_time.count());
+    EXPECT_NEAR(static_cast<double>(simulate(made.profile, more).step_time.count()), longer, 0.002 * longer);
+}
+
+// A host that waits for each input launches late, and would launch early if the input came early.
+TEST(TraceProfile, CountsLaunchesOfHostsThatWaitAsTheirTasksTime) {
+    const PipelineOptions options = of_three_lanes(Schedule::one_f_one_b);
+    const Timeline measured = recorded(simulate(CheckedProfile(three_layers()), options));
+    std::vector<TaskOnDevice> tasks;
+    for (const Slice& slice : measured.slices) {
+        tasks.push_back(
+            {slice.key, 4, 0, slice.start, slice.end, slice.duration(), slice.start, Nanoseconds{0}, slice.duration()});
+    }
+    RecordedRun run = of_another_program();
+    run.launches = TaskLaunches(tasks);
+    for (const LayerProfile& layer : profile_of(run, measured).profile->layers) {
+        EXPECT_TRUE(layer.launches.empty());
+    }
+}
 
 // Data parallelism sums gradients once a step, after the last backward of each lane.
 TEST(TraceProfile, LeavesSumsOfGradientsOutOfTheLastBackward) {
