@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -26,6 +27,8 @@
 
 namespace pipescope {
 namespace {
+constexpr std::size_t kMostKernelNames = 6;
+constexpr qsizetype kMostNameLetters = 60;
 constexpr std::array kSources{Source::measured, Source::simulated};
 
 /// A value of each timeline; empty: unknown.
@@ -94,6 +97,7 @@ private:
     void addWaits(const TaskSelection& selection);
     void addLayers(const TaskSelection& selection, const Slice& slice);
     void addDeviceWork(const TaskSelection& selection);
+    void addKernelNames(const TaskKey& task);
     void addCopy(const TaskSelection& selection, const Slice& slice);
     void addLinks(LaneId lane, const std::optional<LaneId>& only);
     void addSums(const QString& heading, std::optional<LaneId> lane, std::optional<BubbleCause> only);
@@ -256,6 +260,48 @@ void FactsBuilder::addDeviceWork(const TaskSelection& selection) {
                               row(translated("From first to last"), formatDuration(work->span)),
                               row(translated("Launch delay"), formatDuration(work->launchDelay))};
     add(translated("On the device"), std::move(rows));
+    addKernelNames(document_.measured->slice(*measured).key);
+}
+
+/// The kernels, copies and fills of all tasks of the step with this kind and partition.
+void FactsBuilder::addKernelNames(const TaskKey& task) {
+    const StepSpan* span = document_.measured->step(task.step);
+    if (span == nullptr) {
+        return;
+    }
+    const KernelStore& kernels = *document_.kernels;
+    const TimelineStore& store = kernels.slices();
+    const TimeRange step = span->range();
+    std::map<std::uint32_t, std::int64_t> times;  // by name
+    std::int64_t all = 0;
+    for (std::uint32_t number = 0; number < store.rows().size(); ++number) {
+        const StoredRow& row = store.rows()[number];
+        const ItemSpan near = row.touching({step.start, step.end + step.length()});  // work may end after its step
+        for (auto i = static_cast<std::uint32_t>(near.first); i < near.end; ++i) {
+            const TaskKey of = unpack(row.key[i]).value_or(TaskKey{});
+            if (of.step == task.step && of.kind == task.kind && of.partition == task.partition) {
+                const std::int64_t length = row.end[i] - row.start[i];
+                times[kernels.nameNumber({number, i})] += length;
+                all += length;
+            }
+        }
+    }
+    std::vector<std::pair<std::uint32_t, std::int64_t>> longest(times.begin(), times.end());
+    std::ranges::stable_sort(longest, std::ranges::greater(), &std::pair<std::uint32_t, std::int64_t>::second);
+    std::vector<FactRow> rows;
+    for (const auto& [name, ns] : longest) {
+        if (rows.size() == kMostKernelNames) {
+            break;
+        }
+        const QString share =
+            formatShare(static_cast<double>(ns) / static_cast<double>(std::max<std::int64_t>(1, all)));
+        rows.push_back({QString::fromStdString(std::string(lastPartOf(kernels.names()[name]))).left(kMostNameLetters),
+                        translated("%1, %2").arg(formatDuration(ns), share),
+                        {}});
+    }
+    TaskKey alike = shownKey(document_, task);
+    alike.micro_batch = -1;
+    add(translated("Work of every %1, in the step").arg(taskName(alike)), std::move(rows));
 }
 
 void FactsBuilder::addCopy(const TaskSelection& selection, const Slice& slice) {
