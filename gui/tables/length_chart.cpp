@@ -89,7 +89,7 @@ QString LengthChart::describe(std::size_t bin) const {
         of.inside == of.count
             ? tr("%1: %2").arg(lengths, numberText(of.count))
             : tr("%1: %2, of which %3 in the counted range").arg(lengths, numberText(of.count), numberText(of.inside));
-    return whyNoPick_.isEmpty() ? text : text + QLatin1Char('\n') + whyNoPick_;
+    return text + QLatin1Char('\n') + (whyNoPick_.isEmpty() ? tr("Click to find them.") : whyNoPick_);
 }
 
 void LengthChart::paintEvent(QPaintEvent*) {

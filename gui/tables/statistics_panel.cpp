@@ -44,7 +44,7 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
       rest_(new RestedWork(kRestMilliseconds, *this, [this] { count(); })),
       sources_(named(new QComboBox(this), tr("What is counted"))),
       ranges_(named(new QComboBox(this), tr("Range counted"))),
-      views_(named(new QComboBox(this), tr("Order of the statistics"))),
+      views_(named(new QComboBox(this), tr("View of the statistics"))),
       status_(new ElidedLabel(this)),
       export_(new QPushButton(tr("&Export…"), this)),
       model_(new StatisticsModel(this)),
