@@ -782,13 +782,28 @@ Json curveJson(const MemoryTrack& track, const PageScene& scene, std::int64_t sh
     return curve;
 }
 
+bool hasMemory(const TraceDocument& document, std::size_t lane) {
+    return lane < document.measuredMemory->size() && !(*document.measuredMemory)[lane].empty();
+}
+
+/// The measured curves in the scene's range, by lane; null for a lane without.
+Json measuredMemoryJson(const PageScene& scene, Thinned& thinned) {
+    Json lanes = Json::array();
+    for (std::size_t lane = 0; lane < scene.document->measuredMemory->size(); ++lane) {
+        lanes.push_back(hasMemory(*scene.document, lane)
+                            ? curveJson((*scene.document->measuredMemory)[lane], scene, 0, thinned)
+                            : Json());
+    }
+    return lanes;
+}
+
 Json memoryJson(const PageScene& scene, Thinned& thinned) {
     const TraceDocument& document = *scene.document;
     const TimelineStore* names = storeOfMostLanes(document);
     Json lanes = Json::array();
     for (std::size_t lane = 0; names != nullptr && lane < names->lanes().size(); ++lane) {
         Json each{{"name", names->lanes()[lane].name}};
-        if (lane < document.measuredMemory->size() && !(*document.measuredMemory)[lane].empty()) {
+        if (hasMemory(document, lane)) {
             each["measured"] = curveJson((*document.measuredMemory)[lane], scene, 0, thinned);
         }
         if (lane < document.simulatedMemory.size() && !document.simulatedMemory[lane].empty()) {
@@ -810,9 +825,8 @@ Json memoryJson(const PageScene& scene, Thinned& thinned) {
 
 /// A bar for each step, or for several of a long run: then the slowest one, and the time of the fastest. A bar's number
 /// is that of the shown step if it is one of them.
-Json stepsJson(const TraceDocument& document, std::int32_t shown) {
+Json stepsJson(const TraceDocument& document, const StepHistory& history, std::int32_t shown) {
     constexpr std::size_t kMostBars = 500;
-    const StepHistory history = stepHistory(document);
     if ((!document.measured && !hasOnlyTracks(document)) || history.steps.size() < 2) {
         return nullptr;
     }
@@ -1090,7 +1104,7 @@ Json threadsPage(const PageScene& scene) {
     if (!counters.empty()) {
         data["counters"] = std::move(counters);
     }
-    if (Json steps = stepsJson(document, scene.step); !steps.is_null()) {
+    if (Json steps = stepsJson(document, stepHistory(document), scene.step); !steps.is_null()) {
         data["steps"] = std::move(steps);
     }
     data["summary"] = "";
@@ -1173,10 +1187,10 @@ Json pageHead(const PageScene& scene) {
 // ---- Other steps
 
 /// The measured steps besides the shown one: slow ones first, then the others, from all parts of the run.
-std::vector<std::int32_t> otherSteps(const TraceDocument& document, std::int32_t shown) {
+std::vector<std::int32_t> otherSteps(const TraceDocument& document, const StepHistory& history, std::int32_t shown) {
     std::vector<StepEntry> slow;
     std::vector<std::int32_t> others;
-    for (const StepEntry& each : stepHistory(document).steps) {
+    for (const StepEntry& each : history.steps) {
         if (each.step != shown && document.measured->step(each.step) != nullptr) {
             if (each.slow) {
                 slow.push_back(each);
@@ -1197,20 +1211,27 @@ std::vector<std::int32_t> otherSteps(const TraceDocument& document, std::int32_t
     return steps;
 }
 
+/// The scene with another step in view, without an analysis of it.
+PageScene sceneOf(const PageScene& shown, std::int32_t step) {
+    PageScene scene = shown;
+    scene.analysis = nullptr;
+    scene.selection = std::nullopt;
+    scene.step = step;
+    scene.origin = shown.document->measured->step(step)->range().start;
+    scene.range = stepRange(*shown.document, step);
+    return scene;
+}
+
 /// What the page shows instead of the scene's step, for another step. Times are since that step's start. The simulated
 /// timeline stays, `by` later. Empty if the step has too many tasks for a page.
 std::optional<Json> otherStepJson(const PageScene& shown, std::int32_t step, TaskNames& names) {
     const TraceDocument& document = *shown.document;
-    PageScene scene = shown;
+    PageScene scene = sceneOf(shown, step);
     scene.analysis = std::make_shared<const StepAnalysis>(shown.document, step);
     const StepAnalysis& analysis = *scene.analysis;
-    scene.step = step;
-    scene.origin = document.measured->step(step)->range().start;
-    scene.range = stepRange(document, step);
     scene.simulatedShift = document.simulated ? analysis.shift(scene.choice.alignment, std::nullopt) : 0;
     scene.measured.facts = measuredHeadline(document, step);
     scene.simulated.facts = simulatedHeadline(document, step);
-    scene.selection = std::nullopt;
     std::size_t count = 0;
     const std::optional<PageTimelines> found = findTasks(scene, true, count);
     if (!found) {
@@ -1252,11 +1273,12 @@ std::optional<Json> otherStepJson(const PageScene& shown, std::int32_t step, Tas
 
 constexpr int kMostMisses = 8;  // steps that were tried and do not fit; others are likely to be as large
 
-/// As many other steps as fit, by number. Says in `notes` how many do not.
-Json otherStepsJson(const PageScene& scene, TaskNames& names, QStringList& notes) {
+/// As many other steps as fit, by number, then the memory of as many of them. Says in `notes` how many do not fit.
+Json otherStepsJson(const PageScene& scene, const StepHistory& history, TaskNames& names, Thinned& thinned,
+                    QStringList& notes) {
     std::map<std::int32_t, Json> held;
     std::size_t bytes = 0;
-    const std::vector<std::int32_t> steps = otherSteps(*scene.document, scene.step);
+    const std::vector<std::int32_t> steps = otherSteps(*scene.document, history, scene.step);
     int misses = 0;
     for (auto step = steps.begin(); step != steps.end() && misses < kMostMisses; ++step) {
         const std::size_t known = names.size();
@@ -1274,6 +1296,19 @@ Json otherStepsJson(const PageScene& scene, TaskNames& names, QStringList& notes
         notes << translated("%1 not on this page, which is kept small. Choose one with --step for a page of its own.")
                      .arg(formatCount(steps.size() - held.size(), translated("other step is"),
                                       translated("other steps are")));
+    }
+    misses = 0;
+    for (auto step = steps.begin(); scene.memory && step != steps.end() && misses < kMostMisses; ++step) {
+        if (const auto other = held.find(*step); other != held.end()) {
+            Json memory = measuredMemoryJson(sceneOf(scene, *step), thinned);
+            const std::size_t length = memory.dump().size();
+            if (bytes + length > kMostStepBytes) {
+                ++misses;
+                continue;
+            }
+            bytes += length;
+            other->second["memory"] = std::move(memory);
+        }
     }
     Json all = Json::array();
     for (auto& [step, other] : held) {
@@ -1328,9 +1363,11 @@ QByteArray timelinePageData(const PageScene& scene) {
         data["tiers"] = tiersJson(tiers);
         data["timelines"].back()["tiers"] = tiers.ofPartition;  // threads follow below
     }
+    const StepHistory history = stepHistory(document);
+    Thinned thinned;
     QStringList ofSteps;
     if (scene.allSteps && document.measured) {
-        if (Json others = otherStepsJson(scene, names, ofSteps); !others.empty()) {
+        if (Json others = otherStepsJson(scene, history, names, thinned, ofSteps); !others.empty()) {
             data["others"] = std::move(others);
         }
     }
@@ -1347,13 +1384,12 @@ QByteArray timelinePageData(const PageScene& scene) {
     for (const TaskKind kind : kinds) {
         data["kinds"].push_back(kindJson(kind, contains(drawn, kind)));
     }
-    Thinned thinned;
     if (scene.memory) {
         data["memory"] = memoryJson(scene, thinned);
         data["memoryCategories"] = categoriesJson();
         data["composition"] = scene.memoryStacked;
     }
-    if (Json steps = stepsJson(document, scene.step); !steps.is_null()) {
+    if (Json steps = stepsJson(document, history, scene.step); !steps.is_null()) {
         data["steps"] = std::move(steps);
     }
     QStringList ofThreads = ofSteps;

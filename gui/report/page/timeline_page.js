@@ -6,17 +6,21 @@ const whole = JSON.parse(document.getElementById('data').textContent);
 const otherSteps = new Map((whole.others || []).map((other) => [other.step, other]));
 const isHeld = (step) => step === whole.step || otherSteps.has(step);
 /// What the page shows of a step: its own measured timeline, figures and lanes, and the simulated timeline moved to it.
-/// Memory, threads and counters are those of the step that was exported.
+/// Threads, kernels and counters are those of the step that was exported; so is memory, unless the page holds that of the step.
 function dataOf(step) {
   const other = otherSteps.get(step);
   if (!other) {
     return whole;
   }
-  const {measured, simulated, ...own} = other;
+  const {measured, simulated, memory, ...own} = other;
   const shown = {...whole, ...own};
   shown.timelines = whole.timelines.filter((line) => line.source !== 'threads').map((line) => (line.source === 'simulated'
     ? {...line, ...simulated} : {source: line.source, title: line.title, lanes: line.lanes, noTwin: line.noTwin, ...measured}));
-  for (const name of ['memory', 'counters', 'selected', 'others', ...(own.lateness ? [] : ['lateness'])]) {
+  if (memory) {
+    shown.memory = whole.memory.map((lane, k) => ({...lane, measured: memory[k],
+      simulated: lane.simulated && {...lane.simulated, by: simulated.by}}));
+  }
+  for (const name of [...(memory ? [] : ['memory']), 'counters', 'selected', 'others', ...(own.lateness ? [] : ['lateness'])]) {
     delete shown[name];
   }
   return shown;
@@ -25,6 +29,7 @@ function dataOf(step) {
 const kept = {mode: whole.mode, causes: whole.causes, critical: whole.criticalPath, composition: Boolean(whole.composition), find: '',
               theme: whole.theme === 'system' ? null : whole.theme};
 let shownPage = null;  // what openPage() gave
+const systemTheme = window.matchMedia('(prefers-color-scheme: dark)');
 
 /// Builds the page of a step, and removes that of another one. `link`: the view to show, as viewText() writes it.
 function openPage(step, link) {
@@ -108,7 +113,10 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
+const factRow = (name, value) => element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value));
+
 /// Columns of figures are aligned to the right. A cell of them starts with a digit or a sign, or says that none is known.
+/// A cell is a text or an element.
 function tableElement({title, header, rows, note}) {
   const sides = header.map((name, i) => (i > 0 && rows.every((cells) => /^($|[0-9+−–])/.test(cells[i])) ? 'number' : 'text'));
   const row = (cells, scope) => element('tr', {}, ...cells.map((cell, i) =>
@@ -1601,7 +1609,7 @@ function curve(packed) {
   if (!packed) {
     return null;
   }
-  let at = 0;
+  let at = packed.by || 0;
   const time = packed.time.map((gap) => (at += gap));
   return {time, allocated: packed.allocated, peak: packed.peak, highest: packed.highest, parts: packed.parts,
           held: (packed.held || []).map((each) => heldOf(each, time.length))};
@@ -1839,7 +1847,6 @@ function setTheme(theme) {
 function button(text, label, action) {
   return element('button', {type: 'button', 'aria-label': label, title: label, onclick: action}, text);
 }
-const systemTheme = window.matchMedia('(prefers-color-scheme: dark)');
 const themeButton = element('button', {type: 'button', onclick: () => {
   kept.theme = state.theme === 'dark' ? 'light' : 'dark';
   setTheme(kept.theme);
@@ -1869,8 +1876,7 @@ const forThreads = (text) => (THREADS ? text.replace('task of the same kind', 'r
 const shownKeys = KEYS.filter(([keys]) => !(THREADS && OF_THREADS.includes(keys)) && (keys !== 'Alt + Page up, Page down' || otherSteps.size > 0));
 const help = element('dialog', {'aria-label': 'Keys'},
   element('table', {}, element('caption', {}, 'Keys and mouse'),
-    element('tbody', {}, ...shownKeys.map(([keys, what]) =>
-      element('tr', {}, element('th', {scope: 'row'}, keys), element('td', {}, forThreads(what)))))),
+    element('tbody', {}, ...shownKeys.map(([keys, what]) => factRow(keys, forThreads(what))))),
   element('button', {type: 'button', onclick: () => help.close()}, 'Close'));
 
 function makeBars() {
@@ -1952,10 +1958,15 @@ function buildPage() {
     element('main', {class: 'body'}, element('div', {class: 'panes'}, ...panes.map((pane) => pane.section)),
       element('div', {class: 'side'}, hitList, details)),
     tables,
-    element('footer', {}, element('p', {}, data.scope), ...(data === whole || !(whole.memory || whole.counters) ? []
-      : [element('p', {}, `Memory and counters over time are those of step ${whole.step} only.`)]), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
+    element('footer', {}, element('p', {}, data.scope), ...leftOutOfStep(), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
     tooltip, help);
   document.body.append(...parts.filter((part) => part !== null));
+}
+
+/// What the page has of the exported step only, as a paragraph.
+function leftOutOfStep() {
+  const names = ['memory', 'counters'].filter((name) => whole[name] && !data[name]);
+  return names.length === 0 ? [] : [element('p', {}, `${capital(names.join(' and '))} over time: only of step ${whole.step}.`)];
 }
 
 /// Distributes the window's height over the panes, within readable limits.
@@ -2127,7 +2138,6 @@ function reach(line, start, end, row) {
     pane.scroll.scrollTop = row.top + row.height - space + LANE_GAP;
   }
 }
-const factRow = (name, value) => element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value));
 function showBubble() {
   const {line, ...bubble} = state.chosen;
   const step = line.steps.find(([, start, end]) => bubble.start >= start && bubble.end <= end);
@@ -2170,20 +2180,15 @@ function bubbleTables() {
   const rooted = line.bubbles.some((bubble) => bubble.root >= 0);
   const header = ['Lane', 'Start', 'Length', 'Of the step', 'Cause', ...(rooted ? ['Root cause'] : []), 'Waits for, or who still works'];
   const left = longest.length - MOST_BUBBLES;
-  const rowOf = (bubble) => {
-    const cells = [
-      element('button', {type: 'button', class: 'link', onclick: () => goToBubble(line, bubble)}, line.lanes[bubble.lane].name),
-      duration(bubble.start - (step ? step[1] : 0)), duration(bubble.end - bubble.start), stepLength > 0 ? share((bubble.end - bubble.start) / stepLength) : '',
-      data.bubbleCauses[bubble.cause].name, ...(rooted ? [bubble.root >= 0 ? data.rootCauses[bubble.root] : ''] : []),
-      bubble.culprit >= 0 ? placedName(line, bubble.culprit) : ''];
-    return element('tr', {}, ...cells.map((cell, i) => element(i === 0 ? 'th' : 'td', {...(i === 0 ? {scope: 'row'} : {}), class: i > 0 && i < 4 ? 'number' : 'text'}, cell)));
-  };
-  return [element('div', {class: 'bubbles'},
-    element('h2', {}, `Longest bubbles, ${calledOf(line.source)}${step && line === measured ? `, step ${data.step}` : ''}`),
-    element('table', {'aria-label': 'Longest bubbles'},
-      element('thead', {}, element('tr', {}, ...header.map((title, i) => element('th', {scope: 'col', class: i > 0 && i < 4 ? 'number' : 'text'}, title)))),
-      element('tbody', {}, ...longest.slice(0, MOST_BUBBLES).map(rowOf))),
-    left > 0 ? element('p', {class: 'faint'}, `${left} shorter ${left === 1 ? 'one is' : 'ones are'} not in the table.`) : null)];
+  const rowOf = (bubble) => [
+    element('button', {type: 'button', class: 'link', onclick: () => goToBubble(line, bubble)}, line.lanes[bubble.lane].name),
+    duration(bubble.start - (step ? step[1] : 0)), duration(bubble.end - bubble.start), stepLength > 0 ? share((bubble.end - bubble.start) / stepLength) : '',
+    data.bubbleCauses[bubble.cause].name, ...(rooted ? [bubble.root >= 0 ? data.rootCauses[bubble.root] : ''] : []),
+    bubble.culprit >= 0 ? placedName(line, bubble.culprit) : ''];
+  return [tableElement({
+    title: `Longest bubbles, ${calledOf(line.source)}${step && line === measured ? `, step ${data.step}` : ''}`, header,
+    rows: longest.slice(0, MOST_BUBBLES).map(rowOf),
+    note: left > 0 ? `${left} shorter ${left === 1 ? 'one is' : 'ones are'} not in the table.` : ''})];
 }
 function goToBubble(line, bubble) {
   selectBubble(line, bubble, true);
@@ -2297,8 +2302,7 @@ function showDetails() {
                   ['Duration', duration(facts.duration)], ['Of this name', `${grouped(same.count, 0)}, ${duration(same.time)}`],
                   ['Mean', duration(same.time / same.count)]];
     details.replaceChildren(element('h2', {}, facts.name), element('p', {class: 'faint'}, laneTitle(facts.lane)),
-      element('table', {}, element('tbody', {}, ...rows.map(([name, value]) =>
-        element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value))))));
+      element('table', {}, element('tbody', {}, ...rows.map(([name, value]) => factRow(name, value)))));
     return;
   }
   const own = [duration(facts.start), duration(facts.start + facts.duration), duration(facts.duration)];
@@ -2644,7 +2648,7 @@ function stepIn(text) {
 for (const type of ['pointermove', 'pointerup', 'pointercancel', 'keydown', 'resize', 'hashchange']) {
   window.addEventListener(type, (event) => shownPage[type](event));
 }
-window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => shownPage.themechange());
+systemTheme.addEventListener('change', () => shownPage.themechange());
 const linked = (window.location && window.location.hash) || '';
 const linkedStep = stepIn(linked);
 openPage(linkedStep === null ? whole.step : linkedStep, linked);

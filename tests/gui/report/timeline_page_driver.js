@@ -193,7 +193,7 @@ try {
     page.link().includes(`bubble=measured.${bubble.number}`), page.link());
   await press('Escape');
   check('Escape clears the bubble', page.state().bubble === null);
-  document.querySelector('.bubbles tbody button').click();
+  document.querySelector('.tables tbody button').click();
   await frame();
   const lengths = page.bubbles('measured').map((each) => each.end - each.start);
   check('the first row of the table is the longest bubble', lengths[page.state().bubble[1]] === Math.max(...lengths));
@@ -241,6 +241,7 @@ try {
   check('one page is shown', document.querySelectorAll('main').length === 1);
   check('it has its own figures', document.body.textContent.includes(`Lanes in step ${expected.otherStep}`));
   check('its link names it', other.link().startsWith(`step=${expected.otherStep}&`), other.link());
+  check('it has its own memory', document.querySelector('.pane.memory') !== null);
   check('it begins at its start', near(other.start('measured', 0), 0, other.state().length), other.start('measured', 0));
   await press('w');
   check('keys work on it', other.state().length < whole.length);

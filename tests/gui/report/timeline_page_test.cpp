@@ -316,6 +316,10 @@ TEST_F(TimelinePage, HoldsEveryOtherStepAsOnItsOwnPage) {
         for (const char* key : {"figures", "lanes", "range", "scope"}) {
             EXPECT_EQ(other.at(key), own.at(key)) << key;
         }
+        ASSERT_EQ(other.at("memory").size(), own.at("memory").size());
+        for (std::size_t lane = 0; lane < other.at("memory").size(); ++lane) {
+            EXPECT_EQ(other.at("memory")[lane], own.at("memory")[lane].at("measured")) << "of step " << step;
+        }
     }
 }
 
