@@ -16,11 +16,10 @@ namespace pipescope {
 namespace {
 constexpr QRgb kFailed = 0xFFC62828;
 constexpr QRgb kFailedOnDark = 0xFFE57373;
-constexpr int kLinesOfATallWindow = 30;
-constexpr int kMostLines = 2;  // a longer answer would push the timeline down
 }  // namespace
 
-AnswerBar::AnswerBar(QWidget* parent) : QWidget(parent), label_(new QLabel(this)), messages_(new QToolButton(this)) {
+AnswerBar::AnswerBar(QWidget* parent)
+    : QWidget(parent), label_(new QLabel(this)), more_(new QToolButton(this)), messages_(new QToolButton(this)) {
     setAccessibleName(tr("The answer"));
     label_->setWordWrap(true);
     label_->setTextFormat(Qt::RichText);
@@ -34,11 +33,15 @@ AnswerBar::AnswerBar(QWidget* parent) : QWidget(parent), label_(new QLabel(this)
     QSizePolicy wraps(QSizePolicy::Ignored, QSizePolicy::Preferred);
     wraps.setHeightForWidth(true);
     label_->setSizePolicy(wraps);
-    messages_->setCheckable(true);
-    messages_->setAutoRaise(true);
-    messages_->setFocusPolicy(Qt::TabFocus);
-    messages_->hide();
-    arrange(new QHBoxLayout(this), {8, 3, 8, 2}, 8, {{label_, 1}, messages_});
+    for (QToolButton* button : {more_, messages_}) {
+        button->setCheckable(true);
+        button->setAutoRaise(true);
+        button->setFocusPolicy(Qt::TabFocus);
+        button->hide();
+    }
+    more_->setAccessibleName(tr("The whole answer"));
+    connect(more_, &QToolButton::toggled, this, &AnswerBar::refresh);
+    arrange(new QHBoxLayout(this), {8, 3, 8, 2}, 8, {{label_, 1}, more_, messages_});
     connect(label_, &QLabel::linkActivated, this, [this](const QString& link) {
         bool isNumber = false;
         const auto number = link.mid(1).toULongLong(&isNumber);
@@ -59,9 +62,9 @@ QString AnswerBar::text() const {
     return verdict_ ? QString::fromStdString(verdict_->text()) : QString();
 }
 
-void AnswerBar::setOneLine(bool oneLine) {
-    if (oneLine != oneLine_) {
-        oneLine_ = oneLine;
+void AnswerBar::setMostLines(int lines) {
+    if (lines != mostLines_) {
+        mostLines_ = lines;
         refresh();
     }
 }
@@ -84,50 +87,80 @@ void AnswerBar::changeEvent(QEvent* event) {
     }
 }
 
-bool AnswerBar::fitsInFewLines(const QString& html, int room) const {
-    QTextDocument measure;
-    measure.setDefaultFont(label_->font());
-    measure.setDocumentMargin(0);
-    measure.setHtml(html);
-    measure.setTextWidth(std::max(1, room));
-    const int line = label_->fontMetrics().lineSpacing();
-    const int most = window()->height() > kLinesOfATallWindow * line ? kMostLines : 1;
-    return measure.size().height() <= (most + 0.5) * line;
-}
-
-void AnswerBar::refresh() {
-    const QColor link = palette().color(QPalette::Link);
+QString AnswerBar::htmlOf(qsizetype letters) const {
+    const QString link = palette().color(QPalette::Link).name();
     QString html;
-    for (std::size_t number = 0; verdict_ && number < verdict_->parts.size(); ++number) {
+    for (std::size_t number = 0; number < verdict_->parts.size() && letters > 0; ++number) {
         const VerdictPart& part = verdict_->parts[number];
-        const QString text = QString::fromStdString(part.text).toHtmlEscaped();
+        const QString whole = QString::fromStdString(part.text);
+        QString text = whole.left(letters);
+        letters -= text.size();
+        if (text.size() < whole.size() || (letters == 0 && number + 1 < verdict_->parts.size())) {
+            text += QChar(0x2026);
+        }
+        text = text.toHtmlEscaped();
         html += part.evidence == Evidence::none
                     ? text
                     : QStringLiteral("<a href=\"#%1\" style=\"color:%2; text-decoration:none;\">%3</a>")
                           .arg(number)
-                          .arg(link.name(), text);
+                          .arg(link, text);
     }
+    return html;
+}
+
+qsizetype AnswerBar::lettersIn(int lines, int room) const {
+    QTextDocument measure;
+    measure.setDefaultFont(label_->font());
+    measure.setDocumentMargin(0);
+    measure.setTextWidth(std::max(1, room));
+    const double most = (lines + 0.5) * label_->fontMetrics().lineSpacing();
+    const auto fits = [&](qsizetype letters) {
+        measure.setHtml(htmlOf(letters));
+        return measure.size().height() <= most;
+    };
+    const QString all = text();
+    if (fits(all.size())) {
+        return all.size();
+    }
+    qsizetype fitting = 0;
+    for (qsizetype tooMany = all.size(); tooMany - fitting > 1;) {
+        const qsizetype middle = (fitting + tooMany) / 2;
+        (fits(middle) ? fitting : tooMany) = middle;
+    }
+    const qsizetype word = all.lastIndexOf(QLatin1Char(' '), fitting);  // no word is cut in two
+    return word > 0 ? word : fitting;
+}
+
+void AnswerBar::refresh() {
     messages_->setText(formatCount(count_, tr("message"), tr("messages")));
     messages_->setAccessibleName(tr("Messages about the file"));
     messages_->setToolTip(failed_ ? tr("Something failed: show the messages") : tr("Show the messages about the file"));
     const QColor failed = QColor::fromRgb(isDark(palette()) ? kFailedOnDark : kFailed);
     QPalette colors = palette();
-    colors.setColor(QPalette::ButtonText, failed_ ? failed : link);
+    colors.setColor(QPalette::ButtonText, failed_ ? failed : palette().color(QPalette::Link));
     messages_->setPalette(colors);
     messages_->setVisible(count_ > 0);
-    const QString plain = verdict_ ? text() : tr("Judging the run …");
-    const int beside = messages_->isHidden() ? 0 : messages_->sizeHint().width() + layout()->spacing();
-    const int room = width() - layout()->contentsMargins().left() - layout()->contentsMargins().right() - beside;
-    const bool isOneLine = oneLine_ || !fitsInFewLines(verdict_ ? html : plain.toHtmlEscaped(), room);
-    const QString shown = isOneLine  ? label_->fontMetrics().elidedText(plain, Qt::ElideRight, room).toHtmlEscaped()
-                          : verdict_ ? html
-                                     : plain;
+    colors.setColor(QPalette::ButtonText, palette().color(QPalette::Link));
+    more_->setPalette(colors);
+    QString shown = tr("Judging the run …").toHtmlEscaped();
+    bool isCut = false;
+    if (verdict_) {
+        const QMargins margins = layout()->contentsMargins();
+        const auto beside = [this](const QToolButton& button) {
+            return button.sizeHint().width() + layout()->spacing();
+        };
+        const int room = width() - margins.left() - margins.right() - (count_ > 0 ? beside(*messages_) : 0);
+        isCut = lettersIn(mostLines_, room) < text().size();
+        const bool isWhole = !isCut || more_->isChecked();
+        shown = htmlOf(isWhole ? text().size() : lettersIn(mostLines_, room - beside(*more_)));
+    }
+    more_->setVisible(isCut);
+    more_->setText(more_->isChecked() ? tr("Less") : tr("More"));
     // A new text takes the focus from a link, and bars are laid out again and again.
     if (shown != label_->text()) {
-        label_->setWordWrap(!isOneLine);
         label_->setText(shown);
     }
-    label_->setToolTip(isOneLine ? plain : QString());
+    label_->setToolTip(isCut && !more_->isChecked() ? text() : QString());
     label_->setAccessibleDescription(text());
 }
 }  // namespace pipescope

@@ -24,11 +24,13 @@ public:
     /// The text as shown, without links.
     QString text() const;
     QLabel& label() const { return *label_; }
-    /// In a low page, the text takes one line, without links; the tool tip has all of it.
-    void setOneLine(bool oneLine);
+    /// Of a longer text, these lines are shown, at least one, and a button that shows the rest.
+    void setMostLines(int lines);
     /// Shows that there are so many messages; none hides the button. `failed`: the gravest one says that something
     /// failed.
     void setMessages(qsizetype count, bool failed);
+    /// Checked while a text that takes more lines is shown whole. Hidden if the lines suffice.
+    QToolButton& moreButton() const { return *more_; }
     /// Checked while the messages are shown.
     QToolButton& messagesButton() const { return *messages_; }
 
@@ -42,14 +44,17 @@ protected:
 
 private:
     void refresh();
-    /// True if the text takes at most two lines of `room` pixels, or one in a low window.
-    bool fitsInFewLines(const QString& html, int room) const;
+    /// So many letters of the text, in which each part leads to its evidence. Precondition: there is a verdict.
+    QString htmlOf(qsizetype letters) const;
+    /// How many letters fit in these lines of `room` pixels, up to the end of a word.
+    qsizetype lettersIn(int lines, int room) const;
 
     std::shared_ptr<const RunVerdict> verdict_;
     QLabel* label_;
+    QToolButton* more_;
     QToolButton* messages_;
     qsizetype count_ = 0;
     bool failed_ = false;
-    bool oneLine_ = false;
+    int mostLines_ = 1;
 };
 }  // namespace pipescope

@@ -315,7 +315,7 @@ void DocumentPage::resizeEvent(QResizeEvent* event) {
 
 void DocumentPage::giveWay() {
     const int lines = height() / std::max(1, fontMetrics().height());
-    answer_->setOneLine(lines < kLinesWithMinimap);
+    answer_->setMostLines(lines < kLinesWithMemory ? 1 : 2);
     stepStrip_->setRoom(lines >= kLinesWithStrip);
     views_->memory().setRoom(lines >= kLinesWithMemory);
     minimap_->setVisible(lines >= kLinesWithMinimap);

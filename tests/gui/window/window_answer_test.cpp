@@ -75,6 +75,44 @@ TEST_F(WindowAnswer, StandsOnTopAndSaysWhatCompareSays) {
     EXPECT_TRUE(answer().label().text().contains(QStringLiteral("<a href")));
 }
 
+TEST_F(WindowAnswer, CutsALongTextAtItsLastLineAndKeepsTheLinks) {
+    AnswerBar bar;
+    auto verdict = std::make_shared<RunVerdict>();
+    for (int part = 0; part < 30; ++part) {
+        verdict->parts.push_back({"part " + std::to_string(part) + " of a long answer", Evidence::bubbles});
+        verdict->parts.push_back({", "});
+    }
+    bar.setVerdict(verdict);
+    bar.resize(800, bar.sizeHint().height());
+    bar.show();
+    settle();
+    const int line = bar.label().fontMetrics().lineSpacing();
+    const auto heightOfText = [&] {
+        return bar.label().hasHeightForWidth() ? bar.label().heightForWidth(bar.label().width())
+                                               : bar.label().sizeHint().height();
+    };
+    for (const int lines : {1, 2}) {
+        bar.setMostLines(lines);
+        settle();
+        EXPECT_LE(heightOfText(), (lines + 0.5) * line);
+        EXPECT_GT(heightOfText(), (lines - 0.5) * line) << "no line is given away";
+        EXPECT_TRUE(bar.label().text().contains(QStringLiteral("<a href=\"#0\"")));
+        EXPECT_TRUE(bar.label().text().contains(QChar(0x2026)));
+        EXPECT_TRUE(bar.moreButton().isVisible());
+    }
+    QTest::mouseClick(&bar.moreButton(), Qt::LeftButton);
+    settle();
+    EXPECT_TRUE(bar.label().text().contains(QStringLiteral("part 29 of a long answer</a>")));
+    EXPECT_FALSE(bar.label().text().contains(QChar(0x2026)));
+    EXPECT_GT(heightOfText(), 3 * line);
+    QTest::mouseClick(&bar.moreButton(), Qt::LeftButton);
+    EXPECT_TRUE(bar.label().text().contains(QChar(0x2026)));
+    verdict = std::make_shared<RunVerdict>();
+    verdict->parts.push_back({"Nothing stands out."});
+    bar.setVerdict(verdict);
+    EXPECT_FALSE(bar.moreButton().isVisible());
+}
+
 TEST_F(WindowAnswer, LeadsToTheBubblesAndTheLanes) {
     SampleRun run;
     run.partitions = 4;
