@@ -9,12 +9,22 @@
 
 namespace pipescope {
 namespace {
+/// Why the share of idle time is not known, in a file with or without a simulation; empty if it is.
+QString whyNoIdleTime(const TraceDocument& document, const MeasuredSteps& steps) {
+    for (const std::int32_t step : steps.numbers()) {
+        if (const QString why = document.whyNoBubble(step); !why.isEmpty()) {
+            return why;
+        }
+    }
+    return document.whyNoStepTime();
+}
+
 RunVerdict ofMeasured(const TraceDocument& document, const std::function<bool()>& cancelled) {
     const ComparedTasks tasks = comparedTasks(document);
     if (!tasks.steps.why_none.empty()) {
         return unknown_idle("this file " + tasks.steps.why_none);
     }
-    if (const QString why = document.whyNoBubble(); !why.isEmpty()) {
+    if (const QString why = whyNoIdleTime(document, tasks.steps); !why.isEmpty()) {
         return unknown_idle(why.toStdString());
     }
     const RunTasks run = runTasks(document, tasks);

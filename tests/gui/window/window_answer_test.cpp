@@ -191,6 +191,17 @@ TEST_F(WindowAnswer, HasNoAnswerAboutAFileWithoutTasksAndSaysSo) {
     EXPECT_FALSE(window_.page()->messages().isVisible());
 }
 
+TEST_F(WindowAnswer, GivesNoIdleTimeOfALossyRunWithoutASimulation) {
+    const auto path = temporaryPath("lossy_alone.sqlite");
+    writeSampleTrace(path, {.profile = false}, 17);
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    judged();
+    EXPECT_FALSE(answer().verdict()->idle);
+    EXPECT_THAT(answer().text().toStdString(), testing::StartsWith("Idle time is not known: "));
+}
+
 TEST_F(WindowAnswer, ShowsTheTabsOfOneGroupAtATime) {
     open("groups.sqlite");
     EXPECT_TRUE(group("Find").isChecked());
