@@ -39,17 +39,35 @@ QString exactLength(std::int64_t ns) {
     }
     return QString::number(ns) + QStringLiteral("ns");
 }
+
+void takeMedians(const QString& sign, double value, LengthLimits& limits) {
+    if (sign == QLatin1String("<")) {
+        limits.mostMedians = std::min(limits.mostMedians, std::nextafter(value, 0.0));
+    } else if (sign == QLatin1String("<=") || sign == QStringLiteral("≤")) {
+        limits.mostMedians = std::min(limits.mostMedians, value);
+    } else {
+        const bool more = sign == QLatin1String(">");
+        limits.leastMedians = std::max(limits.leastMedians,
+                                       more ? std::nextafter(value, std::numeric_limits<double>::infinity()) : value);
+    }
+}
 }  // namespace
 
 LengthLimits takeLengths(QString& text) {
     static const QRegularExpression kLimit(
-        QStringLiteral("(?:^|(?<=\\s))(>=|<=|>|<|≥|≤)\\s*([0-9]+(?:[.,][0-9]+)?)\\s*(ns|us|µs|μs|ms|s)(?=\\s|$)"),
+        QStringLiteral("(?:^|(?<=\\s))(>=|<=|>|<|≥|≤)\\s*([0-9]+(?:[.,][0-9]+)?)\\s*(ns|us|µs|μs|ms|s|x|×)(?=\\s|$)"),
         QRegularExpression::CaseInsensitiveOption);
     LengthLimits limits;
     for (QRegularExpressionMatch found = kLimit.match(text); found.hasMatch(); found = kLimit.match(text)) {
         const QString sign = found.captured(1);
+        const QString unit = found.captured(3).toLower();
         const double value = QString(found.captured(2)).replace(QLatin1Char(','), QLatin1Char('.')).toDouble();
-        const double exact = std::min(value * static_cast<double>(unitOf(found.captured(3).toLower())), 9.2e18);
+        if (unit == QLatin1String("x") || unit == QStringLiteral("×")) {
+            takeMedians(sign, value, limits);
+            text.remove(found.capturedStart(), found.capturedLength());
+            continue;
+        }
+        const double exact = std::min(value * static_cast<double>(unitOf(unit)), 9.2e18);
         const auto ns = static_cast<std::int64_t>(std::llround(exact));
         if (sign == QLatin1String("<")) {
             limits.most = std::min(limits.most, ns - 1);

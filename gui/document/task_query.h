@@ -28,7 +28,7 @@ struct TaskQuery {
 
 /// Parses user input, in any order and case: "F3" (forward of micro-batch 3), "backward 2 1" (micro-batch 2 on
 /// partition 1, as in messages), "copy p1", "mb 4", "partition 2", "step 7", "lane 1", "layer conv1" (the partition
-/// with this layer, by number or part of its name), ">=20ms", "<25ms". Empty text means all tasks. Returns nullopt,
-/// which means no task, if a word is unknown.
+/// with this layer, by number or part of its name), ">=20ms", "<25ms", ">1.5x" (of the median). Empty text means all
+/// tasks. Returns nullopt, which means no task, if a word is unknown.
 std::optional<TaskQuery> parseTaskQuery(const QString& text, const TraceDocument& document);
 }  // namespace pipescope

@@ -1,5 +1,7 @@
 #include "gui/document/task_rows.h"
 
+#include "base/sample_statistics.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -24,6 +26,26 @@ std::unordered_map<std::uint64_t, std::int64_t> durationsOf(const TimelineStore&
         }
     }
     return durations;
+}
+
+/// Tasks of one kind and partition are alike.
+std::int64_t likenessOf(const TaskKey& key) {
+    return static_cast<std::int64_t>(key.kind) << 32 | static_cast<std::uint32_t>(key.partition);
+}
+
+/// Median durations of all steps, by likeness.
+std::unordered_map<std::int64_t, std::int64_t> mediansOf(const TimelineStore& store) {
+    std::unordered_map<std::int64_t, std::vector<std::int64_t>> durations;
+    for (const StoredRow& row : store.rows()) {
+        for (std::size_t i = 0; i < row.key.size(); ++i) {
+            durations[likenessOf(unpack(row.key[i]).value_or(TaskKey{}))].push_back(row.end[i] - row.start[i]);
+        }
+    }
+    std::unordered_map<std::int64_t, std::int64_t> medians;
+    for (auto& [likeness, all] : durations) {
+        medians.emplace(likeness, median(std::move(all)));
+    }
+    return medians;
 }
 }  // namespace
 
@@ -68,6 +90,11 @@ std::shared_ptr<const TaskRows> TaskRows::make(std::shared_ptr<const TraceDocume
 }
 
 bool TaskRows::fill(const TaskQuery& query, TaskOrder order, const std::function<bool()>& cancelled) {
+    const auto medians =
+        query.lengths.needMedian() ? mediansOf(store()) : std::unordered_map<std::int64_t, std::int64_t>();
+    const auto isOfLength = [&](const Slice& slice) {
+        return medians.empty() || query.lengths.accept(slice.duration().count(), medians.at(likenessOf(slice.key)));
+    };
     std::vector<Keyed> kept;
     for (std::uint32_t row = 0; row < store().rows().size(); ++row) {
         const auto slices = static_cast<std::uint32_t>(store().rows()[row].start.size());
@@ -76,7 +103,7 @@ bool TaskRows::fill(const TaskQuery& query, TaskOrder order, const std::function
                 return false;
             }
             const Slice slice = store().slice({row, i});
-            if (query.matches(slice)) {
+            if (query.matches(slice) && isOfLength(slice)) {
                 kept.push_back({sortKey(slice, order.column), firstOfRow_[row] + i});
             }
         }

@@ -38,10 +38,10 @@ QWidget* TaskTable::createFilters() {
     steps_->addItems({tr("All steps"), tr("Chosen step")});
     connect(steps_, &QComboBox::activated, this, [this] { stepsChosen_ = true; });
     filter_ = new FilterLine(*table_, tr("Filter tasks"), bar);
-    filter_->setPlaceholderText(tr("F3, backward 2 1, mb 4, partition 0, step 7, layer conv"));
+    filter_->setPlaceholderText(tr("F3, backward 2 1, mb 4, partition 0, step 7, layer conv, >1.5x"));
     filter_->setToolTip(
         tr("Micro-batch first, then partition, as in backward 2 1; or words such as mb 4, partition 0, "
-           "step 7, lane 1, layer NAME"));
+           "step 7, lane 1, layer NAME, >=20ms, or >1.5x for more than 1.5 medians of such tasks"));
     status_ = new ElidedLabel(bar);
     export_ = new QPushButton(tr("&Export…"), bar);
     export_->setToolTip(tr("Write the listed tasks as CSV or JSON"));

@@ -1,5 +1,6 @@
 #include "gui/window/search_bar.h"
 
+#include "base/sample_statistics.h"
 #include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
@@ -44,6 +45,9 @@ public:
                         : QStringLiteral("instr(lower(%1), lower('%2')) > 0").arg(what, quoted);
     }
 
+    /// Until the median of the name is known, every length may be wanted.
+    bool mayAccept(std::int64_t length) const { return lengths.needMedian() || lengths.accept(length); }
+
     LengthLimits lengths;
 
 private:
@@ -66,25 +70,31 @@ std::vector<FoundRange> findRanges(const QString& path, const NameQuery& query,
         const auto* start = std::get_if<std::int64_t>(&row[1]);
         const auto* end = std::get_if<std::int64_t>(&row[2]);
         if (name != nullptr && start != nullptr && end != nullptr &&
-            query.lengths.accept(std::max<std::int64_t>(0, *end - *start))) {
+            query.mayAccept(std::max<std::int64_t>(0, *end - *start))) {
             found.push_back({QString::fromStdString(*name), {*start, std::max(*start, *end)}});
         }
     }
     return found;
 }
 
+/// Names by number; null where the query does not want the name.
+std::vector<QString> wantedNames(const std::vector<std::string>& names, const NameQuery& query) {
+    std::vector<QString> wanted;
+    for (const std::string& each : names) {
+        const QString name = QString::fromStdString(each);
+        wanted.push_back(query.accepts(name) ? name : QString());
+    }
+    return wanted;
+}
+
 /// Ranges and counters of the threads and streams.
 void findInTracks(const TrackStore& store, const NameQuery& query, const std::function<bool()>& cancelled,
                   std::vector<FoundRange>& found) {
-    std::vector<QString> names(store.texts.size());  // of matching texts; null for the others
-    for (std::size_t k = 0; k < names.size() && !cancelled(); ++k) {
-        const QString name = QString::fromStdString(store.texts[k]);
-        names[k] = query.accepts(name) ? name : QString();
-    }
+    const std::vector<QString> names = wantedNames(store.texts, query);
     for (std::uint32_t row = 0; row < store.rows.size() && !cancelled(); ++row) {
         const TrackRow& each = store.rows[row];
         for (std::uint32_t i = 0; i < each.text.size() && found.size() < kMostHits; ++i) {
-            if (!names[each.text[i]].isNull() && query.lengths.accept(each.end[i] - each.start[i])) {
+            if (!names[each.text[i]].isNull() && query.mayAccept(each.end[i] - each.start[i])) {
                 found.push_back({names[each.text[i]], {each.start[i], each.end[i]}, SliceRef{row, i}});
             }
         }
@@ -99,20 +109,33 @@ void findInTracks(const TrackStore& store, const NameQuery& query, const std::fu
 
 void findKernels(const KernelStore& store, const NameQuery& query, const std::function<bool()>& cancelled,
                  std::vector<FoundRange>& found) {
-    std::unordered_map<const std::string*, QString> names;  // of which the store has one each; null if not wanted
+    const std::vector<QString> names = wantedNames(store.names(), query);
     for (std::uint32_t row = 0; row < store.slices().rows().size() && !cancelled(); ++row) {
         const StoredRow& each = store.slices().rows()[row];
         for (std::uint32_t i = 0; i < each.size() && found.size() < kMostHits; ++i) {
-            const auto [name, isNew] = names.try_emplace(&store.nameOf({row, i}));
-            if (isNew) {
-                const QString text = QString::fromStdString(*name->first);
-                name->second = query.accepts(text) ? text : QString();
-            }
-            if (!name->second.isNull() && query.lengths.accept(each.end[i] - each.start[i])) {
-                found.push_back({name->second, each.range(i), std::nullopt, std::nullopt, SliceRef{row, i}});
+            const QString& name = names[store.nameNumber({row, i})];
+            if (!name.isNull() && query.mayAccept(each.end[i] - each.start[i])) {
+                found.push_back({name, each.range(i), std::nullopt, std::nullopt, SliceRef{row, i}});
             }
         }
     }
+}
+
+/// Leaves those whose lengths are so many medians of the same name, if that is asked for.
+void compareWithMedians(const LengthLimits& limits, std::vector<FoundRange>& found) {
+    if (!limits.needMedian()) {
+        return;
+    }
+    std::unordered_map<QString, std::vector<std::int64_t>> lengths;
+    for (const FoundRange& each : found) {
+        lengths[each.text].push_back(each.range.length());
+    }
+    std::unordered_map<QString, std::int64_t> medians;
+    for (auto& [name, all] : lengths) {
+        medians.emplace(name, median(std::move(all)));
+    }
+    std::erase_if(found,
+                  [&](const FoundRange& each) { return !limits.accept(each.range.length(), medians.at(each.text)); });
 }
 
 SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int32_t step, const QString& text,
@@ -136,12 +159,14 @@ SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int
     if (document->kernels) {
         findKernels(*document->kernels, query, cancelled, hits.ranges);
     }
+    compareWithMedians(query.lengths, hits.ranges);
     std::ranges::stable_sort(hits.ranges, {}, [](const FoundRange& each) { return each.range.start; });
     if (!hits.ranges.empty()) {
         return hits;
     }
     try {  // ranges that are tasks, or of a recording that grows
         hits.ranges = findRanges(document->path, query, cancelled);
+        compareWithMedians(query.lengths, hits.ranges);
     } catch (const std::exception&) {
         if (!document->tracks) {
             hits.error = SearchBar::tr("No task has this name, and this file has no ranges to search.");

@@ -1,5 +1,6 @@
 #include "gui/document/task_query.h"
 
+#include "base/sample_statistics.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/task_rows.h"
 #include "tests/gui/sample_trace.h"
@@ -7,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -116,6 +119,27 @@ TEST_F(TaskQueryTest, KeepsTasksOfTheseLengths) {
     EXPECT_GT(kept->size(), 0U);
     EXPECT_EQ(kept->size() + rest->size() + below->size(), all->size());
     EXPECT_EQ(list(QStringLiteral(">=0ns"))->size(), document()->measured->numSlices()) << "of any kind";
+}
+
+TEST_F(TaskQueryTest, ComparesLengthsWithTheMedianOfTasksAlike) {
+    const auto all = list({});
+    std::map<std::pair<TaskKind, int>, std::vector<std::int64_t>> lengths;
+    for (std::size_t row = 0; row < all->size(); ++row) {
+        const Slice& slice = all->at(row).slice;
+        lengths[{slice.key.kind, slice.key.partition}].push_back(slice.duration().count());
+    }
+    std::size_t longer = 0;
+    for (std::size_t row = 0; row < all->size(); ++row) {
+        const Slice& slice = all->at(row).slice;
+        const auto middle = static_cast<double>(median(lengths[{slice.key.kind, slice.key.partition}]));
+        longer += static_cast<double>(slice.duration().count()) > 1.01 * middle ? 1 : 0;
+    }
+    const auto found = list(QStringLiteral("> 1.01x"));
+    EXPECT_GT(found->size(), 0U);
+    EXPECT_EQ(found->size(), longer);
+    EXPECT_EQ(list(QStringLiteral("<=1,01x"))->size(), all->size() - longer);
+    EXPECT_LT(list(QStringLiteral("backward >1.01×"))->size(), longer);
+    EXPECT_EQ(list(QStringLiteral(">100x"))->size(), 0U);
 }
 
 TEST(LengthQuery, IsReadAsItIsWritten) {
