@@ -11,10 +11,12 @@
 #include <QToolButton>
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr int kNarrowWindow = 1200;  // too narrow for anything beside a table
+constexpr int kLowWindow = 36;       // lines of text: too low for panels below the timelines
 constexpr int kWideWindow = 2400;    // a third of it suffices for the widest panel, the plan
 constexpr int kLayoutVersion = 4;
 constexpr int kInspectorWidth = 380;  // at the usual size of text
@@ -48,6 +50,7 @@ QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& conte
 QWidget& DockSet::createGroupBar(QWidget& parent) {
     bar_ = named(new QWidget(&parent), translated("Groups of panels"));
     auto* group = new QButtonGroup(bar_);
+    group->setExclusive(false);  // in a low window none may be chosen
     const std::array names{translated("F&ind"), translated("Cha&nge"), translated("&Data")};
     const std::array tips{translated("Look something up: bubbles, tasks, statistics, and why a step is slow"),
                           translated("Try another pipeline: what to change, balance, scenarios, plan"),
@@ -82,7 +85,7 @@ bool DockSet::isOfGroup(const QDockWidget& dock, PanelGroup group) const {
 }
 
 bool DockSet::isWanted(const QDockWidget& dock) const {
-    return isOfGroup(dock, group_) && !absent_.contains(&dock) && !closed_.contains(&dock);
+    return !folded_ && isOfGroup(dock, group_) && !absent_.contains(&dock) && !closed_.contains(&dock);
 }
 
 bool DockSet::followsGroup(const QDockWidget& dock) const {
@@ -91,6 +94,9 @@ bool DockSet::followsGroup(const QDockWidget& dock) const {
 }
 
 void DockSet::noteFront() {
+    if (folded_) {
+        return;  // the user closed none of them
+    }
     for (QDockWidget* dock : docks_) {
         if (!isOfGroup(*dock, group_)) {
             continue;
@@ -110,8 +116,13 @@ void DockSet::choose(PanelGroup group) {
     if (!shown_) {
         return;
     }
+    if (low_ && !folded_ && group == group_) {
+        fold(true);
+        return;
+    }
     noteFront();
     group_ = group;
+    fold(false);
     applyGroup();
     if (QDockWidget* front = fronts_.at(static_cast<std::size_t>(group)); front != nullptr && !front->isHidden()) {
         front->raise();
@@ -139,7 +150,7 @@ void DockSet::applyGroup() {
 void DockSet::refreshButtons() {
     for (std::size_t k = 0; k < buttons_.size() && bar_ != nullptr; ++k) {
         const auto group = static_cast<PanelGroup>(k);
-        buttons_[k]->setChecked(group == group_);
+        buttons_[k]->setChecked(group == group_ && !folded_);
         buttons_[k]->setVisible(std::ranges::any_of(docks_, [&](const QDockWidget* dock) {
             return isOfGroup(*dock, group) && !absent_.contains(dock) && !onDemand_.contains(dock);
         }));
@@ -150,7 +161,7 @@ void DockSet::refreshButtons() {
 }
 
 void DockSet::bringUp(QDockWidget& dock) {
-    if (const auto own = groups_.constFind(&dock); own != groups_.constEnd() && *own != group_) {
+    if (const auto own = groups_.constFind(&dock); own != groups_.constEnd() && (*own != group_ || folded_)) {
         choose(*own);
     }
     dock.show();
@@ -237,12 +248,53 @@ void DockSet::show() {
 }
 
 void DockSet::fit() {
-    const bool narrow = window_.width() < kNarrowWindow;
-    if (!shown_ || narrow == narrow_) {
+    if (!shown_) {
         return;
     }
-    narrow_ = narrow;
-    if (narrow) {
+    const bool narrow = window_.width() < kNarrowWindow;
+    const bool low = window_.height() < kLowWindow * window_.fontMetrics().height();
+    if (narrow == narrow_ && low == low_) {
+        return;
+    }
+    const bool folds = low && (folded_ || !low_);
+    noteFront();  // before others come beside it
+    fold(false);
+    low_ = low;
+    if (narrow != narrow_) {
+        narrow_ = narrow;
+        move();
+    }
+    fold(folds);
+}
+
+void DockSet::fold(bool folded) {
+    if (folded == folded_) {
+        return;
+    }
+    if (folded) {
+        noteFront();
+        for (QDockWidget* dock : withShared()) {
+            const bool isBelow = window_.dockWidgetArea(dock) == Qt::BottomDockWidgetArea;
+            if (isBelow && !dock->isHidden() && !dock->isFloating() && !followsGroup(*dock)) {
+                foldedAway_ << dock;
+                dock->hide();
+            }
+        }
+    }
+    folded_ = folded;
+    applyGroup();
+    if (!folded) {
+        for (QDockWidget* dock : std::exchange(foldedAway_, {})) {
+            dock->show();
+        }
+        if (QDockWidget* front = fronts_.at(static_cast<std::size_t>(group_)); front != nullptr && !front->isHidden()) {
+            front->raise();
+        }
+    }
+}
+
+void DockSet::move() {
+    if (narrow_) {
         const auto shown = std::find_if(docks_.begin() + 1, docks_.end(), isInFront);
         frontBefore_ = shown != docks_.end() ? *shown : nullptr;
     }
@@ -252,18 +304,18 @@ void DockSet::fit() {
         if (dock == nullptr || dock->isFloating()) {
             continue;
         }
-        if (narrow && window_.dockWidgetArea(dock) == Qt::RightDockWidgetArea) {
+        if (narrow_ && window_.dockWidgetArea(dock) == Qt::RightDockWidgetArea) {
             inFront = isInFront(dock) ? dock : inFront;
             window_.tabifyDockWidget(shownBelow(), dock);
             movedBelow_ << dock;
-        } else if (!narrow && movedBelow_.contains(dock)) {
+        } else if (!narrow_ && movedBelow_.contains(dock)) {
             window_.addDockWidget(Qt::RightDockWidgetArea, dock);
             if (dock != docks_.front() && window_.dockWidgetArea(docks_.front()) == Qt::RightDockWidgetArea) {
                 window_.tabifyDockWidget(docks_.front(), dock);
             }
         }
     }
-    if (!narrow) {
+    if (!narrow_) {
         movedBelow_.clear();
         if (frontLeaves) {
             const bool known = frontBefore_ != nullptr && !frontBefore_->isHidden() && !frontBefore_->isFloating();
@@ -282,6 +334,10 @@ QDockWidget* DockSet::shownBelow() const {
     return shown != docks_.end() ? *shown : docks_[1];
 }
 
+QList<QDockWidget*> DockSet::withShared() const {
+    return shared_ != nullptr ? docks_ + QList<QDockWidget*>{shared_} : docks_;
+}
+
 void DockSet::share(QDockWidget& dock) {
     shared_ = &dock;
     watch(dock);
@@ -296,7 +352,7 @@ void DockSet::watch(QDockWidget& dock) {
 }
 
 void DockSet::refreshTitles() {
-    for (QDockWidget* dock : shared_ != nullptr ? docks_ + QList<QDockWidget*>{shared_} : docks_) {
+    for (QDockWidget* dock : withShared()) {
         const bool tabbed = !dock->isFloating() && !window_.tabifiedDockWidgets(dock).isEmpty();
         QWidget* title = dock->titleBarWidget();
         if (tabbed && title == nullptr) {
@@ -308,8 +364,9 @@ void DockSet::refreshTitles() {
     }
 }
 
-void DockSet::save() const {
+void DockSet::save() {
     if (shown_) {
+        fold(false);  // a higher window shows them again
         session_.setValue(narrow_ ? kNarrowWindowStateKey : kWindowStateKey, window_.saveState(kLayoutVersion));
     }
 }

@@ -55,10 +55,11 @@ public:
     /// Shows the docks. From the second call on the user decides.
     void show();
     /// Moves the docks at the right below the timelines once the window is too narrow for both, and back once it is
-    /// wide again. Call it after a change of the window's width.
+    /// wide again. Once the window is too low for timelines and panels, hides those below until a group is chosen. Call
+    /// it after a change of the window's size.
     void fit();
     /// Saves the layout, if it was ever shown.
-    void save() const;
+    void save();
 
 private:
     bool isOfGroup(const QDockWidget& dock, PanelGroup group) const;
@@ -69,6 +70,11 @@ private:
     /// Shows the docks of the chosen group that are present, and hides those of others.
     void applyGroup();
     void noteFront();
+    /// Moves between the right and the bottom, after a change of `narrow_`.
+    void move();
+    /// Hides all docks below the timelines, or shows them again.
+    void fold(bool folded);
+    QList<QDockWidget*> withShared() const;
     /// A dock below the timelines that is shown, or else the first one.
     QDockWidget* shownBelow() const;
     void refreshButtons();
@@ -91,6 +97,9 @@ private:
     PanelGroup group_ = PanelGroup::find;
     bool shown_ = false;
     bool narrow_ = false;
+    bool low_ = false;
+    bool folded_ = false;
+    QList<QDockWidget*> foldedAway_;      // by fold(), of no group
     QList<QDockWidget*> movedBelow_;      // by fit()
     QDockWidget* frontBefore_ = nullptr;  // the tab below that the window showed when it was wide
 };

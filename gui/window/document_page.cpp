@@ -37,9 +37,9 @@ namespace pipescope {
 namespace {
 // Lines of text in a page that has room for a part beside the lanes. In a lower one, the part gives way to them.
 constexpr int kLinesWithStrip = 34;
-constexpr int kLinesWithMemory = 24;
-constexpr int kLinesWithMinimap = 20;
-constexpr int kLinesWithLegend = 17;
+constexpr int kLinesWithMemory = 30;
+constexpr int kLinesWithMinimap = 28;
+constexpr int kLinesWithLegend = 28;
 
 std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     KindSet drawn;

@@ -2,6 +2,8 @@
 // environment has PIPESCOPE_PICTURES=FOLDER, stores the pictures there for inspection.
 #include "gui/style/elided_label.h"
 #include "gui/style/theme.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/window/answer_bar.h"
 #include "tests/gui/window/main_window_fixture.h"
 
 #include <gtest/gtest.h>
@@ -298,6 +300,55 @@ TEST_F(WindowLayout, GivesMemoryMoreRoomOnALargeScreen) {
     EXPECT_GE(large, 2 * usual);
 }
 
+TEST_F(WindowLayout, HidesThePanelsBelowInALowWindowUntilSomebodyAsks) {
+    window_.resize(1280, 800);
+    openFour(window_, "folded.sqlite");
+    const auto below = [&] {
+        int shown = 0;
+        for (const QDockWidget* dock : window_.findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
+            shown +=
+                !dock->isHidden() && window_.dockWidgetArea(const_cast<QDockWidget*>(dock)) == Qt::BottomDockWidgetArea;
+        }
+        return shown;
+    };
+    const auto settle = [] {
+        QApplication::processEvents();
+        QApplication::processEvents();
+    };
+    const auto group = [&](const char* name) -> QToolButton& {
+        for (auto* button : window_.findChildren<QToolButton*>()) {
+            if (button->accessibleName() == QLatin1String(name) && button->isCheckable()) {
+                return *button;
+            }
+        }
+        throw Error("no such group");
+    };
+    auto& bubbles = *window_.findChild<QDockWidget*>(QStringLiteral("bubbles"));
+    bubbles.raise();
+    const int usual = below();
+    EXPECT_GT(usual, 3);
+    window_.resize(640, 480);
+    settle();
+    EXPECT_EQ(below(), 0);
+    EXPECT_FALSE(group("Find").isChecked());
+    QTest::mouseClick(&group("Find"), Qt::LeftButton);
+    settle();
+    EXPECT_EQ(below(), usual + 1) << "with the selection, which a narrow window has below";
+    EXPECT_FALSE(bubbles.visibleRegion().isEmpty()) << "in front, as before";
+    EXPECT_TRUE(group("Find").isChecked());
+    QTest::mouseClick(&group("Find"), Qt::LeftButton);
+    settle();
+    EXPECT_EQ(below(), 0);
+    window_.page()->answer().asked({"", Evidence::lanes, std::nullopt, LaneId{1}});
+    settle();
+    EXPECT_FALSE(window_.findChild<QDockWidget*>(QStringLiteral("lanes"))->visibleRegion().isEmpty()) << "asked for";
+    QTest::mouseClick(&group("Find"), Qt::LeftButton);
+    settle();
+    window_.resize(1280, 800);
+    settle();
+    EXPECT_EQ(below(), usual);
+}
+
 TEST_F(WindowLayout, GivesTheRoomOfALowPageToTheLanes) {
     const QFont usual = QApplication::font();
     struct Case {
@@ -305,7 +356,9 @@ TEST_F(WindowLayout, GivesTheRoomOfALowPageToTheLanes) {
         QSize size;
         int rows;
     };
-    for (const auto& [percent, size, rows] : {Case{100, {640, 480}, 2}, Case{190, {1600, 1000}, 4}}) {
+    for (const auto& [percent, size, rows] :
+         {Case{100, {640, 480}, 4}, Case{100, {800, 600}, 4}, Case{150, {1280, 800}, 4}, Case{190, {1600, 1000}, 4},
+          Case{200, {1024, 768}, 4}}) {
         QFont font = usual;
         font.setPointSizeF(usual.pointSizeF() * percent / 100);
         QApplication::setFont(font);
