@@ -2,6 +2,7 @@
 #include "gui/style/theme.h"
 #include "gui/tables/length_chart.h"
 #include "gui/timeline/axis_view.h"
+#include "gui/window/run_list_window.h"
 #include "gui/window/step_strip.h"
 #include "profiler/profile/profile_file.h"
 #include "tests/gui/window/main_window_fixture.h"
@@ -25,6 +26,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -291,6 +293,10 @@ TEST_F(RandomActions, NeitherCrashNorShowWrongTexts) {
     files.push_back(temporaryPath("random_threads.json").string());
     std::ofstream(files.back()) << threadsJson();
     add("random_long.sqlite", {.chunks = 2, .steps = 40});
+    const std::filesystem::path runs = temporaryPath("random_runs");
+    std::filesystem::create_directories(runs);
+    writeSampleTrace(runs / "a.sqlite", {});
+    writeSampleTrace(runs / "b.sqlite", {.steps = 4, .forward_ns = 12'000'000});
     const char* wanted = std::getenv("PIPESCOPE_RANDOM_SEED");
     const auto seed = wanted != nullptr ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 1U;
     QTimer closing;  // what waits for an answer blocks the action that opened it
@@ -304,6 +310,11 @@ TEST_F(RandomActions, NeitherCrashNorShowWrongTexts) {
         QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
         window_.files().open(QString::fromStdString(files[file]));
         ASSERT_TRUE(loaded.wait(kPatience)) << files[file];
+        const auto list = [this] { return window_.findChild<RunListWindow*>(); };
+        if (list() == nullptr) {  // it stays until the user closes it
+            window_.files().open(QString::fromStdString(runs.string()));
+            ASSERT_TRUE(QTest::qWaitFor([&] { return list() != nullptr && list()->isComplete(); }, kPatience));
+        }
         const unsigned own = seed + static_cast<unsigned>(file);
         std::cout << "random actions on " << files[file] << " with seed " << own << std::endl;
         RandomUser user(window_, own);
