@@ -217,13 +217,15 @@ std::optional<Balance> FittingCuts::after(const Simulation& refused) {
             rest[lane] = static_cast<double>(refused.lanes[lane].peak_bytes);
         }
         for (std::size_t j = 0; j < partitions; ++j) {
-            const std::size_t lane = lane_of(options_, j);
-            const PartSums& sums = sums_[profiles_.of_lane[lane]];
             const std::size_t first = layers_of(j).first.index();
             const std::size_t end = layers_of(j).end.index();
-            rest[lane] -= sums.constants[end] - sums.constants[first];
-            rest[lane] -= static_cast<double>(sums.work.largest(first, end));
-            kept[lane] += sums.kept[end] - sums.kept[first];
+            for (const LaneId holder : lanes_of(options_, PartitionId{j})) {
+                const std::size_t lane = holder.index();
+                const PartSums& sums = sums_[profiles_.of_lane[lane]];
+                rest[lane] -= sums.constants[end] - sums.constants[first];
+                rest[lane] -= static_cast<double>(sums.work.largest(first, end));
+                kept[lane] += sums.kept[end] - sums.kept[first];
+            }
         }
         for (std::size_t lane = 0; lane < lanes; ++lane) {
             micro_batches_.push_back(kept[lane] > 0 ? std::max(0.0, rest[lane] / kept[lane]) : 0);
@@ -234,17 +236,21 @@ std::optional<Balance> FittingCuts::after(const Simulation& refused) {
     constexpr double kLess = 1 - 1e-9;
     std::vector<double> of_lane(lanes);
     for (std::size_t j = 0; j < partitions; ++j) {
-        of_lane[lane_of(options_, j)] += held(j, layers_of(j).first.index(), layers_of(j).end.index());
+        for (const LaneId lane : lanes_of(options_, PartitionId{j})) {
+            of_lane[lane.index()] += held(j, layers_of(j).first.index(), layers_of(j).end.index());
+        }
     }
     for (std::size_t j = 0; j < partitions; ++j) {
-        const std::size_t lane = lane_of(options_, j);
         const double here = held(j, layers_of(j).first.index(), layers_of(j).end.index());
-        const auto limit = static_cast<double>(limits[lane]);
-        if (is_first) {
-            most_[j] = here * limit / of_lane[lane] * kEstimate;
-        }
-        if (refused.lanes[lane].peak_bytes > limits[lane]) {
-            most_[j] = std::min(most_[j], here * kLess);
+        for (const LaneId holder : lanes_of(options_, PartitionId{j})) {
+            const std::size_t lane = holder.index();
+            const auto limit = static_cast<double>(limits[lane]);
+            if (is_first) {
+                most_[j] = std::min(most_[j], here * limit / of_lane[lane] * kEstimate);
+            }
+            if (refused.lanes[lane].peak_bytes > limits[lane]) {
+                most_[j] = std::min(most_[j], here * kLess);
+            }
         }
     }
     return unlike_partition(

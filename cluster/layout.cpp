@@ -74,7 +74,8 @@ bool has_even_cuts(const LanguageModel& model, const Layout& layout) {
 
 bool ends_share_a_lane(const Layout& layout) {
     const std::vector<LaneId> placement = placement_in(layout);
-    return layout.pipeline == 1 || (!placement.empty() && placement.front() == placement.back());
+    return layout.pipeline == 1 || is_bidirectional(schedule_of(layout)) ||
+           (!placement.empty() && placement.front() == placement.back());
 }
 
 std::string to_string(TokenDispatch dispatch) {
@@ -252,12 +253,17 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
                "a pipeline has at most " + std::to_string(kMostMicroBatches),
                "use larger micro-batches, or more replicas");
     }
+    if (is_bidirectional(schedule_of(layout)) && parts.size() > 1) {
+        refuse("lies on " + to_string(parts) + " with schedule " + to_string(schedule_of(layout)),
+               "each partition runs on two lanes, which are of one type", "name one type, or use dualpipe-v");
+    }
     if (layout.interleave == 1 && layout.pipeline > 1 && !runs_one_partition_a_lane(schedule_of(layout)) &&
-        schedule_of(layout).file() == nullptr) {
+        !is_bidirectional(schedule_of(layout)) && schedule_of(layout).file() == nullptr) {
         refuse(option_name("interleave") + " is 1 with schedule " + to_string(schedule_of(layout)),
                "that schedule runs several partitions a lane", "use " + option_name("interleave") + " 2");
     }
-    if (layout.interleave > 1 && runs_one_partition_a_lane(schedule_of(layout)) &&
+    if (layout.interleave > 1 &&
+        (runs_one_partition_a_lane(schedule_of(layout)) || is_bidirectional(schedule_of(layout))) &&
         schedule_of(layout) != Schedule::automatic) {
         refuse(option_name("interleave") + " is " + std::to_string(layout.interleave) + " with schedule " +
                    to_string(schedule_of(layout)),

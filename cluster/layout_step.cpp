@@ -48,6 +48,12 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
     options.schedule = schedule_of(layout);
     options.gradient_bucket = layout.gradient_bucket;
     options.placement = placement_in(layout);
+    options.pair_overlap = layout.how().pair_overlap;
+}
+
+/// True if a lane works on one task after the other and holds what no other lane does, as most bounds suppose.
+bool works_in_turn(const PipelineOptions& options) {
+    return !is_bidirectional(options.schedule) && !(options.pair_overlap && pairs_tasks(options.schedule));
 }
 
 /// A layer's parameters on this rank; with ZeRO 3 too, all of them.
@@ -63,8 +69,10 @@ std::vector<RankWeights> parameters_by_lane(const Profile& profile, const Pipeli
     std::vector<RankWeights> parameters(static_cast<std::size_t>(layout.pipeline));
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            parameters[lane_of(options, j)] += weights_of(profile.layers[l], layout);
+        for (const LaneId lane : lanes_of(options, PartitionId{j})) {
+            for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+                parameters[lane.index()] += weights_of(profile.layers[l], layout);
+            }
         }
     }
     return parameters;
@@ -175,8 +183,11 @@ AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster,
     AfterPipeline after;
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
     const std::size_t last = ends_share_a_lane(layout) ? 0 : groups.size() - 1;
+    const bool is_mirrored = is_bidirectional(schedule_of(layout));
     for (std::size_t lane = 0; lane < groups.size(); ++lane) {
-        const UpdatedWeights mine = updated_weights(model, parameters[lane], lane == 0, lane == last, layout);
+        const bool has_both = is_mirrored && lane + 1 == groups.size();
+        const UpdatedWeights mine =
+            updated_weights(model, parameters[lane], lane == 0 || has_both, lane == last || has_both, layout);
         after.optimizer_ns = std::max(after.optimizer_ns, update_ns_of(model, mine, *groups[lane], layout));
         after.offloaded_bytes = std::max(after.offloaded_bytes, layout.offload_rate > 0 ? 2 * mine.state : 0);
         after.gather_ns =
@@ -453,6 +464,7 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
     const bool splits = splits_backward(cut.options.schedule);
     double forward_before = 0;
     double both_before = 0;
+    double mean_work = 0;  // of a lane, per micro-batch
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const std::size_t on = lane_of(cut.options, j);
         Lane& lane = lanes[on];
@@ -466,10 +478,13 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = cut.profiles.at(on).layers[l];
             lane.work += layer.forward_ns.front() + layer.backward_ns.front();
+            mean_work += (layer.forward_ns.front() + layer.backward_ns.front()) / static_cast<double>(lanes.size());
             forward_before += layer.forward_ns.front();
             both_before += layer.forward_ns.front() + layer.backward_ns.front();
             gradients += gradients_of(layer);
-            lane.parameters += weights_of(layer, layout);
+            for (const LaneId holder : lanes_of(cut.options, PartitionId{j})) {
+                lanes[holder.index()].parameters += weights_of(layer, layout);
+            }
         }
         if (layout.gradient_bucket == 0) {
             const auto sum = [&](const RankGroup& copies, double bytes) {
@@ -484,9 +499,15 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
     least.rounded_ns = rounding_of(layout);
     std::vector<RankWeights> parameters;
     for (const Lane& lane : lanes) {
-        least.pipeline_ns = std::max(least.pipeline_ns, m * lane.work + std::max(lane.both, lane.forward + lane.sums));
+        if (works_in_turn(cut.options)) {
+            least.pipeline_ns =
+                std::max(least.pipeline_ns, m * lane.work + std::max(lane.both, lane.forward + lane.sums));
+        }
         parameters.push_back(lane.parameters);
         least.mean += lane.parameters;
+    }
+    if (!works_in_turn(cut.options)) {  // some lane does the mean
+        least.pipeline_ns = m * mean_work * least_work_share(layout);
     }
     const auto lane_count = static_cast<double>(lanes.size());
     least.mean = {least.mean.usual / lane_count, least.mean.experts / lane_count};
@@ -518,7 +539,9 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
             return {kNever, true};
         }
         // For any cuts: some lane has at least the mean of the parameters.
-        least.pipeline_ns = *fitting;
+        if (works_in_turn(options)) {
+            least.pipeline_ns = *fitting;
+        }
         for (const PipelinePart& part : parts) {
             const AfterPipeline alone = after_pipeline(model, cluster, {{part.group, 1}}, layout, {least.mean});
             least.after.gather_ns = std::min(least.after.gather_ns, alone.gather_ns);
@@ -596,8 +619,10 @@ void count_buffers_as_state(LayoutStep& step) {
     const Balance& balance = simulation.options.balance;
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            moved[lane_of(simulation.options, j)] += (*step.profile)->layers[l].buffer_bytes;
+        for (const LaneId lane : lanes_of(simulation.options, PartitionId{j})) {
+            for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+                moved[lane.index()] += (*step.profile)->layers[l].buffer_bytes;
+            }
         }
     }
     const auto move = [&](MemoryBreakdown& held, std::size_t lane) {
@@ -780,9 +805,10 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
             std::vector<double> update(one.simulation.lanes.size());
             const Balance& balance = one.simulation.options.balance;
             for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
-                const std::size_t lane = lane_of(options, j);
                 const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-                update[lane] += optimizer_time(profiles.at(lane), layers);
+                for (const LaneId lane : lanes_of(options, PartitionId{j})) {
+                    update[lane.index()] += optimizer_time(profiles.at(lane.index()), layers);
+                }
             }
             one.optimizer_ns = std::ranges::max(update);
         },

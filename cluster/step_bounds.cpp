@@ -19,6 +19,11 @@ bool lies_in_a_v(const Schedule& schedule) {
     return !placement.empty() && placement[2] == LaneId{1};
 }
 
+double least_work_share(const Layout& layout) {
+    const std::optional<double>& overlap = layout.how().pair_overlap;
+    return overlap && pairs_tasks(schedule_of(layout)) ? 1 - *overlap / 2 : 1;
+}
+
 namespace {
 /// How far below the exact bound a search for it may end, relative to it.
 constexpr double kClose = 1e-4;
@@ -52,11 +57,14 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     // A schedule that splits backwards may postpone all gradients of weights until a gradient has gone back.
     const bool splits = layout.schedule && splits_backward(*layout.schedule);
     if (parts.size() > 1) {
-        return unlike_lanes(layout, parts, splits);
+        return least_work_share(layout) < 1 ? 0 : unlike_lanes(layout, parts, splits);
     }
     const NodeGroup& group = *parts.front().group;
     const Costs costs = costs_of(group, layout);
     const double lanes = layout.pipeline;
+    if (is_bidirectional(schedule_of(layout)) || least_work_share(layout) < 1) {  // some lane does the mean
+        return m * (costs.blocks + costs.embedding + costs.output) / lanes * least_work_share(layout);
+    }
     const double partitions = lanes * layout.interleave;
     // The busiest lane does at least the mean. With even cuts, the last lane does its share between two ways: the first
     // micro-batch through the other lanes' first partitions, and the last one back through them. It also does the

@@ -12,6 +12,9 @@
 namespace pipescope {
 /// True if the schedule puts a lane's two partitions at both ends of the pipeline.
 bool lies_in_a_v(const Schedule& schedule);
+/// At least this share of the lanes' work takes time. Pairs of the schedule hide the rest: at most a share of their
+/// shorter half (TrainingProgram::pair_overlap).
+double least_work_share(const Layout& layout);
 
 /// How much shorter in ns a simulated step may be than its exact times, since the simulation rounds each task of a lane
 /// and each way to whole ns: at most half of a ns for a forward and each half of a backward.

@@ -49,6 +49,7 @@ TrainingProgram program_of(const Value& value) {
                                "selective_share",
                                "tensor_overlap",
                                "dispatch_overlap",
+                               "pair_overlap",
                                "forward_gather_overlap",
                                "backward_gather_overlap",
                                "update_gather_overlap",
@@ -101,6 +102,9 @@ TrainingProgram program_of(const Value& value) {
     program.selective_share = read_share(object, "selective_share", program.selective_share);
     program.tensor_overlap = read_share(object, "tensor_overlap", program.tensor_overlap);
     program.dispatch_overlap = read_share(object, "dispatch_overlap", program.dispatch_overlap);
+    if (object.find("pair_overlap")) {
+        program.pair_overlap = read_share(object, "pair_overlap", 0);
+    }
     program.forward_gather_overlap = read_truth(object, "forward_gather_overlap", program.forward_gather_overlap);
     program.backward_gather_overlap = read_truth(object, "backward_gather_overlap", program.backward_gather_overlap);
     program.update_gather_overlap = read_truth(object, "update_gather_overlap", program.update_gather_overlap);
@@ -245,6 +249,9 @@ std::string program_text(const TrainingProgram& program) {
     put("selective_share", program.selective_share, usual.selective_share);
     put("tensor_overlap", program.tensor_overlap, usual.tensor_overlap);
     put("dispatch_overlap", program.dispatch_overlap, usual.dispatch_overlap);
+    if (program.pair_overlap) {
+        object["pair_overlap"] = *program.pair_overlap;
+    }
     put("forward_gather_overlap", program.forward_gather_overlap, usual.forward_gather_overlap);
     put("backward_gather_overlap", program.backward_gather_overlap, usual.backward_gather_overlap);
     put("update_gather_overlap", program.update_gather_overlap, usual.update_gather_overlap);

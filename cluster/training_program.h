@@ -41,8 +41,11 @@ struct TrainingProgram : KernelProgram {
     /// the projections.
     double selective_share = 0;
     /// Shares of messages that run beside a block's work.
-    double tensor_overlap = 0;           ///< sums over tensor-parallel ranks
-    double dispatch_overlap = 0;         ///< tokens' ways to whole experts of other nodes, and back
+    double tensor_overlap = 0;    ///< sums over tensor-parallel ranks
+    double dispatch_overlap = 0;  ///< tokens' ways to whole experts of other nodes, and back
+    /// Of the shorter task of a forward and a backward that a schedule such as DualPipe pairs; without a value, they
+    /// run one after the other (PipelineOptions::pair_overlap).
+    std::optional<double> pair_overlap;
     bool forward_gather_overlap = true;  ///< ZeRO 3's parameters; with a gradient bucket
     bool backward_gather_overlap = true;
     bool update_gather_overlap = false;  ///< ZeRO 1 and 2: updated parameters arrive during the next step's forward

@@ -260,6 +260,32 @@ TEST(Layout, OfAVHoldsATiedEmbeddingOnce) {
     }
 }
 
+// Each partition lies on two lanes, and embedding and output layer lie on the first and on the last.
+TEST(Layout, OfDualPipeHoldsEachPartitionTwice) {
+    const Cluster cluster = plain_cluster(2);
+    Layout layout{.pipeline = 4, .batch = 8};
+    const auto held_by = [&](const Schedule& schedule, MemoryCategory category) {
+        layout.schedule = schedule;
+        Bytes sum = 0;
+        for (const SimulatedLane& lane : step_of(kSmall + ",tied=false", cluster, layout).simulation.lanes) {
+            sum += lane.peak[category];
+        }
+        return sum;
+    };
+    for (const MemoryCategory category :
+         {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer}) {
+        EXPECT_EQ(held_by(Schedule::dualpipe, category), 2 * held_by(Schedule::one_f_one_b, category));
+    }
+    layout.schedule = Schedule::dualpipe;
+    const LayoutStep tied = step_of(kSmall + ",tied=true", cluster, layout);
+    EXPECT_EQ(tied.tied_ns, 0);
+    layout.batch = 9;
+    EXPECT_THAT(thrown<UsageError>([&] { step_of(kSmall, cluster, layout); }), HasSubstr("9 are odd"));
+    layout.batch = 8;
+    layout.interleave = 2;
+    EXPECT_THAT(thrown<UsageError>([&] { step_of(kSmall, cluster, layout); }), HasSubstr("one partition per lane"));
+}
+
 // Adam reads the gradient twice, and reads and writes the moments. It also reads the parameter that it writes, or in
 // bfloat16 a float32 copy.
 TEST(Layout, AdamMovesTheParameterAndItsState) {

@@ -319,6 +319,32 @@ TEST(TrainingProgram, WaysOfTokensOverlapBetweenNodesAndMayBeSlower) {
     EXPECT_EQ(with(0.5, 1), with(0, 1));
 }
 
+// Experts on several nodes: what a pair hides includes the tokens' ways.
+TEST(TrainingProgram, PairsOverlapAsItStates) {
+    Layout layout{.pipeline = 2};
+    layout.data = 16;
+    layout.expert = 16;
+    const auto with = [&](const Schedule& schedule, std::optional<double> share) {
+        layout.schedule = schedule;
+        layout.interleave = usual_partitions(schedule, 2) == 4 ? 2 : 1;
+        return step_with([&](TrainingProgram& program) { program.pair_overlap = share; }, layout, kRoutedModel);
+    };
+    for (const Schedule schedule : {Schedule::dualpipe, Schedule::dualpipe_v}) {
+        EXPECT_LT(with(schedule, 1), with(schedule, 0.5)) << to_string(schedule);
+        EXPECT_LT(with(schedule, 0.5), with(schedule, 0)) << to_string(schedule);
+        EXPECT_LT(with(schedule, 0.5), with(schedule, std::nullopt)) << to_string(schedule);
+    }
+    EXPECT_EQ(with(Schedule::one_f_one_b, 1), with(Schedule::one_f_one_b, std::nullopt)) << "it has no pairs";
+    const TrainingProgram read =
+        parse_program(R"({"format": "pipescope.program", "version": 1, "name": "own", "pair_overlap": 0.25})");
+    EXPECT_EQ(read.pair_overlap, 0.25);
+    EXPECT_EQ(parse_program(program_text(read)), read);
+    EXPECT_THAT(thrown<ProfileError>([] {
+                    parse_program(R"({"format": "pipescope.program", "version": 1, "name": "own", "pair_overlap": 2})");
+                }),
+                HasSubstr("pair_overlap"));
+}
+
 TEST(TrainingProgram, BiasesOfExpertsTakeKernelsOfTheirOwn) {
     const std::string biased = std::string(kRoutedModel) + ",norm=rms,mlp_bias=true";
     const auto unfused = [](TrainingProgram& program) { program.unfused_expert_bias = true; };
