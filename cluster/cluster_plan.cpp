@@ -70,10 +70,14 @@ bool fits_tensor(const LanguageModel& model, int tensor) {
 }
 
 /// The ways to place a layout's lanes on the size's groups: as many lanes as possible on the quickest group, then on
-/// the next, at least one on each. The quickest comes first or last. A single group gets all lanes.
+/// the next, at least one on each. The quickest comes first or last. A single group gets all lanes. Empty if there is
+/// none.
 std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     if (size.groups.size() == 1) {
         return {{{size.groups.front(), layout.pipeline}}};
+    }
+    if (is_bidirectional(schedule_of(layout))) {
+        return {};  // two lanes hold each partition, and are alike
     }
     std::vector<const NodeGroup*> groups = size.groups;
     std::ranges::stable_sort(groups, std::greater<>(),
@@ -117,7 +121,7 @@ std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& requ
         named = {usual_schedule(1), usual_schedule(2)};  // automatic starts from their best layouts
     }
     for (const Schedule& each : named) {
-        const bool one_each = runs_one_partition_a_lane(each);
+        const bool one_each = runs_one_partition_a_lane(each) || is_bidirectional(each);
         const bool in_a_v = !one_each && lies_in_a_v(each);
         const bool fits = layout.interleave == 1 ? one_each : !one_each && (!in_a_v || layout.interleave == 2);
         if (!fits || !can_run(each, layout.pipeline, micro_batches) || !can_ramp(request, layout, each)) {
@@ -594,7 +598,8 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
                         for (const auto& [group, lanes] : parts) {
                             rate += lanes / work_of(here.at(group), samples);
                         }
-                        const double least = static_cast<double>(layout.micro_batches()) / rate;
+                        const double least =
+                            static_cast<double>(layout.micro_batches()) / rate * least_work_share(layout);
                         size.layouts.push_back({layout, std::move(parts), least, size.layouts.size()});
                     }
                 }

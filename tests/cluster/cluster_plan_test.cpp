@@ -227,6 +227,40 @@ TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
     }
 }
 
+// Pairs that overlap take less than the work of their lanes. Unlike devices have no bidirectional schedule.
+TEST(ClusterPlan, OfDualPipeIsThatOfAllLayoutsSimulated) {
+    int doubled = 0;
+    for (int round = 0; round < 4; ++round) {
+        Cluster cluster = plain_cluster(1);
+        cluster.groups.front().device.memory_bytes = Bytes{1} << (19 + round);
+        if (round == 3) {
+            NodeGroup& other = cluster.groups.emplace_back(cluster.groups.front());
+            other.device.name = "other";
+            other.device.flops_per_second["bfloat16"] = 7e8;
+        }
+        ClusterPlanRequest request = request_of(8);
+        request.schedules = {Schedule::dualpipe, Schedule::dualpipe_v, Schedule::one_f_one_b};
+        TrainingProgram program;
+        if (round > 0) {
+            program.pair_overlap = round / 3.0;
+        }
+        request.layout.program = std::make_shared<const TrainingProgram>(program);
+        const ClusterPlan pruned = plan_cluster(small_model(), cluster, request);
+        request.exhaustive = true;
+        const ClusterPlan all = plan_cluster(small_model(), cluster, request);
+        EXPECT_EQ(candidates_of(pruned), candidates_of(all)) << "round " << round;
+        for (const ClusterCandidate& each : all.candidates) {
+            if (is_bidirectional(each.step.simulation.options.schedule)) {
+                EXPECT_EQ(each.step.layout.micro_batches() % 2, 0);
+                EXPECT_GE(each.step.layout.micro_batches(), 2 * each.step.layout.pipeline);
+                EXPECT_EQ(each.step.device.find(':'), std::string::npos) << each.step.device;
+                ++doubled;
+            }
+        }
+    }
+    EXPECT_GT(doubled, 0);
+}
+
 TEST(ClusterPlan, TriesAListOfNumbersAndRangesOfDevices) {
     const Cluster cluster = plain_cluster(4);
     ClusterPlanRequest request = request_of(16);
