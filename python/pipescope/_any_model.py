@@ -602,9 +602,11 @@ def _traced_layers(
     known = [given.get(name) if isinstance(given.get(name), int) else None for name in traced.names]
     train = trace_of(model, traced, known, True, frees_all)
     evaluation, only_mode = None, ""
-    if not same_in_both_modes(model, traced):
+    reads = same_in_both_modes(model, traced)
+    if reads is None:
         try:
             evaluation = trace_of(model, traced, known, False, frees_all)
+            reads = evaluation.reads
         except Exception as error:
             only_mode = f"the model runs other operators in eval mode, which cannot be traced: {error}; use train()"
     batch, rules = _batch_of(train, traced, given)
@@ -638,7 +640,7 @@ def _traced_layers(
         _compare_one_sample(found, sample)
     traces = {True: train} if evaluation is None else {True: train, False: evaluation}
     found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known, frees_all)
-    found.hold_state(train.reads.joined(evaluation.reads if evaluation is not None else None) if train.reads is not None else None)
+    found.hold_state(train.reads.joined(reads) if train.reads is not None else None)
     return found
 
 

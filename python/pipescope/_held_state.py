@@ -28,7 +28,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Optional
 
 import torch
@@ -105,11 +105,9 @@ def frozen(value: Any, watched: frozenset[type] = frozenset(), depth: int = _DEE
     if isinstance(value, types.MethodType):
         return kind, _Same(value.__func__), below(value.__self__)
     if isinstance(value, types.FunctionType):
-        return _OfFunction((_Same(value), *(below(_content(cell)) for cell in value.__closure__ or ())))
-    if isinstance(value, contextvars.ContextVar):
-        return _Same(value), below(value.get(None))
-    if isinstance(value, threading.local):
-        return _Same(value), below(vars(value))
+        return _OfFunction((_Same(value), *(below(each) for _, each in _parts_of(value))))
+    if isinstance(value, (contextvars.ContextVar, threading.local)):
+        return _Same(value), tuple((name, below(each)) for name, each in _parts_of(value))
     state = _state_of(value) if _is_whole(kind) else None
     if not state:
         return _Same(value)
@@ -148,7 +146,17 @@ def _parts_of(value: Any, title: str = "") -> list[tuple[str, Any]]:
     elif isinstance(value, types.MethodType):
         parts = [(title, value.__func__), (title, value.__self__)]
     elif isinstance(value, types.FunctionType):
-        parts = [(_joined(title, name), _content(cell)) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ())]
+        cells = zip(value.__code__.co_freevars, value.__closure__ or ())
+        defaults = (*zip(itertools.count(), value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items())
+        parts = [
+            *((_joined(title, name), _content(cell)) for name, cell in cells),
+            *((_joined(title, f"default {name}"), each) for name, each in defaults),
+        ]
+    elif isinstance(value, contextvars.ContextVar):
+        with contextlib.suppress(LookupError):  # it has no value
+            parts = [(title, value.get())]
+    elif isinstance(value, threading.local):
+        parts = [(_joined(title, name), each) for name, each in vars(value).items()]
     elif _is_whole(type(value)):
         parts = ((_joined(title, key), each) for key, each in _state_of(value).items())
     return list(itertools.islice(parts, _MOST_ITEMS))
@@ -157,7 +165,7 @@ def _parts_of(value: Any, title: str = "") -> list[tuple[str, Any]]:
 #: What holds other values in another way than by attributes.
 _CONTAINERS = (
     dict, types.MappingProxyType, list, tuple, set, builtins.frozenset, collections.deque, functools.partial, types.MethodType,
-    types.FunctionType,
+    types.FunctionType, contextvars.ContextVar, threading.local,
 )
 
 
@@ -173,7 +181,7 @@ def _is_atom(value: Any, watched: frozenset[type]) -> bool:
     kind = type(value)
     if kind in _ATOMS or kind in watched or isinstance(value, _BY_IDENTITY) or value is Absent:
         return True
-    return isinstance(value, types.FunctionType) and not value.__closure__
+    return isinstance(value, types.FunctionType) and not (value.__closure__ or value.__defaults__ or value.__kwdefaults__)
 
 
 _OF_LIBRARY = (sys.stdlib_module_names | {"torch", "numpy", "sympy", "pipescope"}) - {"types", "argparse", "collections", "__main__"}
@@ -322,7 +330,7 @@ class Reads:
 
     def note_values(self, tensor: Tensor, place: str) -> None:
         """Of a tensor outside of the trace whose values Python reads."""
-        if all(tensor is not each for each, *_ in self.of_tensors):
+        if all(_place_of(tensor) != _place_of(each) for each, *_ in self.of_tensors):
             self.of_tensors.append((tensor, _values_of(tensor), place))
 
     def _note_contents(self, value: Any) -> None:
@@ -380,10 +388,17 @@ class Reads:
         return self
 
 
+def _place_of(tensor: Tensor) -> tuple[Any, ...]:
+    """Where a tensor has its values, which a trace may give another name."""
+    if tensor.layout != torch.strided:
+        return (id(tensor),)
+    return tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+
+
 def _values_of(tensor: Tensor) -> Any:
-    """What is equal as long as a tensor holds the same values. Of many values, changes in place are counted."""
+    """What is equal as long as a tensor holds the same values. Of many values, and on a device, changes in place are counted."""
     if tensor.numel() > _MOST_ITEMS or tensor.device.type != "cpu" or tensor.layout != torch.strided:
-        return tensor._version
+        return 0 if tensor.is_inference() else tensor._version
     with _disable_current_modes():  # a trace would take part
         read = torch._C.TensorBase.tolist  # and be asked for the values of this
         return tensor.shape, tensor.dtype, read(tensor.detach().contiguous().view(-1).view(torch.uint8))
@@ -440,18 +455,29 @@ _MOST_VALUES = 20_000
 def _globals_of(values: list[Any], watched: frozenset[type]) -> dict[tuple[int, str], tuple[_Names, str, str]]:
     """What the code of all functions names that these values and these names lead to: (names, name, title)."""
     found: dict[tuple[int, str], tuple[_Names, str, str]] = {}
-    waiting = list(values)
+    functions: list[Any] = []  # first, since there may be very many other values
+    others: list[Any] = []
     seen: dict[int, Any] = {}
-    while waiting and len(seen) < _MOST_VALUES:
-        function = waiting.pop()
-        if id(function) in seen:
+    classes: dict[type, bool] = {}  # of objects that a function may have; whether it may call methods of all names that code has
+    named: set[str] = set()
+
+    def add(reached: Iterable[Any]) -> None:
+        for each in reached:
+            (functions if isinstance(each, _METHODS) else others).append(each)
+
+    add(values)
+    while functions or others or (more := _called(classes, named, seen)):
+        if not functions and not others:
+            add(more)
+        function = (functions or others).pop()
+        if id(function) in seen or len(seen) >= _MOST_VALUES and not isinstance(function, _METHODS):
             continue
         seen[id(function)] = function
-        waiting += _within(function, watched)
+        add(_within(function, watched, classes))
         if not isinstance(function, types.FunctionType) or _is_of_library(function.__module__):
             continue
-        named = _names_in(function.__code__)
-        waiting += [method for cell in function.__closure__ or () for method in _methods_of(_content(cell), named)]
+        named |= _names_in(function.__code__)
+        classes.update((each, True) for _, each in _parts_of(function) if isinstance(each, type))
         for path in _paths_of(function.__code__):
             owner: Any = None
             names: Any = function.__globals__
@@ -462,7 +488,9 @@ def _globals_of(values: list[Any], watched: frozenset[type]) -> dict[tuple[int, 
                     break
                 title = f"global {getattr(owner, '__name__', function.__module__)}"
                 found.setdefault((id(names), name), (holder, name, f"{title}.{name}"))
-                waiting += [value, *_methods_of(value, named)]
+                add([value])
+                if not isinstance(value, _CONTAINERS):
+                    classes[value if isinstance(value, type) else type(value)] = True
                 if isinstance(value, types.ModuleType) and not _is_of_library(value.__name__):
                     owner, names = value, vars(value)
                 elif isinstance(value, type) and not isinstance(value, enum.EnumMeta) and not _is_of_library(value.__module__):
@@ -484,23 +512,25 @@ _METHODS = (types.FunctionType, property, staticmethod, classmethod, functools.c
 _NOT_MADE = (nn.Module, torch.autograd.Function, enum.Enum, BaseException)
 
 
-def _methods_of(value: Any, named: Collection[str] = ()) -> list[Any]:
-    """Of an object, or of the objects of a class, that no library has: their operators and calls, and the methods of these names."""
-    kind = value if isinstance(value, type) else type(value)
-    if issubclass(kind, _NOT_MADE):
-        return []
-    own: dict[str, Any] = {}
-    for cls in reversed(kind.__mro__):
-        own.update({} if _is_of_library(cls.__module__) else vars(cls))
-    return [
-        each for name, each in own.items()
-        if isinstance(each, _METHODS) and (name in named or name.startswith("__") and name not in _NO_OPERATORS)
-    ]
+def _called(classes: Mapping[type, bool], named: Collection[str], seen: Collection[int]) -> list[Any]:
+    """Of the objects of classes that no library has: their operators and calls, and the methods of these names, unless seen.
+    ``classes``: false for those whose methods of other names are noted where they are read."""
+    found = []
+    for kind, takes_names in classes.items():
+        own: dict[str, Any] = {}
+        for cls in () if issubclass(kind, _NOT_MADE) else reversed(kind.__mro__):
+            own.update({} if _is_of_library(cls.__module__) else vars(cls))
+        found += [
+            each for name, each in own.items()
+            if isinstance(each, _METHODS) and id(each) not in seen
+            and (takes_names and name in named or name.startswith("__") and name not in _NO_OPERATORS)
+        ]
+    return found
 
 
-def _within(value: Any, watched: frozenset[type]) -> list[Any]:
-    """What may hold or be a function that a forward calls where it has this value. ``watched``: classes whose attributes and methods
-    are noted where they are read, operators and calls apart."""
+def _within(value: Any, watched: frozenset[type], classes: dict[type, bool]) -> list[Any]:
+    """What may hold or be a function that a forward calls where it has this value, whose class is added to ``classes``. ``watched``:
+    classes whose attributes and methods are noted where they are read, operators and calls apart."""
     if isinstance(value, property):
         return [value.fget]
     if isinstance(value, (staticmethod, classmethod)) or type(value).__name__ == "_lru_cache_wrapper":
@@ -509,8 +539,10 @@ def _within(value: Any, watched: frozenset[type]) -> list[Any]:
         return [value.func]
     if isinstance(value, types.FunctionType) and _is_of_library(value.__module__) or isinstance(value, (*_BY_IDENTITY, str, bytes)):
         return []
+    if not isinstance(value, _CONTAINERS) and _is_whole(type(value)):
+        classes[type(value)] = classes.get(type(value), False) or type(value) not in watched
     parts = () if type(value) in watched else (each for _, each in _parts_of(value))
-    return [*_methods_of(value), *(each for each in parts if isinstance(each, types.FunctionType) or not _is_atom(each, frozenset()))]
+    return [each for each in parts if isinstance(each, types.FunctionType) or not _is_atom(each, frozenset())]
 
 
 def _names_in(code: Any) -> set[str]:
@@ -600,10 +632,24 @@ class HeldState:
     def __deepcopy__(self, memo: Any) -> HeldState:
         made = object.__new__(HeldState)
         memo[id(self)] = made
+        own = {_place_of(each)[0] for each in self._own_tensors()}
+        memo.update({id(tensor): tensor for tensor, *_ in self._of_tensors if _place_of(tensor)[0] not in own})
         state = {key: copy.deepcopy(value, memo) for key, value in self.__dict__.items() if key not in ("_outside", "_watched")}
         made.__dict__.update(state, _outside=self._outside, _watched=self._watched)
         made._count_anew()
         return made
+
+    def _own_tensors(self) -> list[Tensor]:
+        """Those that the model's attributes reach, of which a copy of the model has copies."""
+        waiting, found, seen = [vars(module) for module, *_ in self._modules.values()], [], set()
+        while waiting:
+            value: Any = waiting.pop()
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif id(value) not in seen and not isinstance(value, (*_BY_IDENTITY, types.FunctionType, str, bytes)):
+                seen.add(id(value))
+                waiting += [each for _, each in _parts_of(value)]
+        return found
 
     def _count_anew(self) -> None:
         """A copied tensor counts its changes from 0 on."""
@@ -666,7 +712,7 @@ class HeldState:
             self._compare(_without_new(names, names.get(name), held), raw, held, title)
         for tensor, values, place in self._of_tensors:
             if _values_of(tensor) != values:
-                self._refuse(f"tensor whose values its forward reads{place} has changed")
+                self._refuse(f"forward reads the values of a tensor{place}, which have changed")
         if torch.get_default_dtype() != self._dtype:
             raise UsageError(
                 f"torch's default dtype is {torch.get_default_dtype()}, and was {self._dtype} when the model was traced; build the "

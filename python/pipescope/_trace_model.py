@@ -1177,6 +1177,7 @@ class _Recorder(TorchFunctionMode):
         super().__init__()
         self.calls: list[Any] = []
         self.told: list[Any] = []  #: numbers, bools and texts of the calls that may depend on the mode
+        self.reads: Optional[Reads] = None  #: what else the forward read
         self._counters = counters
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -1202,18 +1203,20 @@ class _Recorder(TorchFunctionMode):
 _MODE_FUNCTIONS = {name.split(".")[1].strip("_") for name in MODE_ARGUMENTS}
 
 
-def same_in_both_modes(model: nn.Module, arguments: Arguments) -> bool:
-    """True if train and eval run the same operators, apart from the mode that some of them are told.
+def same_in_both_modes(model: nn.Module, arguments: Arguments) -> Optional[Reads]:
+    """What the forward reads in eval mode if train and eval run the same operators, apart from the mode that some of them are told;
+    None otherwise.
 
     ``model``: has been called before, as by an export, since some models prepare themselves in their first call.
     """
     try:
         train, evaluation = (_recorded(model, arguments, training) for training in (True, False))
     except Exception:  # the exports tell what is wrong
-        return False
-    return train.calls == evaluation.calls and not any(
+        return None
+    are_same = train.calls == evaluation.calls and not any(
         one == other and _may_be_on(*one) for one, other in zip(train.told, evaluation.told)
     )
+    return evaluation.reads if are_same else None
 
 
 def _may_be_on(name: str, values: Sequence[Any]) -> bool:
@@ -1242,6 +1245,8 @@ def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> _Record
         recorder = _Recorder(counters)
         with losses.noted(), _reparametrize_module(model, named), recorder, torch.random.fork_rng(devices=[]):
             call(*tensors)
+    losses.reads.finish(losses.kept)
+    recorder.reads = losses.reads
     return recorder
 
 

@@ -204,6 +204,25 @@ class Shifting:
     def by_attribute(self, x):
         return self.act(x)
 
+    def outer(self, x):
+        return self.moved(x)
+
+
+class Nested:
+    def __init__(self):
+        self.inner = Shifting()
+
+    def __call__(self, x):
+        return self.inner.outer(x)
+
+
+def made():
+    return Shifting()
+
+
+def by_default(x, act=shifted):
+    return act(x)
+
 
 class Holding(nn.Module):
     """Calls a function that an attribute holds."""
@@ -220,7 +239,9 @@ def called(held, x):
     return held(x)
 
 
-SHIFTS, HELPER = [shifting(1.0)], Shifting()
+SHIFTS, HELPER, HELPERS = [shifting(1.0)], Shifting(), {"a": [Nested()]}
+ACT = contextvars.ContextVar("act", default=shifted)
+MERGES = {k: [(k, j) for j in range(10)] for k in range(4096)}
 HELD = {
     "a function": (shifted, called),
     "a closure": (shifting(1.0), called),
@@ -237,6 +258,13 @@ HELD = {
     "a namespace": (types.SimpleNamespace(act=shifting(1.0)), lambda held, x: held.act(x)),
     "a list that is a global": (None, lambda held, x: SHIFTS[0](x)),
     "a helper that is a global": (None, lambda held, x: HELPER.moved(x)),
+    "a helper's method by another": (None, lambda held, x: HELPER.outer(x)),
+    "helpers in a container": (None, lambda held, x: HELPERS["a"][0].inner.moved(x)),
+    "a helper that a function makes": (None, lambda held, x: made()(x)),
+    "a helper's helper": (Nested(), called),
+    "a default": (by_default, called),
+    "a variable of a context": (None, lambda held, x: ACT.get()(x)),
+    "a function beside a large table": (None, lambda held, x: shifted(x) if MERGES[3] else x),
     "a helper that the forward makes": (None, lambda held, x: Shifting().moved(x)),
 }
 
@@ -306,11 +334,24 @@ def test_values_of_tensors_that_python_reads_are_watched(how):
     assert float(copied.step(x, loss=squares)) == first
     try:
         change(model)
-        is_refused(lambda: pipe.step(x, loss=squares), "has changed")
+        is_refused(lambda: pipe.step(x, loss=squares), "ha(s|ve) changed")
+        if how in ("global", "context", "thread"):
+            is_refused(lambda: copied.step(x, loss=squares), "ha(s|ve) changed")
+        else:
+            copied.step(x, loss=squares)
     finally:
         TEMPERATURE.fill_(2.0)
         SCALE.set(2.0)
         LOCAL.scale = 2.0
+
+
+def test_what_only_eval_mode_reads_is_watched():
+    model, x = OfValues(lambda model: model.in_train if model.training else model.in_eval), torch.randn(6, 4)
+    model.in_train = model.in_eval = 2.0
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    model.in_eval = 5.0
+    pipe.eval()
+    is_refused(lambda: pipe(x), "in_eval has changed")
 
 
 def test_tensors_that_are_used_as_tensors_may_change():
