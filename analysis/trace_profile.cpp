@@ -346,8 +346,8 @@ public:
         if (usual == usual_.end()) {
             return slice.end;
         }
-        // After the first partition's last backward, neither a message nor a task shows where its sum ends, so the usual
-        // time stands for that sum.
+        // After the first partition's last backward, neither a message nor a task shows where its sum ends, so the
+        // usual time stands for that sum.
         return slice.end + (needed_at(step, slices, k) ? sum_after(step, lane, slices, k) : usual->second);
     }
 

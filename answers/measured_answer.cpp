@@ -215,8 +215,8 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
         steps.push_back(row.step);
     }
     TrainingProgram program = layout.layout.how();
-    answer.fit =
-        fitted_program(program, steps, device, what.model().experts > 0, [&](std::size_t k, const TrainingProgram& tried) {
+    answer.fit = fitted_program(
+        program, steps, device, what.model().experts > 0, [&](std::size_t k, const TrainingProgram& tried) {
             Row row = rows[k];
             row.layout.layout.program = std::make_shared<const TrainingProgram>(tried);
             const LayoutStep step = step_of(what, row);

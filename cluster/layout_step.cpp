@@ -409,7 +409,8 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         return std::ranges::all_of(cut.starts,
                                    [&](const CutModel::Start& start) { return memory.surely_fits(start.balance); });
     };
-    if (std::isfinite(enough_ns) && cut.is_free && detail.memory && surely_fits()) {
+    const bool is_automatic = cut.options.schedule == Schedule::automatic;
+    if (std::isfinite(enough_ns) && cut.is_free && !is_automatic && detail.memory && surely_fits()) {
         // Memory decides nothing, so it is simulated for the quickest cuts alone.
         SimulationDetail times_only = detail;
         times_only.memory = false;
@@ -417,7 +418,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         if (step.step_ns() < enough_ns) {
             step = simulated(step.simulation.options, detail);
         }
-    } else if (cut.is_free && cut.options.schedule == Schedule::automatic) {
+    } else if (cut.is_free && is_automatic) {
         // Uses the cuts of the quickest named schedule, so that the step is not slower than that schedule's.
         std::optional<LayoutStep> best;
         for (const Schedule& named : schedules_for(joined(cut.profiles, cut.options, step.device), cut.options)) {
@@ -539,7 +540,7 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
             return {kNever, true};
         }
         // For any cuts: some lane has at least the mean of the parameters.
-        if (works_in_turn(options)) {
+        if (works_in_turn(cut.options)) {
             least.pipeline_ns = *fitting;
         }
         for (const PipelinePart& part : parts) {

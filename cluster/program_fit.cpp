@@ -91,7 +91,7 @@ double mean_absolute(const std::vector<double>& errors) {
 }
 
 ProgramFit fitted_program(const TrainingProgram& program, const std::vector<MeasuredStep>& steps,
-                       const std::string& device, bool experts, const StepPredictor& predict) {
+                          const std::string& device, bool experts, const StepPredictor& predict) {
     ProgramFit found;
     found.program = program;
     std::vector<Curve> curves(steps.size());

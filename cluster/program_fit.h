@@ -44,7 +44,7 @@ struct ProgramFit {
 /// published range for that device becomes that of the steps left out one by one. Precondition: there are steps.
 /// Throws UsageError if a work_factor from 0.01 to 100 gives none of the measured times.
 ProgramFit fitted_program(const TrainingProgram& program, const std::vector<MeasuredStep>& steps,
-                       const std::string& device, bool experts, const StepPredictor& predict);
+                          const std::string& device, bool experts, const StepPredictor& predict);
 /// The mean of the absolute values. Precondition: there are some.
 double mean_absolute(const std::vector<double>& errors);
 }  // namespace pipescope

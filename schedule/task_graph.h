@@ -102,8 +102,8 @@ struct PipelineShape {
     /// last partition's lane. A key without a partition (an optimizer over all parameters) has no lane.
     std::optional<LaneId> lane_of(const TaskKey& key) const;
     /// Throws UsageError unless counts fit a TaskKey, the placement names a lane for each partition and uses each lane
-    /// from 0 up, each route of skips or shared parameters runs forward, to one lane, and a bidirectional pipeline has two
-    /// halves.
+    /// from 0 up, each route of skips or shared parameters runs forward, to one lane, and a bidirectional pipeline has
+    /// two halves.
     void check() const;
 
 private:

@@ -170,7 +170,11 @@ std::vector<double> ends_of_lanes(const HostLaunches& launches, std::span<const 
 
 std::optional<HostLaunches> host_launches(const Profile& profile, const PipelineOptions& options,
                                           const TaskGraph& graph) {
-    if (!has_launches(profile)) {
+    const bool waits_for_sends = std::ranges::any_of(graph.tasks(), [&](const Task& task) {
+        return is_copy(task.key.kind) &&
+               link_between(options.hardware, task.lane, task.receiver).sends != Sends::overlapped;
+    });
+    if (!has_launches(profile) || options.most_in_flight > 0 || waits_for_sends || graph.shape().bidirectional) {
         return std::nullopt;
     }
     PartitionLaunches partitions(profile, options);

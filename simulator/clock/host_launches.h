@@ -22,7 +22,8 @@ struct HostLaunches {
     std::vector<double> paced;     ///< no task ends sooner after its launch; 0 for copies
 };
 
-/// Empty if no layer of the profile has launches. Several layers of one partition are launched as one task. A copy is
+/// Empty if no layer of the profile has launches, and if a limit of micro-batches in flight, a send or the other half
+/// of a bidirectional pipeline holds up tasks, too. Several layers of one partition are launched as one task. A copy is
 /// launched by both hosts; one within a device by none. Preconditions: as of shared_resources().
 std::optional<HostLaunches> host_launches(const Profile& profile, const PipelineOptions& options,
                                           const TaskGraph& graph);

@@ -487,8 +487,7 @@ private:
             return;
         }
         if (storages_.holders(slot->second) != 1) {
-            const Id sum =
-                storages_.take(lane_of(at), skip, costs_.sized(at.i.value()).skips[costs_.skip_of(k)]);
+            const Id sum = storages_.take(lane_of(at), skip, costs_.sized(at.i.value()).skips[costs_.skip_of(k)]);
             storages_.release(std::exchange(slot->second, sum));
         }
         storages_.release(id);
@@ -715,7 +714,8 @@ private:
                                            j == last() || !shares_storage(task.lane, lane_of(at, j + 1))));
         }
         for_outgoing(j, tape.stashed, [&](std::size_t k, std::int32_t block) {
-            here.with_rare().stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(at, next_behind(k, j))));
+            here.with_rare().stashed[k] =
+                slot_of(block, skip, !shares_storage(task.lane, lane_of(at, next_behind(k, j))));
         });
         free_task_blocks(here);
         pass_to_same_lane(at);

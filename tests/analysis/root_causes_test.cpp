@@ -145,9 +145,10 @@ TEST_F(RootCausesOfARun, PartAnExposedCollective) {
     const auto at = [](LaneWorkKind kind, int start, int end) {
         return LaneWork{LaneId{0}, kind, Nanoseconds{start}, Nanoseconds{end}};
     };
-    const RootCauses causes = on_one_lane(30, Nanoseconds{10}, Nanoseconds{0},
-                                          {at(LaneWorkKind::collective, 5, 25), at(LaneWorkKind::collective_wait, 5, 13),
-                                           at(LaneWorkKind::collective_slow, 21, 25)});
+    const RootCauses causes =
+        on_one_lane(30, Nanoseconds{10}, Nanoseconds{0},
+                    {at(LaneWorkKind::collective, 5, 25), at(LaneWorkKind::collective_wait, 5, 13),
+                     at(LaneWorkKind::collective_slow, 21, 25)});
     EXPECT_NEAR(causes.of(RootCause::late_rank).share, 3.0 / 40, 1e-9) << "the task hides 5 ns of the wait";
     EXPECT_NEAR(causes.of(RootCause::network).share, 4.0 / 40, 1e-9);
     EXPECT_NEAR(causes.of(RootCause::collective).share, 8.0 / 40, 1e-9);

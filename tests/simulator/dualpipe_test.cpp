@@ -1,4 +1,5 @@
 #include "schedule/schedules.h"
+#include "simulator/search/automatic_schedule.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/profiles.h"
 #include "tests/simulator/random_pipelines.h"
@@ -53,6 +54,19 @@ double most_idle(const Simulation& simulation) {
         most = std::max(most, static_cast<double>((simulation.step_time - lane.busy).count()) / 1000);
     }
     return most;
+}
+
+TEST(DualPipe, HasABoundBelowPairsThatOverlap) {
+    for (const Schedule& schedule : {Schedule(Schedule::dualpipe_v), Schedule(Schedule::automatic)}) {
+        PipelineOptions options = options_for(Schedule::dualpipe_v, 4, 2, 40);
+        options.schedule = schedule;
+        options.pair_overlap = 1;
+        const CheckedProfile profile = equal_partitions(4, {1, 1, 0.5});
+        Simulation simulation = find_and_simulate(profile, options, {});
+        add_lower_bound(profile, simulation);
+        ASSERT_TRUE(simulation.lower_bound);
+        EXPECT_LE(*simulation.lower_bound, simulation.step_time);
+    }
 }
 
 // DeepSeek's repository DualPipe gives the bubble (PP / 2 - 1) (F&B + B - 3 W) for both schedules, where F&B is the

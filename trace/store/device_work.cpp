@@ -2,10 +2,13 @@
 
 #include "trace/store/launch_attribution.h"
 #include "trace/store/sqlite_insert.h"
+#include "trace/store/sqlite_rows.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -126,7 +129,9 @@ void write_work(SQLite::Database& db, const std::vector<Work>& all) {
     for (const Work& work : all) {
         run(row, *work.task, work.activity, work.row, work.launch, work.by_stream ? "stream" : "thread");
     }
-    SQLite::Statement task(db, "INSERT INTO PIPESCOPE_TASK_DEVICE VALUES (?,?,?,?,?,?,?,?,?,?)");
+    SQLite::Statement task(db,
+                           "INSERT INTO PIPESCOPE_TASK_DEVICE (taskId, kernels, copies, start, end, busy, gap, "
+                           "launchDelay, launchGap, paced) VALUES (?,?,?,?,?,?,?,?,?,?)");
     for (std::size_t begin = 0; begin < all.size();) {
         std::size_t end = begin;
         while (end < all.size() && all[end].task == all[begin].task) {
@@ -140,6 +145,12 @@ void write_work(SQLite::Database& db, const std::vector<Work>& all) {
 
 DeviceWorkCounts attribute_device_work(SQLite::Database& db) {
     DeviceWorkCounts found;
+    const std::set<std::string, std::less<>> columns = columns_of_table(db, "PIPESCOPE_TASK_DEVICE");
+    for (const std::string column : {"launchGap", "paced"}) {  // an unclosed trace of an earlier build lacks them
+        if (!columns.contains(column)) {
+            db.exec("ALTER TABLE PIPESCOPE_TASK_DEVICE ADD COLUMN " + column + " INTEGER");
+        }
+    }
     db.exec(
         "DELETE FROM PIPESCOPE_DEVICE_WORK; DELETE FROM PIPESCOPE_TASK_DEVICE;"
         "CREATE INDEX IF NOT EXISTS CUPTI_RUNTIME_BY_CORRELATION ON CUPTI_ACTIVITY_KIND_RUNTIME (correlationId)");

@@ -194,19 +194,19 @@ TEST(SkipReaders, GetTheValueOnceOnEachLane) {
                       });
                   }};
     const std::vector<LayerSpec> layers = {linear(6, 6), stash, pop, pop, pop, pop, pop, linear(6, 6)};
-    constexpr int kChunks = 4;
+    constexpr int kMicroBatches = 4;
     const auto copies = [&](const Schedule& schedule, std::size_t lanes, const std::vector<std::int64_t>& balance) {
         TaskLog log;
         GPipe model(layers, {.balance = balance,
                              .devices = cpus(lanes),
-                             .chunks = kChunks,
+                             .chunks = kMicroBatches,
                              .checkpoint = Checkpoint::always,
                              .schedule = schedule,
                              .observer = &log});
         model.step({samples(8)}, {samples(8)}, kLoss);
         const int forward = count(log, static_cast<int>(lanes), TaskKind::skip_forward);
         EXPECT_EQ(count(log, static_cast<int>(lanes), TaskKind::skip_backward), forward);
-        return forward / kChunks;
+        return forward / kMicroBatches;
     };
     EXPECT_EQ(copies(Schedule::gpipe, 2, {4, 4}), 1) << "the other lane has three of the five layers";
     EXPECT_EQ(copies(Schedule::one_f_one_b, 4, {2, 2, 2, 2}), 3) << "lane 0 has none, each other lane has some";

@@ -64,7 +64,7 @@ Pass joined(const Pass& first, const Pass& second) {
     return all;
 }
 
-LayerProfile layer_of(const Pass& forward, const Pass& backward) {
+LayerProfile launched_layer(const Pass& forward, const Pass& backward) {
     LayerProfile layer;
     layer.forward_ns = {forward.device_ns()};
     layer.backward_ns = {backward.device_ns()};
@@ -88,7 +88,7 @@ Launched random_pipeline(std::mt19937& random) {
     const int partitions = 1 + static_cast<int>(random() % 4);
     for (int partition = 0; partition < partitions; ++partition) {
         made.passes.emplace_back(random_pass(random), random_pass(random));
-        made.profile.layers.push_back(layer_of(made.passes.back().first, made.passes.back().second));
+        made.profile.layers.push_back(launched_layer(made.passes.back().first, made.passes.back().second));
         made.options.hardware.devices.push_back("cuda:" + std::to_string(partition));
     }
     made.options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(partitions), 1));
@@ -185,7 +185,7 @@ TEST(HostLaunches, TreatLayersOfOnePartitionAsOneTask) {
         const Pass next_backward = random_pass(random);
         Launched made;
         made.profile.samples = {1};
-        made.profile.layers = {layer_of(forward, backward), layer_of(next_forward, next_backward)};
+        made.profile.layers = {launched_layer(forward, backward), launched_layer(next_forward, next_backward)};
         made.options.balance = Balance({2});
         made.options.chunks = made.options.batch = 3;
         made.options.checkpoint = Checkpoint::never;
@@ -205,7 +205,7 @@ TEST(HostLaunches, LaunchAMessageOnBothSides) {
     profile.samples = {1};
     profile.device = "cuda";
     for (int layer = 0; layer < 2; ++layer) {
-        LayerProfile each = layer_of({{{0, 100}}, 300}, {{{0, 100}}, 300});
+        LayerProfile each = launched_layer({{{0, 100}}, 300}, {{{0, 100}}, 300});
         each.launches["forward"].sends_ns = 250;
         each.launches["forward"].receives_ns = 20;
         profile.layers.push_back(each);
@@ -224,7 +224,7 @@ TEST(HostLaunches, LaunchAMessageOnBothSides) {
 }
 
 TEST(HostLaunches, SplitABackwardIntoItsHalves) {
-    LayerProfile layer = layer_of({{{0, 100}}, 10}, {{{0, 60}}, 500});
+    LayerProfile layer = launched_layer({{{0, 100}}, 10}, {{{0, 60}}, 500});
     layer.backward_ns = {100};
     layer.backward_weight_ns = {40};
     layer.gradient_bytes = layer.parameter_bytes = 4;
@@ -251,6 +251,26 @@ TEST(HostLaunches, SplitABackwardIntoItsHalves) {
     }
 }
 
+TEST(HostLaunches, AreLeftOutWhereTasksWaitForSomethingElse) {
+    const LayerProfile layer = launched_layer({{{0, 100}}, 300}, {{{0, 100}}, 300});
+    const CheckedProfile profile = profile_of({layer, layer});
+    PipelineOptions options;
+    options.balance = Balance({1, 1});
+    options.chunks = options.batch = 4;
+    options.checkpoint = Checkpoint::never;
+    options.schedule = Schedule::one_f_one_b;
+    options.hardware.devices = {"cuda:0", "cuda:1"};
+    const auto has_launches = [&](const PipelineOptions& changed) {
+        return host_launches(profile, changed, pipeline_graph(changed, TaskCosts(profile, changed))).has_value();
+    };
+    EXPECT_TRUE(has_launches(options));
+    PipelineOptions limited = options;
+    limited.most_in_flight = 1;
+    EXPECT_FALSE(has_launches(limited));
+    options.hardware.link.sends = Sends::blocking;
+    EXPECT_FALSE(has_launches(options));
+}
+
 // On a faster device, what launches take stays.
 TEST(HostLaunches, KeepTheirTimeOnAnotherDevice) {
     Pass pass{{}, 100};
@@ -259,7 +279,7 @@ TEST(HostLaunches, KeepTheirTimeOnAnotherDevice) {
     }
     Profile profile;
     profile.samples = {1};
-    profile.layers = {layer_of(pass, pass)};
+    profile.layers = {launched_layer(pass, pass)};
     PipelineOptions options;
     options.balance = Balance({1});
     options.chunks = options.batch = 1;

@@ -528,8 +528,11 @@ TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
     std::mt19937 random(3);
     for (int round = 0; round < 300; ++round) {
         const std::size_t layers = 2 + random() % 7;
-        const Profile drawn = random_profile(random, layers, true);
-        const CheckedProfile profile = round % 2 == 0 ? drawn : with_readers(drawn, random);
+        Profile drawn = random_profile(random, layers, true);
+        if (round % 2 != 0) {
+            drawn = with_readers(std::move(drawn), random);
+        }
+        const CheckedProfile profile(std::move(drawn));
         PipelineOptions options;
         options.balance = Balance({1, static_cast<std::int64_t>(layers - 1)});
         options.chunks = 2 * static_cast<std::int64_t>(1 + random() % 4);

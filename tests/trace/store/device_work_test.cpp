@@ -37,6 +37,19 @@ private:
     const TemporaryFolder folder_;
 };
 
+TEST(DeviceWork, FillsATableOfAnEarlierBuild) {
+    const DeviceWorkOf trace([&](TraceWriter& writer, CuptiRows& rows) {
+        writer.change([](SQLite::Database& db) {
+            db.exec(
+                "ALTER TABLE PIPESCOPE_TASK_DEVICE DROP COLUMN launchGap;"
+                "ALTER TABLE PIPESCOPE_TASK_DEVICE DROP COLUMN paced");
+        });
+        add_measured_task(writer, {0, TaskKind::forward, 0, 0, -1}, 0, kProcess | 9, 100, 200);
+        add_launched_kernel(rows, 1, 9, 110, 13, 150, 250);
+    });
+    EXPECT_EQ(trace.number("SELECT kernels FROM PIPESCOPE_TASK_DEVICE WHERE paced IS NOT NULL"), 1);
+}
+
 TEST(DeviceWork, BelongsToTheTaskInWhoseRangeItWasLaunched) {
     std::int64_t first = 0;
     std::int64_t second = 0;
