@@ -239,7 +239,10 @@ TEST(ClusterPlan, OfDualPipeIsThatOfAllLayoutsSimulated) {
             other.device.flops_per_second["bfloat16"] = 7e8;
         }
         ClusterPlanRequest request = request_of(8);
-        request.schedules = {Schedule::dualpipe, Schedule::dualpipe_v, Schedule::one_f_one_b};
+        request.schedules = {Schedule::dualpipe};
+        if (round % 2 != 0) {
+            request.schedules = {Schedule::dualpipe, Schedule::dualpipe_v, Schedule::one_f_one_b};
+        }
         TrainingProgram program;
         if (round > 0) {
             program.pair_overlap = round / 3.0;
