@@ -387,9 +387,34 @@ private:
     std::map<std::pair<TaskKind, std::int32_t>, Nanoseconds> usual_;  // median time of the sum, by kind and partition
 };
 
+/// True if the tasks of each kind and partition wait for launches alike. A mean over tasks of which only some do says
+/// nothing of when either kind ends.
+bool are_launched_alike(const RunShape& shape, const TaskLaunches& launches) {
+    constexpr double kAlike = 1.25;  // the ninth tenth over the first
+    std::map<std::pair<TaskKind, std::int32_t>, std::vector<std::int64_t>> paced;
+    for (const RunStep& step : shape.steps()) {
+        for (const auto& [lane, slices] : step.lanes) {
+            for (const Slice& slice : slices) {
+                if (const TaskOnDevice* const task = launches.find(slice.key)) {
+                    paced[{slice.key.kind, slice.key.partition}].push_back(task->paced.count());
+                }
+            }
+        }
+    }
+    return std::ranges::all_of(paced, [&](auto& each) {
+        std::vector<std::int64_t>& times = each.second;
+        std::ranges::sort(times);
+        const std::size_t tenth = times.size() / 10;
+        return static_cast<double>(times[times.size() - 1 - tenth]) <= kAlike * static_cast<double>(times[tenth]);
+    });
+}
+
 /// True if all hosts launch ahead and wait for nothing. In most steps, such a host has launched the task that waits
 /// longest for its input before the input was there. A host that waits for its device or for messages has not.
 bool hosts_launch_ahead(const RunShape& shape, const TaskLaunches& launches) {
+    if (!are_launched_alike(shape, launches)) {
+        return false;
+    }
     constexpr Nanoseconds kLatency{10'000};                       // a call may take effect that much later
     std::map<LaneId, std::pair<std::size_t, std::size_t>> steps;  // with a wait, and launched ahead
     for (const RunStep& step : shape.steps()) {

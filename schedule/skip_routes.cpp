@@ -6,6 +6,9 @@ namespace pipescope {
 SkipRoutes skip_routes(std::span<const SkipLayers> skips, const Balance& balance,
                        const std::vector<LaneId>& placement) {
     SkipRoutes found;
+    if (!placement.empty() && placement.size() != balance.num_partitions()) {
+        return skip_routes(skips, balance, {});  // PipelineShape::check() refuses such a placement
+    }
     for (std::size_t skip = 0; skip < skips.size(); ++skip) {
         const std::size_t first = found.routes.size();
         for (const LayerId pop : skips[skip].pops) {

@@ -78,6 +78,8 @@ void AnswerBar::setMessages(qsizetype count, bool failed) {
 void AnswerBar::resizeEvent(QResizeEvent* event) {
     QWidget::resizeEvent(event);
     refresh();
+    label_->updateGeometry();  // at this width the text may take another number of lines
+    updateGeometry();
 }
 
 void AnswerBar::changeEvent(QEvent* event) {

@@ -63,8 +63,14 @@ public:
             result_.left_out.push_back({name, "it needs " + needs_of(schedule)});
             return;
         }
-        add(name,
-            placed_options(profile_, options, lanes_, BalanceAlgorithm::optimal, {}, SearchTables(profile_, options)),
+        try {
+            options = placed_options(profile_, options, lanes_, BalanceAlgorithm::optimal, {},
+                                     SearchTables(profile_, options));
+        } catch (const UsageError& error) {  // such as staggered updates of copies
+            result_.left_out.push_back({name, error.what()});
+            return;
+        }
+        add(name, options,
             is_bidirectional(schedule) ? "two partitions per lane, each held by two lanes" : "two partitions per lane");
     }
 

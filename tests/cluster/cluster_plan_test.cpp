@@ -238,7 +238,7 @@ TEST(ClusterPlan, OfDualPipeIsThatOfAllLayoutsSimulated) {
             other.device.name = "other";
             other.device.flops_per_second["bfloat16"] = 7e8;
         }
-        ClusterPlanRequest request = request_of(8);
+        ClusterPlanRequest request = request_of(32);
         request.schedules = {Schedule::dualpipe};
         if (round % 2 != 0) {
             request.schedules = {Schedule::dualpipe, Schedule::dualpipe_v, Schedule::one_f_one_b};

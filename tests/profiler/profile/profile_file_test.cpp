@@ -255,7 +255,7 @@ std::vector<BadProfile> bad_profiles() {
         {"ChainsOfAnotherSize", with(kSmallest, "\"name\"", R"("forward_chains": [[]], "name")"),
          "layers[0].forward_chains holds the operators of 1 size", "samples"},
         {"PopUnknown", with(kSmallest, "\"name\"", "\"pop\": [\"x\"], \"name\""), "layers[0].pop[0] is 'x'",
-         "popped once"},
+         "once by each"},
     };
 }
 INSTANTIATE_TEST_SUITE_P(Faults, MalformedProfile, ::testing::ValuesIn(bad_profiles()),

@@ -125,8 +125,10 @@ TEST(CheckProfile, WantsEverySkipStashedOnceAndPoppedLater) {
     EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }),
                 StartsWith("layers[1].stash.s is stashed by layers[0].stash.s already"));
     profile.layers[1].stash.clear();
-    profile.layers[1].pop = {"s"};
-    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }), StartsWith("layers[2].pop[0] is 's'"));
+    profile.layers[1].pop = {"s"};  // by two layers
+    EXPECT_NO_THROW(check_profile(profile));
+    profile.layers[1].pop = {"s", "s"};
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }), StartsWith("layers[1].pop[1] is 's'"));
 }
 
 TEST(CheckProfile, WantsLayersToAgreeOnWhatTheyShare) {
