@@ -208,7 +208,8 @@ TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
                 }
                 for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
                     errors.push_back(std::abs(peak.error()));
-                    // Lanes on one device share a skip that several of them pop; the model counts all of it on the last.
+                    // Lanes on one device share a skip that several of them pop; the model counts all of it on the
+                    // last.
                     EXPECT_TRUE(is_close(peak) || (kind == "readers" && peak.error() > 0))
                         << errors.back() << ", " << kind << " " << seed << " " << describe(pipeline) << ": counted "
                         << peak.counted << ", modelled " << peak.modelled;
