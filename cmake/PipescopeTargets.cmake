@@ -38,7 +38,8 @@ endfunction()
 
 # pipescope_test(<name> SOURCES .. LIBRARIES .. [TORCH] [TIMEOUT s] [LABEL l]) makes the GoogleTest program <name>; every
 # case is a CTest of its own, under a time limit. With TORCH every suite is one, since each process takes 0.4 s to load
-# torch, and has the label torch: scripts/test-torch runs all that have it.
+# torch, and has the label torch: scripts/test-torch runs all that have it. Other cases have
+# the label l, or the program's name.
 function(pipescope_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT;LABEL" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -47,9 +48,9 @@ function(pipescope_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE pipescope_compiler ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
   pipescope_unity(${name})
-  set(labels ${name})
+  set(label ${name})
   if(ARG_LABEL)
-    set(labels "${name}\\;${ARG_LABEL}")
+    set(label ${ARG_LABEL})
   endif()
   if(ARG_TORCH)
     pipescope_use_torch(${name})
@@ -57,7 +58,7 @@ function(pipescope_test name)
     pipescope_discover_suites(${name} ${ARG_TIMEOUT})
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-      PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${labels}")
+      PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${label})
   endif()
 endfunction()
 
@@ -72,7 +73,7 @@ if(EXISTS \"\${program}\")
   foreach(suite IN LISTS suites)
     string(STRIP \"\${suite}\" suite)
     add_test(\"\${suite}*\" \"\${program}\" \"--gtest_filter=\${suite}*\")
-    set_tests_properties(\"\${suite}*\" PROPERTIES LABELS \"torch;${name}\" TIMEOUT ${timeout} SKIP_REGULAR_EXPRESSION \"PASSED  . 0 tests\")
+    set_tests_properties(\"\${suite}*\" PROPERTIES LABELS torch TIMEOUT ${timeout} SKIP_REGULAR_EXPRESSION \"PASSED  . 0 tests\")
   endforeach()
 else()
   add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)
