@@ -237,7 +237,7 @@ class Reads:
         self.own: dict[tuple[int, str], tuple[Any, str, str]] = {}  #: attributes of objects: (object, name, title)
         self.of_classes: dict[tuple[type, str], str] = {}  #: attributes of classes, with a title
         self.counted: list[str] = []  #: attributes that the forward both reads and changes
-        self.of_tensors: list[tuple[Tensor, Any, str]] = []  #: tensors whose values Python read, with these, and the place
+        self.of_tensors: dict[Any, tuple[Tensor, Any, str]] = {}  #: tensors whose values Python read, with these, and the place
         self._changed: list[tuple[Any, str]] = []
         self._first: dict[tuple[int, str], Any] = {}
         self._contents: dict[int, tuple[Any, Any]] = {}  #: lists, dicts and sets that the forward read, with copies
@@ -330,8 +330,8 @@ class Reads:
 
     def note_values(self, tensor: Tensor, place: str) -> None:
         """Of a tensor outside of the trace whose values Python reads."""
-        if all(_place_of(tensor) != _place_of(each) for each, *_ in self.of_tensors):
-            self.of_tensors.append((tensor, _values_of(tensor), place))
+        if (key := _place_of(tensor)) not in self.of_tensors:
+            self.of_tensors[key] = tensor, _values_of(tensor), place
 
     def _note_contents(self, value: Any) -> None:
         """Of containers, which a forward may put tensors of the trace into, as into a cache of masks."""
@@ -383,7 +383,7 @@ class Reads:
         if other is not None:
             self.own = {**self.own, **other.own}
             self.of_classes = {**self.of_classes, **other.of_classes}
-            self.of_tensors += other.of_tensors
+            self.of_tensors = {**self.of_tensors, **other.of_tensors}
             self.watched = self.watched & other.watched
         return self
 
@@ -592,7 +592,7 @@ class HeldState:
         self._modules = self._modules_now()
         self._of_all = hooks_of_all_modules()
         self._dtype = torch.get_default_dtype()
-        self._of_tensors = [] if reads is None else reads.of_tensors
+        self._of_tensors = [] if reads is None else list(reads.of_tensors.values())
         self._watched = frozenset() if reads is None else reads.watched
         self._own, self._hooks = [], []
         absent: dict[int, tuple[Any, str, set[str]]] = {}

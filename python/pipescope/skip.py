@@ -223,13 +223,9 @@ def skippable(
     return extend
 
 
-def verify_skippables(module: Union[nn.Sequential, Mapping[str, nn.Module]]) -> None:
+def verify_skippables(module: Union[nn.Sequential, Mapping[str, nn.Module]], *, pops_once: bool = False) -> None:
     """Raises a TypeError that lists every stash without a pop, and every pop without its stash before it. Tells the modules which
-    of their skips a later one pops too."""
-    _verify(module, pops_once=False)
-
-
-def _verify(module: Union[nn.Sequential, Mapping[str, nn.Module]], pops_once: bool) -> None:
+    of their skips a later one pops too. ``pops_once``: as in torchgpipe, a second pop is a fault."""
     children = list(module.items() if isinstance(module, Mapping) else module.named_children())
     stashed: set[tuple[str, str]] = set()
     popped: set[tuple[str, str]] = set()
