@@ -53,7 +53,9 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
 
 /// True if a lane works on one task after the other and holds what no other lane does, as most bounds suppose.
 bool works_in_turn(const PipelineOptions& options) {
-    return !is_bidirectional(options.schedule) && !(options.pair_overlap && pairs_tasks(options.schedule));
+    const bool has_joints = options.pair_overlap && pairs_tasks(options.schedule);
+    return !is_bidirectional(options.schedule) && !has_joints &&
+           least_work_share(options.schedule, options.pair_overlap.value_or(0)) == 1;
 }
 
 /// A layer's parameters on this rank; with ZeRO 3 too, all of them.

@@ -20,8 +20,7 @@ bool lies_in_a_v(const Schedule& schedule) {
 }
 
 double least_work_share(const Layout& layout) {
-    const std::optional<double>& overlap = layout.how().pair_overlap;
-    return overlap && pairs_tasks(schedule_of(layout)) ? 1 - *overlap / 2 : 1;
+    return least_work_share(schedule_of(layout), layout.how().pair_overlap.value_or(0));
 }
 
 namespace {

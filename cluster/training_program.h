@@ -43,8 +43,8 @@ struct TrainingProgram : KernelProgram {
     /// Shares of messages that run beside a block's work.
     double tensor_overlap = 0;    ///< sums over tensor-parallel ranks
     double dispatch_overlap = 0;  ///< tokens' ways to whole experts of other nodes, and back
-    /// Of the shorter task of a forward and a backward that a schedule such as DualPipe pairs; without a value, they
-    /// run one after the other (PipelineOptions::pair_overlap).
+    /// Share of the shorter task's time that a forward and a backward save if a schedule such as DualPipe pairs them.
+    /// Without a value, they run one after the other (PipelineOptions::pair_overlap).
     std::optional<double> pair_overlap;
     bool forward_gather_overlap = true;  ///< ZeRO 3's parameters; with a gradient bucket
     bool backward_gather_overlap = true;

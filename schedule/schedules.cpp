@@ -389,6 +389,10 @@ bool pairs_tasks(const Schedule& schedule) {
     return schedule.file() ? pairs_tasks(schedule.file()->table) : traits_of(schedule.name()).joints != nullptr;
 }
 
+double least_work_share(const Schedule& schedule, double overlap) {
+    return schedule == Schedule::automatic || pairs_tasks(schedule) ? 1 - overlap / 2 : 1;
+}
+
 bool runs_one_partition_a_lane(const Schedule& schedule) {
     if (is_bidirectional(schedule)) {
         return false;

@@ -96,8 +96,8 @@ bool splits_backward(const Schedule& schedule);
 bool is_synchronous(const Schedule& schedule);
 /// True if only the simulator can run the schedule.
 bool is_for_comparison_only(const Schedule& schedule);
-/// What the engine runs instead: the schedule nearest to one that only the simulator runs. Empty for those that it
-/// runs.
+/// The schedule that the engine runs in the place of one that only the simulator runs. Empty if the engine runs the
+/// schedule itself.
 std::optional<Schedule> nearest_runnable(const Schedule& schedule);
 /// ", such as dualpipe-v"; empty without such a schedule.
 std::string nearest_runnable_text(const Schedule& schedule);
@@ -112,6 +112,8 @@ bool runs_one_partition_a_lane(const Schedule& schedule);
 bool is_bidirectional(const Schedule& schedule);
 /// True if the schedule pairs forwards with backwards, which may run as one (PipelineShape::joins_pairs).
 bool pairs_tasks(const Schedule& schedule);
+/// At least this share of all work takes time if pairs hide `overlap` of their shorter half. `auto` may choose pairs.
+double least_work_share(const Schedule& schedule, double overlap);
 /// The lane of each partition that the schedule needs: dealt out in turn, in a V (placement_in_v()), or as in its file.
 /// Empty if partition j runs on lane j, or may. check_schedule() tells whether that many partitions and lanes fit.
 std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partitions, std::size_t lanes);

@@ -429,10 +429,8 @@ Nanoseconds bound_of(const CheckedProfile& profile, const PipelineOptions& optio
             costs.partitions[j].saved = held[j];
         }
     }
-    // A pair of tasks takes a share of the shorter one less.
-    const bool has_pairs = options.schedule == Schedule::automatic || pairs_tasks(options.schedule);
-    const double least_share = has_pairs ? 1 - options.pair_overlap.value_or(0) / 2 : 1;
-    return Nanoseconds{static_cast<std::int64_t>(static_cast<double>(step_bound(costs)) * least_share)};
+    const double share = least_work_share(options.schedule, options.pair_overlap.value_or(0));
+    return Nanoseconds{static_cast<std::int64_t>(static_cast<double>(step_bound(costs)) * share)};
 }
 
 bool accepts(const PipelineOptions& options, const Schedule& schedule, const PipelineShape& shape) {

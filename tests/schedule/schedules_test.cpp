@@ -520,5 +520,12 @@ TEST(Schedules, LeaveOutTheCommunicationOfTorchsDefaultDump) {
             << cell;
     }
 }
+
+TEST(Schedules, HideWorkOnlyWhereTheyMayPairTasks) {
+    EXPECT_EQ(least_work_share(Schedule::dualpipe, 1), 0.5);
+    EXPECT_EQ(least_work_share(Schedule::dualpipe_v, 0.5), 0.75);
+    EXPECT_EQ(least_work_share(Schedule::automatic, 0.5), 0.75);  // which may choose dualpipe-v
+    EXPECT_EQ(least_work_share(Schedule::one_f_one_b, 1), 1);
+}
 }  // namespace
 }  // namespace pipescope
