@@ -36,6 +36,11 @@ LossScope parse_loss_scope(std::string_view name) {
                                  "the scope of the loss is '" + std::string(name) + "'", "use mini_batch for gpipe");
 }
 
+std::optional<PartitionId> SkipRoute::behind(PartitionId partition) const {
+    const auto next = std::ranges::upper_bound(to, partition);
+    return next == to.end() ? std::nullopt : std::optional(*next);
+}
+
 int PipelineShape::num_lanes() const {
     if (placement.empty()) {
         return num_partitions;

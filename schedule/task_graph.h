@@ -25,6 +25,8 @@ struct SkipRoute {
     PartitionId from;
     std::vector<PartitionId> to;  ///< of one lane, ascending, not before `from`
 
+    /// The partition that gets the skip from that one: the first of `to` behind it. None if there is no more.
+    std::optional<PartitionId> behind(PartitionId partition) const;
     friend bool operator==(const SkipRoute&, const SkipRoute&) = default;
 };
 

@@ -205,8 +205,6 @@ std::optional<PartitionId> SkipLayout::first_behind(std::size_t route) const {
 }
 
 std::optional<PartitionId> SkipLayout::next_behind(std::size_t route, PartitionId partition) const {
-    const auto& to = routes().at(route).to;
-    const auto next = std::ranges::upper_bound(to, partition);
-    return next == to.end() ? std::nullopt : std::optional(*next);
+    return routes().at(route).behind(partition);
 }
 }  // namespace pipescope

@@ -217,12 +217,6 @@ private:
     CellBlocks& cell(Cell at) { return cells_[at.i.index() * static_cast<std::size_t>(last() + 1) + at.j.index()]; }
     Cell in_last(int micro_batch) const { return {MicroBatchId{micro_batch}, PartitionId{last()}}; }
     const SkipRoute& route(std::size_t number) const { return graph_.shape().skips[number]; }
-    /// The partition that gets a skip by the route from partition j; -1 if j is the route's last.
-    int next_behind(std::size_t number, int j) const {
-        const std::vector<PartitionId>& to = route(number).to;
-        const auto next = std::ranges::upper_bound(to, PartitionId{j});
-        return next == to.end() ? -1 : next->value();
-    }
     /// Calls `each` with the number and the block of each route on which the partition passes on a skip, or takes one.
     template <class Each>
     void for_outgoing(int j, const std::map<std::size_t, std::int32_t>& blocks, Each each) const {
@@ -243,12 +237,12 @@ private:
     }
     void list_routes() {
         for (std::size_t k = 0; k < graph_.shape().skips.size(); ++k) {
-            const int from = route(k).from.value();
-            if (next_behind(k, from) >= 0) {
-                outgoing_[static_cast<std::size_t>(from)].push_back(k);
+            std::optional<PartitionId> next = route(k).behind(route(k).from);
+            if (next) {
+                outgoing_[route(k).from.index()].push_back(k);
             }
-            for (int j = next_behind(k, from); j >= 0; j = next_behind(k, j)) {
-                incoming_[static_cast<std::size_t>(j)].push_back(k);
+            for (; next; next = route(k).behind(*next)) {
+                incoming_[next->index()].push_back(k);
             }
         }
     }
@@ -409,9 +403,9 @@ private:
     /// Another partition of the lane may pop what this one popped.
     void hand_on_skips(Cell at) {
         for (const auto& [k, id] : cell(at).rare().popped) {
-            if (const int next = next_behind(k, at.j.value()); next >= 0) {
+            if (const std::optional<PartitionId> next = route(k).behind(at.j)) {
                 storages_.hold(id);
-                cell({at.i, PartitionId{next}}).with_rare().popped[k] = id;
+                cell({at.i, *next}).with_rare().popped[k] = id;
             }
         }
     }
@@ -714,8 +708,8 @@ private:
                                            j == last() || !shares_storage(task.lane, lane_of(at, j + 1))));
         }
         for_outgoing(j, tape.stashed, [&](std::size_t k, std::int32_t block) {
-            here.with_rare().stashed[k] =
-                slot_of(block, skip, !shares_storage(task.lane, lane_of(at, next_behind(k, j))));
+            const LaneId to = lane_of({at.i, *route(k).behind(at.j)});
+            here.with_rare().stashed[k] = slot_of(block, skip, !shares_storage(task.lane, to));
         });
         free_task_blocks(here);
         pass_to_same_lane(at);
@@ -734,11 +728,11 @@ private:
         }
         if (RareBlocks* const rare = here.rare_blocks()) {
             std::erase_if(rare->stashed, [&](const auto& each) {
-                const int to = next_behind(each.first, j);
-                if (lane_of(at, to) == lane_of(at)) {
-                    cell({at.i, PartitionId{to}}).with_rare().popped[each.first] = each.second;
+                const Cell to{at.i, *route(each.first).behind(at.j)};
+                if (lane_of(to) == lane_of(at)) {
+                    cell(to).with_rare().popped[each.first] = each.second;
                 }
-                return lane_of(at, to) == lane_of(at);
+                return lane_of(to) == lane_of(at);
             });
         }
     }
