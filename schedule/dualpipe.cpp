@@ -158,33 +158,29 @@ DualPipeLane lane_from_both_ends(const PipelineShape& shape, int lane) {
             is_near_start ? reversed : ahead};
 }
 
-LanePrograms programs_of(const PipelineShape& shape, DualPipeLane (*order_of)(const PipelineShape&, int)) {
-    LanePrograms programs;
+/// What each lane's order has.
+template <class Part>
+std::vector<Part> of_lanes(const PipelineShape& shape, DualPipeLane (*order_of)(const PipelineShape&, int),
+                           Part (DualPipeLane::*take)()) {
+    std::vector<Part> parts;
     for (int lane = 0; lane < shape.num_lanes(); ++lane) {
-        programs.push_back(order_of(shape, lane).take());
+        DualPipeLane order = order_of(shape, lane);
+        parts.push_back((order.*take)());
     }
-    return programs;
-}
-
-std::vector<LaneJoints> joints_of(const PipelineShape& shape, DualPipeLane (*order_of)(const PipelineShape&, int)) {
-    std::vector<LaneJoints> joints;
-    for (int lane = 0; lane < shape.num_lanes(); ++lane) {
-        joints.push_back(order_of(shape, lane).take_joints());
-    }
-    return joints;
+    return parts;
 }
 }  // namespace
 
 LanePrograms dualpipe_programs(const PipelineShape& shape) {
-    return programs_of(shape, lane_from_both_ends);
+    return of_lanes(shape, lane_from_both_ends, &DualPipeLane::take);
 }
 LanePrograms dualpipe_v_programs(const PipelineShape& shape) {
-    return programs_of(shape, lane_of_v);
+    return of_lanes(shape, lane_of_v, &DualPipeLane::take);
 }
 std::vector<LaneJoints> dualpipe_joints(const PipelineShape& shape) {
-    return joints_of(shape, lane_from_both_ends);
+    return of_lanes(shape, lane_from_both_ends, &DualPipeLane::take_joints);
 }
 std::vector<LaneJoints> dualpipe_v_joints(const PipelineShape& shape) {
-    return joints_of(shape, lane_of_v);
+    return of_lanes(shape, lane_of_v, &DualPipeLane::take_joints);
 }
 }  // namespace pipescope
