@@ -8,6 +8,7 @@
 #include "simulator/search/search_tables.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 namespace pipescope {
@@ -51,7 +52,8 @@ public:
         options.schedule = schedule;
         options.checkpoint = checkpoint;
         options.most_in_flight = needs_loss_inside(schedule) ? options.most_in_flight : 0;
-        add(name, options, std::move(note));
+        add(
+            name, [&] { return options; }, std::move(note));
     }
 
     /// Several partitions on each lane.
@@ -63,14 +65,11 @@ public:
             result_.left_out.push_back({name, "it needs " + needs_of(schedule)});
             return;
         }
-        try {
-            options = placed_options(profile_, options, lanes_, BalanceAlgorithm::optimal, {},
-                                     SearchTables(profile_, options));
-        } catch (const UsageError& error) {  // such as staggered updates of copies
-            result_.left_out.push_back({name, error.what()});
-            return;
-        }
-        add(name, options,
+        const auto placed = [&] {  // refuses some, such as staggered updates of copies
+            return placed_options(profile_, options, lanes_, BalanceAlgorithm::optimal, {},
+                                  SearchTables(profile_, options));
+        };
+        add(name, placed,
             is_bidirectional(schedule) ? "two partitions per lane, each held by two lanes" : "two partitions per lane");
     }
 
@@ -97,7 +96,8 @@ public:
         options.replicas = replicas;
         options.chunks = std::max<std::int64_t>(1, m_ / replicas);
         options.checkpoint = partitions == 1 ? Checkpoint::never : options_.checkpoint;
-        add(name, options, partitions == 1 ? "the whole model on each lane" : "");
+        add(
+            name, [&] { return options; }, partitions == 1 ? "the whole model on each lane" : "");
     }
 
     ScheduleComparison take() { return std::move(result_); }
@@ -122,8 +122,10 @@ private:
         return find_balance(profile_, options, partitions, BalanceAlgorithm::optimal).balance;
     }
 
-    void add(const std::string& name, const PipelineOptions& options, std::string note) {
+    /// `options_of` may refuse, too.
+    void add(const std::string& name, const std::function<PipelineOptions()>& options_of, std::string note) {
         try {
+            const PipelineOptions options = options_of();
             ComparedSchedule compared{name, simulate(profile_, options, {.noise = true, .memory = true})};
             compared.synchronous = is_synchronous(options.schedule);
             add_lower_bound(profile_, compared.simulation);
