@@ -110,24 +110,21 @@ QString AnswerBar::htmlOf(qsizetype letters) const {
     return html;
 }
 
-qsizetype AnswerBar::lettersIn(int lines, int room) const {
+bool AnswerBar::fits(qsizetype letters, int lines, int room) const {
     QTextDocument measure;
     measure.setDefaultFont(label_->font());
     measure.setDocumentMargin(0);
     measure.setTextWidth(std::max(1, room));
-    const double most = (lines + 0.5) * label_->fontMetrics().lineSpacing();
-    const auto fits = [&](qsizetype letters) {
-        measure.setHtml(htmlOf(letters));
-        return measure.size().height() <= most;
-    };
+    measure.setHtml(htmlOf(letters));
+    return measure.size().height() <= (lines + 0.5) * label_->fontMetrics().lineSpacing();
+}
+
+qsizetype AnswerBar::lettersIn(int lines, int room) const {
     const QString all = text();
-    if (fits(all.size())) {
-        return all.size();
-    }
     qsizetype fitting = 0;
     for (qsizetype tooMany = all.size(); tooMany - fitting > 1;) {
         const qsizetype middle = (fitting + tooMany) / 2;
-        (fits(middle) ? fitting : tooMany) = middle;
+        (fits(middle, lines, room) ? fitting : tooMany) = middle;
     }
     const qsizetype word = all.lastIndexOf(QLatin1Char(' '), fitting);  // no word is cut in two
     return word > 0 ? word : fitting;
@@ -152,7 +149,7 @@ void AnswerBar::refresh() {
             return button.sizeHint().width() + layout()->spacing();
         };
         const int room = width() - margins.left() - margins.right() - (count_ > 0 ? beside(*messages_) : 0);
-        isCut = lettersIn(mostLines_, room) < text().size();
+        isCut = !fits(text().size(), mostLines_, room);
         const bool isWhole = !isCut || more_->isChecked();
         shown = htmlOf(isWhole ? text().size() : lettersIn(mostLines_, room - beside(*more_)));
     }

@@ -24,7 +24,7 @@ public:
     /// The text as shown, without links.
     QString text() const;
     QLabel& label() const { return *label_; }
-    /// Of a longer text, these lines are shown, at least one, and a button that shows the rest.
+    /// The bar shows at most this many lines, at least one, and a button for the rest of a longer text.
     void setMostLines(int lines);
     /// Shows that there are so many messages; none hides the button. `failed`: the gravest one says that something
     /// failed.
@@ -44,9 +44,11 @@ protected:
 
 private:
     void refresh();
-    /// So many letters of the text, in which each part leads to its evidence. Precondition: there is a verdict.
+    /// The text's first letters, in which each part leads to its evidence. Precondition: there is a verdict.
     QString htmlOf(qsizetype letters) const;
-    /// How many letters fit in these lines of `room` pixels, up to the end of a word.
+    /// True if so many letters fit in these lines of `room` pixels.
+    bool fits(qsizetype letters, int lines, int room) const;
+    /// How many letters of a text that does not fit do, up to the end of a word.
     qsizetype lettersIn(int lines, int room) const;
 
     std::shared_ptr<const RunVerdict> verdict_;
