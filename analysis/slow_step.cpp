@@ -223,7 +223,7 @@ std::string place_text(const SlowStep& step) {
                              describe(static_cast<BubbleCause>(cause)), short_points(std::abs(idle)))
                : std::string();
 }
-/// What other programs, or the host of a virtual machine, took of the cores' time.
+/// The time of the cores that other programs, or the host of a virtual machine, took.
 std::string load_text(const SlowStep& step) {
     if (!step.load) {
         return {};

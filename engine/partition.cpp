@@ -369,7 +369,7 @@ Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, La
     return outputs;
 }
 
-/// Of the incoming skips that other partitions pop after this one. Counters hold no memory.
+/// The version counters of incoming skips that later partitions pop too. A counter keeps no tensor's memory.
 std::vector<c10::VariableVersion> Partition::versions_popped_later(const Tensors& inputs) const {
     std::vector<c10::VariableVersion> counters;
     for (std::size_t k = 0; k < skips_.is_popped_later.size(); ++k) {

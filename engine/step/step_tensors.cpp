@@ -163,7 +163,7 @@ void StepTensors::leave_input_gradients(Cell at, Tensors gradients) {
         std::move(gradients);
 }
 
-/// Where the first task of the route that pops the skip looks for it.
+/// The place from which the route's first popping task takes the skip.
 at::Tensor& StepTensors::incoming_skip(MicroBatchId i, std::size_t route) {
     const SkipLayout& skips = pipeline_.skips();
     const PartitionId first = *skips.first_behind(route);
@@ -177,7 +177,7 @@ void StepTensors::stash(MicroBatchId i, std::size_t route, at::Tensor tensor) {
     incoming_skip(i, route) = std::move(tensor);
 }
 
-/// Where the task that stashed the skip looks for the gradient that comes by the route.
+/// The place from which the stashing task takes the gradient that comes back by the route.
 at::Tensor& StepTensors::outgoing_skip_gradient(MicroBatchId i, std::size_t route) {
     const SkipLayout& skips = pipeline_.skips();
     return skip_slots_[{i, skips.routes()[route].from}].gradients[skips.place_out(route)];
