@@ -7,6 +7,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/optimizer.h>
@@ -51,6 +52,12 @@ TensorToWrite to_write(const std::string& name, const at::Tensor& tensor) {
                 const auto packed = std::make_shared<at::Tensor>(tensor.detach().cpu().contiguous());
                 return std::shared_ptr<const void>(packed, packed->const_data_ptr());
             }};
+}
+
+/// A copy in the host's memory, which no later step changes.
+at::Tensor copy_of(const at::Tensor& tensor) {
+    const at::NoGradGuard no_grad;
+    return at::empty(tensor.sizes(), tensor.options().device(at::kCPU)).copy_(tensor);
 }
 
 /// The model's tensors without those that an earlier name has too; `shared` gets these names with the earlier one.
@@ -158,14 +165,23 @@ std::string name_of_random_state(int rank) {
     return "random_state_" + std::to_string(rank);
 }
 
-/// Adds the state of torch's default CPU generator.
-void add_random_state(int rank, std::vector<TensorToWrite>& tensors) {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    const std::lock_guard lock(generator.mutex());
-    tensors.push_back(to_write(name_of_random_state(rank), generator.get_state()));
-}
+/// What one process saves. The tensors are the training's own, or copies of them.
+struct OwnTensors {
+    NamedTensors model;
+    NamedTensors optimizer;
+    std::map<std::string, std::string> shared;
 
-void add_state(Optimizer& optimizer, const GPipe& model, std::vector<TensorToWrite>& tensors) {
+    template <class Use>
+    void for_each(const Use& use) {
+        for (NamedTensors* const kind : {&model, &optimizer}) {
+            for (auto& [name, tensor] : *kind) {
+                use(name, tensor);
+            }
+        }
+    }
+};
+
+void add_state(Optimizer& optimizer, const GPipe& model, NamedTensors& tensors) {
     for (const auto& [name, parameter] : named_parameters_of(optimizer, model)) {
         const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
         if (found == optimizer.state().end()) {
@@ -174,15 +190,42 @@ void add_state(Optimizer& optimizer, const GPipe& model, std::vector<TensorToWri
         with_state(optimizer, found->second.get(), [&, name = name](const StateFields& fields, const auto&) {
             for (const auto& [field, tensor] : fields.tensors) {
                 if (tensor->defined()) {
-                    tensors.push_back(to_write(name + "." + field, *tensor));
+                    tensors.emplace_back(name + "." + field, *tensor);
                 }
             }
             if (fields.step != nullptr) {
-                const auto step = std::make_shared<const std::int64_t>(*fields.step);
-                tensors.push_back({name + ".step", "I64", {}, [step] { return std::shared_ptr<const void>(step); }});
+                tensors.emplace_back(name + ".step", at::scalar_tensor(*fields.step, at::kLong));
             }
         });
     }
+}
+
+/// The state of torch's default CPU generator.
+at::Tensor random_state() {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    return generator.get_state();
+}
+
+OwnTensors own_tensors(int rank, const GPipe& model, const std::vector<Optimizer*>& optimizers) {
+    OwnTensors own;
+    own.optimizer.emplace_back(name_of_random_state(rank), random_state());
+    if (model.replica() != 0) {
+        return own;  // the first replica holds the same
+    }
+    own.model = without_repeats(model.state_dict(), own.shared);
+    for (Optimizer* optimizer : optimizers) {
+        add_state(*optimizer, model, own.optimizer);
+    }
+    return own;
+}
+
+std::vector<TensorToWrite> to_write(const NamedTensors& tensors) {
+    std::vector<TensorToWrite> all;
+    for (const auto& [name, tensor] : tensors) {
+        all.push_back(to_write(name, tensor));
+    }
+    return all;
 }
 
 /// The number of fields that are saved for this parameter. Throws if the optimizer does not know one of them.
@@ -211,20 +254,25 @@ int count_saved(const SavedTensors& saved, const std::string& parameter, const S
 }
 }  // namespace
 
+void begin_saving(SaveFolder& folder, const TrainingState& state, const GPipe& model,
+                  const std::vector<Optimizer*>& optimizers, std::uint64_t most_copied) {
+    OwnTensors own = own_tensors(folder.rank(), model, optimizers);
+    std::uint64_t bytes = 0;
+    own.for_each([&](const std::string& name, const at::Tensor& tensor) {
+        dtype_of(name, tensor);  // throws before anything is copied
+        bytes += tensor.nbytes();
+    });
+    const Writing writing = bytes <= most_copied ? Writing::in_background : Writing::at_once;
+    if (writing == Writing::in_background) {
+        own.for_each([](const std::string& /*name*/, at::Tensor& tensor) { tensor = copy_of(tensor); });
+    }
+    folder.begin(state, {to_write(own.model), to_write(own.optimizer), std::move(own.shared)}, writing);
+}
+
 std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
                                     const std::vector<Optimizer*>& optimizers) {
-    TensorsToSave tensors;
-    add_random_state(folder.rank(), tensors.optimizer);
-    if (model.replica() != 0) {
-        return folder.save(state, std::move(tensors));  // the first replica holds the same
-    }
-    for (const auto& [name, tensor] : without_repeats(model.state_dict(), tensors.shared)) {
-        tensors.model.push_back(to_write(name, tensor));
-    }
-    for (Optimizer* optimizer : optimizers) {
-        add_state(*optimizer, model, tensors.optimizer);
-    }
-    return folder.save(state, std::move(tensors));
+    begin_saving(folder, state, model, optimizers, 0);
+    return folder.finish();
 }
 
 void check_savable(const GPipe& model) {

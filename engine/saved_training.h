@@ -3,7 +3,9 @@
 #include "save/save_folder.h"
 #include "save/saved_step.h"
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <vector>
 
 namespace torch::optim {
@@ -32,6 +34,15 @@ class GPipe;
 /// dtype that has no stored form, or an optimizer of parameters that are not the model's.
 std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
                                     const std::vector<torch::optim::Optimizer*>& optimizers);
+
+/// Begins what save_training() does and returns once the training may go on: the tensors are copied into the host's
+/// memory, and a thread of the folder writes the copies. folder.finish() waits for the thread and returns the path. If
+/// the copies would need more than `most_copied` bytes, nothing is copied, and the call returns once the files are
+/// written. Throws EngineError as save_training() does; other errors come from finish(). Precondition:
+/// !folder.is_saving().
+void begin_saving(SaveFolder& folder, const TrainingState& state, const GPipe& model,
+                  const std::vector<torch::optim::Optimizer*>& optimizers,
+                  std::uint64_t most_copied = std::numeric_limits<std::uint64_t>::max());
 
 /// Throws the EngineError that save_training() would throw for the model, so that a long training need not end with it.
 void check_savable(const GPipe& model);

@@ -10,9 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <regex>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace pipescope {
@@ -154,6 +157,38 @@ bool is_in_step_of(const fs::path& folder, const fs::path& path) {
     return !inside.empty() && is_step(inside.begin()->string());
 }
 
+/// A step that is being saved. Until its thread has ended, only the thread uses `failure` and `end`.
+struct SaveFolder::Saving {
+    Saving(const TrainingState& saved, const fs::path& folder)
+        : state(saved), step(folder / name_of_step(state.step)), partial(step.string() + std::string(kPartial)) {}
+
+    /// Does the work unless something failed before.
+    template <class Work>
+    void attempt(const Work& work) {
+        try {
+            if (!failure) {
+                work();
+            }
+        } catch (...) {
+            failure = std::current_exception();
+        }
+    }
+    void join() {
+        if (thread.joinable()) {
+            thread.join();
+        }
+    }
+
+    const TrainingState state;
+    const fs::path step;
+    const fs::path partial;
+    const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point end;
+    std::exception_ptr failure;
+    std::atomic<bool> is_written = false;
+    std::thread thread;
+};
+
 SaveFolder::SaveFolder(fs::path folder, SavingRanks ranks) : path_(std::move(folder)), ranks_(std::move(ranks)) {
     if (!is_first()) {
         return;
@@ -180,48 +215,77 @@ SaveFolder::SaveFolder(fs::path folder, SavingRanks ranks) : path_(std::move(fol
 }
 
 SaveFolder::~SaveFolder() {
+    if (saving_) {
+        saving_->join();
+        if (saving_->failure && is_first()) {
+            remove_partial(saving_->partial);
+        }
+    }
     if (lock_ >= 0) {
         close(lock_);
     }
 }
 
+void SaveFolder::meet() const {
+    if (ranks_.barrier) {
+        ranks_.barrier();
+    }
+}
+
 fs::path SaveFolder::save(const TrainingState& state, TensorsToSave tensors) {
-    const fs::path step = path_ / name_of_step(state.step);
-    const fs::path partial = step.string() + std::string(kPartial);
-    std::exception_ptr failure;
-    // Every rank takes part in every barrier, so that no rank waits for one that failed.
-    const auto phase = [&](const auto& work) {
+    begin(state, std::move(tensors), Writing::at_once);
+    return finish();
+}
+
+void SaveFolder::begin(const TrainingState& state, TensorsToSave tensors, Writing writing) {
+    saving_ = std::make_unique<Saving>(state, path_);
+    Saving& saving = *saving_;
+    // Every rank takes part in every meeting, so that no rank waits for one that failed.
+    if (is_first()) {
+        saving.attempt([&] { make_partial(saving.partial, saving.step); });
+    }
+    meet();
+    const auto write = [this, &saving, own = std::make_shared<TensorsToSave>(std::move(tensors))] {
+        saving.attempt([&] { write_own(saving.partial, std::move(*own)); });
+        if (ranks_.num_ranks == 1) {
+            saving.attempt([&] { publish(saving.partial, saving.step, saving.state); });
+        }
+        saving.end = std::chrono::steady_clock::now();
+        saving.is_written = true;
+    };
+    if (writing == Writing::in_background) {
         try {
-            if (!failure) {
-                work();
-            }
-        } catch (...) {
-            failure = std::current_exception();
+            saving.thread = std::thread(write);
+            return;
+        } catch (const std::system_error&) {  // no thread is left
         }
-        if (ranks_.barrier) {
-            ranks_.barrier();
-        }
-    };
-    const auto by_first = [&](const auto& work) {
-        phase([&] {
-            if (is_first()) {
-                work();
-            }
-        });
-    };
-    by_first([&] { make_partial(partial, step); });
-    phase([&] { write_own(partial, std::move(tensors)); });
-    by_first([&] { publish(partial, step, state); });
-    if (failure) {
+    }
+    write();
+}
+
+bool SaveFolder::is_written() const {
+    return ranks_.all ? ranks_.all(saving_->is_written) : bool{saving_->is_written};
+}
+
+fs::path SaveFolder::finish() {
+    const std::unique_ptr<Saving> saving = std::move(saving_);
+    saving->join();
+    last_duration_ = saving->end - saving->start;
+    meet();
+    if (is_first() && ranks_.num_ranks > 1) {
+        saving->attempt([&] { publish(saving->partial, saving->step, saving->state); });
+    }
+    meet();
+    if (saving->failure) {
         if (is_first()) {
-            remove_partial(partial);
+            remove_partial(saving->partial);
         }
-        std::rethrow_exception(failure);
+        std::rethrow_exception(saving->failure);
     }
-    if (!is_real_folder(step)) {
-        throw SaveError(step.string() + " is not there; another rank could not save; see its error");
+    if (!is_real_folder(saving->step)) {
+        throw SaveError(saving->step.string() + " is not there; another rank could not save; see its error");
     }
-    return step;
+    return saving->step;
 }
 
 void SaveFolder::write_own(const fs::path& partial, TensorsToSave tensors) const {

@@ -123,8 +123,14 @@ std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, 
 }
 
 SavingRanks ranks_of(const std::shared_ptr<Processes>& processes) {
-    return processes ? SavingRanks{processes->rank(), processes->size(), [processes] { processes->barrier(); }}
-                     : SavingRanks{};
+    if (!processes) {
+        return {};
+    }
+    return {processes->rank(), processes->size(), [processes] { processes->barrier(); },
+            [processes](bool mine) {
+                const std::vector<std::string> all = processes->gather(mine ? "written" : "");
+                return std::find(all.begin(), all.end(), "") == all.end();
+            }};
 }
 
 /// Opens the folder of saved steps, if there is one, and sets options from the step that the run continues from.
@@ -226,15 +232,21 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
     return object;
 }
 
+Json nanoseconds_json(const std::vector<Nanoseconds>& times) {
+    Json list = Json::array();
+    for (const Nanoseconds time : times) {
+        list.push_back(time.count());
+    }
+    return list;
+}
+
 void add_saves(Json& object, const RunFlags& flags, const TrainingSaves& saves) {
     if (flags.save.resume) {
         object["resumed_from"] = saves.resumed() != nullptr ? Json(saves.steps_done()) : Json(nullptr);
     }
     object["saved"] = saves.newest().empty() ? Json(nullptr) : Json(saves.newest().string());
-    object["save_ns"] = Json::array();
-    for (const Nanoseconds time : saves.times()) {
-        object["save_ns"].push_back(time.count());
-    }
+    object["save_ns"] = nanoseconds_json(saves.times());
+    object["save_pause_ns"] = nanoseconds_json(saves.pauses());
 }
 
 std::string saves_text(const RunFlags& flags, const TrainingSaves& saves, std::int64_t steps) {
@@ -249,8 +261,9 @@ std::string saves_text(const RunFlags& flags, const TrainingSaves& saves, std::i
                             printable(flags.save.folder.string()));
     }
     if (!saves.times().empty()) {
-        text += fmt::format("saved {} ({}, median {})\n", printable(saves.newest().string()),
-                            counted(saves.times().size(), "save", "saves"), format_duration(median(saves.times())));
+        text += fmt::format("saved {} ({}, median {}; the training waited {})\n", printable(saves.newest().string()),
+                            counted(saves.times().size(), "save", "saves"), format_duration(median(saves.times())),
+                            format_duration(median(saves.pauses())));
     }
     return text;
 }

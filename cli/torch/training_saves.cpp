@@ -5,16 +5,29 @@
 #include "cli/torch/lane_optimizers.h"
 #include "engine/gpipe.h"
 #include "engine/saved_training.h"
+#include "profiler/layers/free_memory.h"
 #include "save/save_error.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
+
+// A copy takes at most this part of the free memory, so that the training keeps room to grow.
+constexpr std::uint64_t kShareOfRoom = 2;
+
+/// The most bytes of a training that are copied to be written in the background.
+std::uint64_t most_copied() {
+    const std::optional<Bytes> room = free_memory(c10::kCPU);
+    return room ? static_cast<std::uint64_t>(std::max<Bytes>(*room, 0)) / kShareOfRoom
+                : std::numeric_limits<std::uint64_t>::max();
+}
 
 /// The warning if a run should be resumed but finds no save: it may have been given another folder than before.
 std::string nothing_to_resume(const fs::path& folder) {
@@ -111,24 +124,40 @@ void TrainingSaves::restore(GPipe& model, LaneOptimizers& optimizers) {
 }
 
 void TrainingSaves::after_step(const GPipe& model, const LaneOptimizers& optimizers) {
+    if (folder_.is_saving() && folder_.is_written()) {
+        end_save();
+    }
     if (is_due(model.next_step())) {
-        save(model, optimizers);
+        begin_save(model, optimizers, most_copied());
     }
 }
 
 void TrainingSaves::finish(const GPipe& model, const LaneOptimizers& optimizers) {
     if (model.next_step() > last_tried_) {
-        save(model, optimizers);
+        begin_save(model, optimizers, 0);  // nothing would go on meanwhile
+    }
+    if (folder_.is_saving()) {
+        end_save();
     }
 }
 
-void TrainingSaves::save(const GPipe& model, const LaneOptimizers& optimizers) {
+void TrainingSaves::begin_save(const GPipe& model, const LaneOptimizers& optimizers, std::uint64_t most_bytes) {
+    const auto started = std::chrono::steady_clock::now();
+    if (folder_.is_saving()) {
+        end_save();
+    }
     state_.step = model.next_step();
     last_tried_ = state_.step;
+    begin_saving(folder_, state_, model, optimizers.all(), most_bytes);
+    pause_ = std::chrono::steady_clock::now() - started;
+}
+
+void TrainingSaves::end_save() {
     const auto started = std::chrono::steady_clock::now();
     try {
-        newest_ = save_training(folder_, state_, model, optimizers.all());
-        times_.push_back(std::chrono::steady_clock::now() - started);
+        newest_ = folder_.finish();
+        times_.push_back(folder_.last_duration());
+        pauses_.push_back(pause_ + (std::chrono::steady_clock::now() - started));
         failure_.clear();
     } catch (const SaveError& error) {
         if (failure_.empty()) {

@@ -25,7 +25,8 @@ struct SaveOptions {
 void check_save_options(const SaveOptions& options);
 
 /// The saved steps of one run: the step it continues from, and the steps it writes. A failed save does not end the
-/// training. Threading: one thread, between the model's steps.
+/// training. A save of several processes is whole once the first step after its files were written has ended.
+/// Threading: one thread, between the model's steps.
 class TrainingSaves {
 public:
     /// Opens the folder and finds the newest saved step. `start` describes the training about to run. Throws SaveError
@@ -47,20 +48,24 @@ public:
     void restore(GPipe& model, LaneOptimizers& optimizers);
     /// True if the model should be saved after that many steps.
     bool is_due(std::int64_t steps) const { return every_ && steps % *every_ == 0; }
-    /// Saves the model if is_due().
+    /// Saves the model if is_due(): copies it, and a thread writes while the training goes on. If the host lacks memory
+    /// for a copy, returns once the files are written.
     void after_step(const GPipe& model, const LaneOptimizers& optimizers);
-    /// Saves the model unless its last step is already saved.
+    /// Saves the model unless its last step is already saved. All saves are then on the disk, or failed.
     void finish(const GPipe& model, const LaneOptimizers& optimizers);
 
     /// Path of the newest step that was saved or loaded; empty: none.
     const std::filesystem::path& newest() const { return newest_; }
-    /// Duration of each save of this run.
+    /// Duration of each save of this run, until the files were on the disk.
     const std::vector<Nanoseconds>& times() const { return times_; }
+    /// How long the training waited for each of them.
+    const std::vector<Nanoseconds>& pauses() const { return pauses_; }
     /// Why the last save failed; empty if it succeeded.
     const std::string& failure() const { return failure_; }
 
 private:
-    void save(const GPipe& model, const LaneOptimizers& optimizers);
+    void begin_save(const GPipe& model, const LaneOptimizers& optimizers, std::uint64_t most_bytes);
+    void end_save();
 
     std::optional<std::int64_t> every_;
     SaveFolder folder_;
@@ -70,6 +75,8 @@ private:
     std::int64_t last_tried_ = 0;  // equal on all ranks, unlike newest_
     bool is_only_process_;
     std::vector<Nanoseconds> times_;
+    std::vector<Nanoseconds> pauses_;
+    Nanoseconds pause_{};  // of the save that has begun
     std::string failure_;
 };
 }  // namespace pipescope

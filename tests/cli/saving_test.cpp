@@ -42,7 +42,7 @@ TEST(Saving, AResumedRunEqualsAnUndisturbedOne) {
         const std::string saves = std::string(" --save ") + optimizer;
         const std::vector<double> expected = losses_of(user.succeeds(run + " --steps 7"));
         const CommandResult first = user.succeeds(run + saves + " --steps 3 --learning-rate 0.01");
-        EXPECT_EQ(keys_of(first.json()).back(), "save_ns");
+        EXPECT_EQ(keys_of(first.json()).back(), "save_pause_ns");
         EXPECT_EQ(first.json().at("saved"), std::string(optimizer) + "/step-000003");
         EXPECT_FALSE(first.json().contains("resumed_from"));
         const std::vector<double> other_rate = losses_of(user.succeeds(run + " --steps 7 --learning-rate 0.01"));
@@ -50,6 +50,7 @@ TEST(Saving, AResumedRunEqualsAnUndisturbedOne) {
         EXPECT_EQ(second.json().at("resumed_from"), 3);
         EXPECT_EQ(second.json().at("saved"), std::string(optimizer) + "/step-000007");
         EXPECT_EQ(second.json().at("save_ns").size(), 3U) << "after steps 4, 6 and 7";
+        EXPECT_EQ(second.json().at("save_pause_ns").size(), 3U);
         EXPECT_EQ(losses_of(second), without_first(other_rate, 3)) << "with the saved learning rate";
         EXPECT_NE(losses_of(second), without_first(expected, 3));
     }
@@ -127,6 +128,35 @@ TEST(Saving, TheFilesHaveTheNamesOfThePlainModel) {
     const auto training = nlohmann::json::parse(user.reads("d/step-000002/training.json"));
     EXPECT_EQ(training.at("model"), "mlp:layers=4,width=16");
     EXPECT_EQ(training.at("learning_rate"), 0.001);
+}
+
+// A save that a thread wrote while the training went on, as the library of the format's authors reads it.
+TEST(Saving, TheFilesAreReadByTheLibraryOfTheFormat) {
+    const User user;
+    const std::string python = "'" PIPESCOPE_PYTHON "' ";
+    if (user.types_to_shell(python + "-c 'import safetensors.numpy' 2>.stderr").code != 0) {
+        GTEST_SKIP() << "scripts/setup installs safetensors";
+    }
+    user.succeeds("launch -n 2 -- " + kMlp + "--steps 7 --save d --save-every 2");
+    EXPECT_TRUE(user.has("d/step-000006"));
+    user.writes("read.py", R"(
+import json, pathlib, sys
+from safetensors.numpy import load_file
+for step in sorted(pathlib.Path("d").iterdir()):
+    checksums = json.loads((step / "training.json").read_text())["checksums"]
+    for kind in ["model", "optimizer"]:
+        index = json.loads((step / f"{kind}.safetensors.index.json").read_text())
+        found, total = {}, 0
+        for file in sorted(step.glob(f"{kind}-*.safetensors")):
+            tensors = load_file(file)
+            assert checksums[file.name]["tensors"].keys() == tensors.keys(), file
+            found.update((name, file.name) for name in tensors)
+            total += sum(tensor.nbytes for tensor in tensors.values())
+        assert found == index["weight_map"] and total == index["metadata"]["total_size"], (step, kind)
+        assert any(name.startswith("0.linear.weight") for name in found), found
+)");
+    EXPECT_EQ(user.types_to_shell(python + "read.py 2>.stderr").code, 0) << user.reads(".stderr");
+    user.succeeds("doctor --save d");
 }
 
 TEST(Saving, ATraceOfAResumedRunCanBeCompared) {

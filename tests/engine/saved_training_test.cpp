@@ -93,6 +93,36 @@ TEST(SavedTraining, ContinuesBitForBitWithEveryOptimizer) {
     }
 }
 
+// A thread writes what the model was when the save began, however far the training has gone since.
+TEST(SavedTraining, HoldsTheStepAtWhichSavingBegan) {
+    for (const auto& [name, make] : every_optimizer()) {
+        const TemporaryFolder folder;
+        Training undisturbed(three_lanes(), make);
+        const std::vector<double> expected = undisturbed.train(5);
+        Training first(three_lanes(), make);
+        first.train(3);
+        SaveFolder saves(folder / "saves");
+        begin_saving(saves, {.step = 3}, first.model, {first.optimizer.get()});
+        EXPECT_TRUE(saves.is_saving());
+        EXPECT_EQ(first.train(2), std::vector<double>(expected.begin() + 3, expected.end())) << name;
+        SavedTraining saved(saves.finish());
+        Training second(three_lanes(), make);
+        saved.load(second.model);
+        saved.load(*second.optimizer, second.model);
+        EXPECT_EQ(second.train(2), std::vector<double>(expected.begin() + 3, expected.end())) << name;
+    }
+}
+
+TEST(SavedTraining, IsWrittenAtOnceIfACopyWouldBeTooLarge) {
+    const TemporaryFolder folder;
+    Training training(three_lanes(), every_optimizer()[2].second);
+    training.train(1);
+    SaveFolder saves(folder / "saves");
+    begin_saving(saves, {.step = 1}, training.model, {training.optimizer.get()}, 100);
+    EXPECT_TRUE(saves.is_written());
+    saves.finish();
+}
+
 /// Draws data and a noisy loss from torch's default generator.
 std::vector<double> train_with_own_random_numbers(Training& training, int steps) {
     std::vector<double> losses;

@@ -12,18 +12,23 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
+#include <atomic>
 #include <barrier>
 #include <cmath>
 #include <csignal>
 #include <functional>
+#include <future>
 #include <thread>
 
 namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Pair;
 
 TensorToWrite number(const std::string& name, std::int64_t value) {
@@ -151,6 +156,115 @@ TEST(SaveFolder, OfSeveralRanksSavesNothingIfOneOfThemFails) {
     const auto same = [](int) { return tensors("a", 1); };
     EXPECT_THAT(save_by_ranks(folder / "saves", 2, same),
                 ElementsAre(HasSubstr("both hold the tensor \"a\""), HasSubstr("another rank could not save")));
+}
+
+/// Tensors whose bytes are there once `open` is set.
+TensorsToSave gated(std::shared_future<void> open) {
+    TensorsToSave each = tensors("a", 7);
+    each.model[0].data = [open, data = each.model[0].data] {
+        open.wait();
+        return data();
+    };
+    return each;
+}
+
+TEST(SaveFolder, WritesAStepWhileTheCallerGoesOn) {
+    const TemporaryFolder folder;
+    SaveFolder saves(folder / "saves");
+    EXPECT_FALSE(saves.is_saving());
+    std::promise<void> open;
+    saves.begin({.step = 5}, gated(open.get_future().share()), Writing::in_background);
+    EXPECT_TRUE(saves.is_saving());
+    EXPECT_FALSE(saves.is_written());
+    EXPECT_THAT(saved_steps(folder / "saves"), IsEmpty());
+    open.set_value();
+    EXPECT_EQ(saves.finish(), folder / "saves/step-000005");
+    EXPECT_FALSE(saves.is_saving());
+    EXPECT_GT(saves.last_duration().count(), 0);
+    EXPECT_EQ(check_saved_step(folder / "saves/step-000005").fault, "");
+}
+
+TEST(SaveFolder, WrittenAtOnceIsWrittenWhenBeginReturns) {
+    const TemporaryFolder folder;
+    SaveFolder saves(folder / "saves");
+    saves.begin({.step = 5}, tensors("a", 7), Writing::at_once);
+    EXPECT_TRUE(saves.is_written());
+    EXPECT_EQ(saves.finish(), folder / "saves/step-000005");
+}
+
+TEST(SaveFolder, SaysInFinishWhyTheThreadFailed) {
+    const TemporaryFolder folder;
+    SaveFolder saves(folder / "saves");
+    TensorsToSave failing = tensors("a", 7);
+    failing.optimizer[0].data = []() -> std::shared_ptr<const void> { throw SaveError("the disk is full"); };
+    saves.begin({.step = 5}, std::move(failing), Writing::in_background);
+    EXPECT_EQ(thrown<SaveError>([&] { saves.finish(); }), "the disk is full");
+    EXPECT_TRUE(fs::is_empty(folder / "saves"));
+    EXPECT_EQ(saves.save({.step = 5}, tensors("a", 7)), folder / "saves/step-000005") << "the next save goes on";
+}
+
+TEST(SaveFolder, EndsWithAWholeStepOrNone) {
+    const TemporaryFolder folder;
+    {
+        std::promise<void> open;
+        SaveFolder saves(folder / "saves");
+        saves.begin({.step = 5}, gated(open.get_future().share()), Writing::in_background);
+        open.set_value();
+    }
+    EXPECT_EQ(check_saved_step(folder / "saves/step-000005").fault, "");
+    {
+        TensorsToSave failing = tensors("a", 7);
+        failing.optimizer[0].data = []() -> std::shared_ptr<const void> { throw SaveError("the disk is full"); };
+        SaveFolder saves(folder / "saves");
+        saves.begin({.step = 6}, std::move(failing), Writing::in_background);
+    }
+    EXPECT_THAT(names_in(folder / "saves"), ElementsAre("step-000005"));
+}
+
+TEST(SaveFolder, OfSeveralRanksWritesInTheBackground) {
+    constexpr int kRanks = 3;
+    const TemporaryFolder folder;
+    std::barrier barrier(kRanks);
+    std::atomic<int> written = 0;
+    std::vector<std::thread> ranks;
+    std::array<fs::path, kRanks> paths;
+    for (int rank = 0; rank < kRanks; ++rank) {
+        ranks.emplace_back([&, rank] {
+            const auto all = [&](bool mine) {
+                barrier.arrive_and_wait();
+                written += mine ? 1 : 0;
+                barrier.arrive_and_wait();
+                const bool is_all = written == kRanks;
+                barrier.arrive_and_wait();
+                written = 0;
+                return is_all;
+            };
+            SaveFolder saves(folder / "saves", {rank, kRanks, [&] { barrier.arrive_and_wait(); }, all});
+            std::promise<void> open;
+            TensorsToSave own = gated(open.get_future().share());
+            own.model[0].name = own.optimizer[0].name = std::to_string(rank);
+            saves.begin({.step = 1}, std::move(own), Writing::in_background);
+            EXPECT_FALSE(saves.is_written());
+            if (rank != 1) {
+                open.set_value();
+            }
+            EXPECT_FALSE(saves.is_written()) << "rank 1 still writes";
+            if (rank == 1) {
+                open.set_value();
+            }
+            while (!saves.is_written()) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+            EXPECT_FALSE(fs::exists(folder / "saves/step-000001"));
+            barrier.arrive_and_wait();
+            paths[static_cast<std::size_t>(rank)] = saves.finish();
+        });
+    }
+    for (std::thread& rank : ranks) {
+        rank.join();
+    }
+    EXPECT_THAT(paths, Each(folder / "saves/step-000001"));
+    EXPECT_EQ(check_saved_step(folder / "saves/step-000001").fault, "");
 }
 
 TEST(SaveFolder, RemovesWhatAKilledRunLeftUnfinished) {
