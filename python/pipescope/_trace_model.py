@@ -41,7 +41,8 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
-from pipescope._held_state import Reads, frozen, held_tensor, hooks_of_all_modules
+from pipescope._held_state import Absent, Reads, frozen, held_tensor, hooks_of_all_modules
+from pipescope._structure import tensors_in
 from pipescope.errors import UsageError
 
 __all__ = [
@@ -403,7 +404,7 @@ class _Losses:
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
         set_attribute, register = nn.Module.__setattr__, nn.Module.register_buffer
-        apply: Any = vars(torch.autograd.Function)["apply"]  # a classmethod
+        apply: Any = torch.autograd.Function.__dict__["apply"]
 
         def noting_setattr(module: nn.Module, name: str, value: Any) -> None:
             if self._state.is_running and id(module) in self._names and not self._note(module, name, value):
@@ -417,7 +418,7 @@ class _Losses:
             register(module, name, tensor, persistent)
 
         def noting_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            is_of_operator = cls.__name__.startswith("GeneratedBackwardFor_")  # a custom operator, which the trace holds whole
+            is_of_operator = cls.__name__.startswith(_OF_OPERATOR)
             if not self._state.is_running or is_of_operator:
                 return apply.__get__(None, cls)(*args, **kwargs)
             others = [each for each in _pytree.tree_leaves((args, kwargs)) if not isinstance(each, (Tensor, *_PLAIN))]
@@ -428,6 +429,15 @@ class _Losses:
             _calls.append(call)
             found = torch.ops.pipescope.function(call.tensors, len(_calls) - 1)
             return found[0] if call.is_single else tuple(found)
+
+        def noting_forward(cls: Any, forward: Any) -> Any:
+            @functools.wraps(forward)  # torch reads the defaults of its arguments
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if not self._state.is_running or FunctionCall.is_running:
+                    return forward(*args, **kwargs)
+                return noting_apply(cls, *(args if _has_setup(cls) else args[1:]), **kwargs)
+
+            return call
 
         def noting_bool(tensor: Tensor) -> bool:
             if not self._state.is_running or type(tensor) is Tensor or self._branches is None and tensor.is_meta:
@@ -485,6 +495,9 @@ class _Losses:
         )
         functions: Any = torch.autograd.Function
         functions.apply = classmethod(noting_apply)
+        forwards = {cls: cls.__dict__.get("forward", Absent) for cls in _functions_of(functions)}
+        for cls in forwards:  # an `apply = MyFunction.apply` from before calls the forward
+            cls.forward = staticmethod(noting_forward(cls, cls.forward))
         data = of_tensor.data
         assign = refusing(data.__set__, "assigns data of a tensor{}, which a trace loses; use copy_() of a buffer")
         of_tensor.data = property(lambda tensor: tensor.detach() if self._state.is_running else data.__get__(tensor), assign)
@@ -541,6 +554,11 @@ class _Losses:
                 yield
         finally:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
+            for cls, forward in forwards.items():
+                if forward is Absent:
+                    del cls.forward
+                else:
+                    cls.forward = forward
             del changed.__getattribute__
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
             losses.ctc_loss, losses.manual_seed, losses.random.manual_seed = ctc_loss, seed, seed
@@ -1007,6 +1025,8 @@ def _name_of_target(target: Any) -> str:
 _EXPECT = "pipescope::expect"
 #: Stands in a trace for a call of an autograd.Function: (tensors, number of the call).
 _FUNCTION = "pipescope::function"
+#: How torch names the autograd.Functions of custom operators, which a trace holds whole.
+_OF_OPERATOR = "GeneratedBackwardFor_"
 #: Stands in a trace for torch.ctc_loss(), whose own operators have tables of a size that depends on values.
 _CTC_LOSS = "pipescope::ctc_loss"
 #: Stands in a trace for a batch norm with momentum=None, whose factor is a number that depends on a counter's value.
@@ -1014,6 +1034,8 @@ _CUMULATIVE_BATCH_NORM = "pipescope::cumulative_batch_norm"
 
 class FunctionCall:
     """Calls an autograd.Function with other tensors in the places of those of its trace."""
+
+    is_running = False  #: while the forward of one runs for a trace
 
     def __init__(self, function: Any, args: Sequence[Any]) -> None:
         self.function = function
@@ -1067,6 +1089,19 @@ def cumulative_batch_norm(
     return torch.batch_norm(input, weight, bias, running_mean, running_var, training, factor, eps, torch.backends.cudnn.enabled)
 
 
+def _functions_of(base: Any) -> Iterator[Any]:
+    """The classes of autograd.Functions, without those of custom operators."""
+    for cls in base.__subclasses__():
+        if not cls.__name__.startswith(_OF_OPERATOR):
+            yield cls
+            yield from _functions_of(cls)
+
+
+def _has_setup(function: Any) -> bool:
+    """True for an autograd.Function whose forward takes no context."""
+    return function.setup_context is not torch.autograd.function._SingleLevelFunction.setup_context
+
+
 _calls: list[FunctionCall] = []  # of the trace that is being made
 
 
@@ -1090,10 +1125,15 @@ def _of_function(tensors: Sequence[Tensor], number: int) -> list[Tensor]:
     call = _calls[number]
     args = call.args(tensors)
     cls = call.function
-    with torch.no_grad():
-        own = cls.setup_context is not torch.autograd.function._SingleLevelFunction.setup_context
-        context = _Context([isinstance(each, Tensor) and each.requires_grad for each in args])
-        result = cls.forward(*args) if own else cls.forward(context, *args)
+    was_running, FunctionCall.is_running = FunctionCall.is_running, True
+    try:
+        with torch.no_grad():
+            context = _Context([isinstance(each, Tensor) and each.requires_grad for each in args])
+            result = cls.forward(*args) if _has_setup(cls) else cls.forward(context, *args)
+            if _has_setup(cls):
+                cls.setup_context(context, args, result)
+    finally:
+        FunctionCall.is_running = was_running
     call.is_single = isinstance(result, Tensor)
     return [each.clone() if any(each is other for other in tensors) else each for each in ([result] if call.is_single else result)]
 

@@ -451,6 +451,46 @@ class UsesFunctions(nn.Module):
         return self.last(one) + other
 
 
+class Thrice(Rounds):
+    """Has another backward, and the forward of its base."""
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+class Scales(torch.autograd.Function):
+    """Its forward takes no context."""
+
+    @staticmethod
+    def forward(x, scale):
+        return x * scale
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.scale = inputs[1]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.scale * 2, None
+
+
+thrice, scales = Thrice.apply, Scales.apply
+
+
+class UsesFunctionsByName(UsesFunctions):
+    """Kept its functions before a trace, as `rounds = Rounds.apply` in a file or an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.rounds = Rounds.apply
+
+    def forward(self, x):
+        x = thrice(self.rounds(self.first(x) * 5))
+        other = scales(self.second(x), 3.0)
+        return self.last(x) + other
+
+
 class Runs(torch.autograd.Function):
     @staticmethod
     def forward(ctx, layer, x):
@@ -759,10 +799,11 @@ def test_buffers_that_are_assigned_change_as_in_the_plain_model(schedule, checkp
     assert all((one - other).abs().max() < 1e-12 for one, other in zip(model.buffers(), plain.buffers()))
 
 
+@pytest.mark.parametrize("kind", [UsesFunctions, UsesFunctionsByName])
 @pytest.mark.parametrize("schedule, checkpoint", [("gpipe", "always"), ("1f1b", "never"), ("zero-bubble-h1", "except_last")])
-def test_autograd_functions_keep_their_backward(schedule, checkpoint):
+def test_autograd_functions_keep_their_backward(kind, schedule, checkpoint):
     torch.manual_seed(0)
-    model, x = UsesFunctions().double(), torch.randn(6, 4).double()
+    model, x = kind().double(), torch.randn(6, 4).double()
     layers = pipescope.layers_of(model, x, split=["second", "last"])
     _, expected = plain_step(model, {"x": x}, squares, 3)
     for found in (layers, copy.deepcopy(layers), pickle.loads(pickle.dumps(layers))):
