@@ -7,7 +7,7 @@ import dataclasses
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import sympy  # type: ignore[import-untyped]
@@ -28,13 +28,13 @@ from pipescope._trace_model import (
     arguments_of,
     autocast_state,
     depends_on_values,
+    later_calls,
     may_free_more,
     op_name,
     place_of,
     place_of_error,
     put_back_of,
     refuse_hidden_parameters,
-    same_in_both_modes,
     trace_of,
 )
 from pipescope.errors import UsageError
@@ -602,7 +602,8 @@ def _traced_layers(
     known = [given.get(name) if isinstance(given.get(name), int) else None for name in traced.names]
     train = trace_of(model, traced, known, True, frees_all)
     evaluation, only_mode = None, ""
-    reads = same_in_both_modes(model, traced)
+    later = later_calls(model, traced)
+    reads = later.reads
     if reads is None:
         try:
             evaluation = trace_of(model, traced, known, False, frees_all)
@@ -638,10 +639,30 @@ def _traced_layers(
     if not any(each.is_meta for each in sample.tensors):
         _compare_with_model(found, sample, _held_samples(train, found.inputs, given, traced))
         _compare_one_sample(found, sample)
+    _warn_of_changed_attributes(train, later.counted, is_compared=not any(each.is_meta for each in sample.tensors))
     traces = {True: train} if evaluation is None else {True: train, False: evaluation}
     found.hold_autocast({mode: each.signature for mode, each in traces.items()}, known, frees_all)
     found.hold_state(train.reads.joined(reads) if train.reads is not None else None)
     return found
+
+
+def _warn_of_changed_attributes(trace: Trace, counted: Optional[Collection[str]], is_compared: bool) -> None:
+    """Warns of an attribute that the forward reads and changes. A flag that its first call sets, and no later one, is none, as of
+    hooks that are in place, if layers of that first call compute what the later ones do, and change no buffer.
+
+    ``counted``: those of a later call, if known. ``is_compared``: whether the layers were compared with later calls.
+    """
+    reads = trace.reads
+    ready: set[str] = set()
+    if reads is not None and is_compared and counted is not None and not changed_buffers(trace):
+        ready = reads.flags - set(counted)
+    changed = [] if reads is None else [title for title in reads.counted if title not in ready]
+    if changed:
+        warnings.warn(
+            f"the model's forward reads and changes {changed[0]}; the pipeline's layers keep the value of the trace, so "
+            "build the pipeline again where it matters",
+            stacklevel=2,
+        )
 
 
 def _symbol(size: Any) -> Any:

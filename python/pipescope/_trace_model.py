@@ -24,7 +24,7 @@ import random
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import sympy  # type: ignore[import-untyped]
@@ -61,6 +61,7 @@ __all__ = [
     "depends_on_values",
     "expect",
     "expect_size",
+    "later_calls",
     "leaves_of",
     "may_free_more",
     "op_name",
@@ -69,7 +70,6 @@ __all__ = [
     "put_back_of",
     "refuse_hidden_parameters",
     "refuse_unknown_outputs",
-    "same_in_both_modes",
     "trace_of",
     "unknown_sizes_of",
     "with_tensors",
@@ -645,12 +645,6 @@ class _Losses:
                 f"the model's forward keeps a tensor as {self.kept[0]}; the pipeline's layers do not, so it stays as it is",
                 stacklevel=2,
             )
-        if self.reads.counted:
-            warnings.warn(
-                f"the model's forward reads and changes {self.reads.counted[0]}; the pipeline's layers keep the value of the trace, so "
-                "build the pipeline again where it matters",
-                stacklevel=2,
-            )
 
 
 def _clear_caches() -> None:
@@ -1211,61 +1205,103 @@ MODE_ARGUMENTS: dict[str, tuple[int, bool]] = {
 
 
 class _Recorder(TorchFunctionMode):
-    """The operators that a forward calls, by name, with the numbers that they are given."""
+    """The operators that a forward calls, by name, with the tensors and values that they are given."""
 
-    def __init__(self, counters: set[int]) -> None:
+    def __init__(self, counters: set[int], named: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.calls: list[Any] = []
-        self.told: list[Any] = []  #: numbers, bools and texts of the calls that may depend on the mode
+        self.told: list[Any] = []  #: values of the calls that may depend on the mode
         self.reads: Optional[Reads] = None  #: what else the forward read
         self._counters = counters
+        self._kept: list[Tensor] = []  # so that no other tensor gets the id of one
+        self._titles: dict[int, Any] = {}  # of tensors, by id
+        for name, tensor in named.items():
+            self._titled(tensor, name)
+
+    def _titled(self, tensor: Tensor, title: Any) -> Any:
+        """What stands for a tensor: equal in both modes where they do the same. ``title``: if it has none yet."""
+        if id(tensor) not in self._titles:
+            self._kept.append(tensor)
+            self._titles[id(tensor)] = title
+        return self._titles[id(tensor)]
+
+    def _given(self, value: Any) -> Any:
+        """What tells an argument from another one."""
+        if isinstance(value, Tensor):  # one from outside is the same object in both modes
+            return self._titled(value, ("new", len(self._kept)) if isinstance(value, FakeTensor) else ("own", id(value)))
+        if isinstance(value, slice):
+            return ("slice", *map(self._given, (value.start, value.stop, value.step)))
+        return value if isinstance(value, _PLAIN) else type(value).__name__
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
         name = getattr(function, "__name__", str(function))
         if name in ("__get__", "size", "dim", "numel", "is_floating_point", "stride") or args and id(args[0]) in self._counters:
+            for each in tensors_in(result):
+                self._titled(each, ("of", self._given(args[0]) if args else None, len(self.calls)))
             return result
         is_attention = name == "scaled_dot_product_attention"
         if is_attention:  # its scale is a number, too, and above 0 in both modes
             self.told.append((name, (args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0),)))
             args, kwargs = (*args[:4], *args[5:]), {key: each for key, each in kwargs.items() if key != "dropout_p"}
-        values = [each for each in _pytree.tree_leaves((args, kwargs)) if isinstance(each, (int, float, str)) or each is None]
-        if name.strip("_") in _MODE_FUNCTIONS and not is_attention:
-            tensors = [each for each in (*args[1:3], kwargs.get("running_mean")) if isinstance(each, Tensor)]
-            if "norm" not in name or tensors:  # one without running statistics does the same in both modes
+        is_told = name.strip("_") in _MODE_FUNCTIONS
+        if isinstance(result, Tensor) and not name.endswith("_") and any(result is each for each in args):
+            result = result.view_as(result)  # of a dropout in eval mode, or contiguous(): a new tensor in the other mode
+        leaves = _pytree.tree_leaves((args, kwargs))
+        tensors, values = ([self._given(each) for each in leaves if isinstance(each, Tensor) == is_tensor] for is_tensor in (True, False))
+        for k, each in enumerate(tensors_in(result)):
+            self._titled(each, ("result", len(self.calls), k))
+        if is_told and not is_attention:
+            statistics = [each for each in (*args[1:3], kwargs.get("running_mean")) if isinstance(each, Tensor)]
+            if "norm" not in name or statistics:  # one without running statistics does the same in both modes
                 self.told.append((name, tuple(values)))
             values = []
-        self.calls.append((name, tuple(values)))
+        self.calls.append((name, tuple(tensors), tuple(values)))
         return result
 
 
 _MODE_FUNCTIONS = {name.split(".")[1].strip("_") for name in MODE_ARGUMENTS}
 
 
-def same_in_both_modes(model: nn.Module, arguments: Arguments) -> Optional[Reads]:
-    """What the forward reads in eval mode if train and eval run the same operators, apart from the mode that some of them are told;
-    None otherwise.
+@dataclasses.dataclass(frozen=True)
+class LaterCalls:
+    """What a model's calls behind its first one, an export, do in both modes. None: that is not known."""
 
-    ``model``: has been called before, as by an export, since some models prepare themselves in their first call.
-    """
+    reads: Optional[Reads]  #: in eval mode, if train and eval run the same operators, apart from the mode that some of them are told
+    counted: Optional[Collection[str]]  #: attributes that the forward both reads and changes in train mode
+
+
+def later_calls(model: nn.Module, arguments: Arguments) -> LaterCalls:
+    """``model``: has been called before, since some models prepare themselves in their first call."""
     try:
         train, evaluation = (_recorded(model, arguments, training) for training in (True, False))
     except Exception:  # the exports tell what is wrong
-        return None
-    are_same = train.calls == evaluation.calls and not any(
-        one == other and _may_be_on(*one) for one, other in zip(train.told, evaluation.told)
+        return LaterCalls(None, None)
+    is_same = train.calls == evaluation.calls and len(train.told) == len(evaluation.told) and all(
+        _is_off_in_eval(name, given, other) for (name, given), (_, other) in zip(train.told, evaluation.told)
     )
-    return evaluation.reads if are_same else None
+    assert train.reads is not None
+    return LaterCalls(evaluation.reads if is_same else None, train.reads.counted)
 
 
-def _may_be_on(name: str, values: Sequence[Any]) -> bool:
-    """Of an operator that is told the same in both modes: whether it does in eval mode what others do in train mode only, as
-    F.dropout(x) does. True where that is not known."""
-    flags = [each for each in values if isinstance(each, bool)]
+def _is_off_in_eval(name: str, train: Sequence[Any], evaluation: Sequence[Any]) -> bool:
+    """Of an operator that is told the mode, by what it is given in both: whether it is told nothing else, so that its layer may tell
+    it the mode. False where that is not known, and for one that is on in eval mode, as F.dropout(x) is."""
     if name == "scaled_dot_product_attention":
-        return bool(values[0] > 0)
-    return any(flags) or not flags and "norm" not in name
+        return bool(evaluation[0] == 0)
+    if len(train) != len(evaluation):
+        return False
+    is_normal = "norm" in name
+    pairs = list(zip(train, evaluation))
+    flags = [(one, other) for one, other in pairs if isinstance(one, bool) and isinstance(other, bool)]
+    turns_off = any(one and not other for one, other in flags)
+    if any(other and not one for one, other in flags):  # it is on in eval mode only
+        return False
+    if not turns_off and (any(other for _, other in flags) or not flags and not is_normal):
+        return False
+    is_dropout = "dropout" in name  # which reads its probability only where it is on
+    return all(one == other or turns_off and (is_dropout or isinstance(one, bool)) for one, other in pairs)
 
 
 def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> _Recorder:
@@ -1282,7 +1318,7 @@ def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> _Record
         call = _Call(model, arguments)
         losses = _Losses(call)
         _calls.clear()  # whose numbers the recorder compares
-        recorder = _Recorder(counters)
+        recorder = _Recorder(counters, {**named, **{f"input {k}": each for k, each in enumerate(tensors)}})
         with losses.noted(), _reparametrize_module(model, named), recorder, torch.random.fork_rng(devices=[]):
             call(*tensors)
     losses.reads.finish(losses.kept)

@@ -108,6 +108,61 @@ def test_a_dropout_that_is_on_in_eval_mode():
         assert (model.last(row * masks) - value).abs().amax(1).min() < 1e-5
 
 
+class Differs(nn.Module):
+    """Runs `compute`, with the same operators in both modes."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.compute = compute
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.average = copy.deepcopy(self.first).requires_grad_(False)
+
+    def forward(self, x):
+        return self.last(self.compute(self, x))
+
+
+@pytest.mark.parametrize(
+    "compute, has_draws",
+    [
+        (lambda model, x: (model.first if model.training else model.average)(x), False),
+        (lambda model, x: functional.linear(x, model.first.weight if model.training else model.average.weight), False),
+        (lambda model, x: torch.sub(model.first(x), x) if model.training else torch.sub(x, model.first(x)), False),
+        (lambda model, x: model.first(x)[:, 0 if model.training else 1 :][:, :5].repeat(1, 6)[:, :6], False),
+        (lambda model, x: model.first(x).to(torch.bfloat16 if model.training else torch.float32).to(x.dtype), False),
+        (lambda model, x: functional.rrelu(model.first(x), 0.1 if model.training else 0.3, 0.4, training=model.training), False),
+        (lambda model, x: functional.dropout(model.first(x), 0.9 if model.training else 0.5), True),
+        (lambda model, x: functional.dropout(model.first(x), training=not model.training), True),
+    ],
+    ids=["modules", "weights", "order", "slices", "dtypes", "bounds", "rate of a dropout", "dropout in eval mode"],
+)
+def test_values_that_depend_on_the_mode(compute, has_draws):
+    """Both modes run the same operators, with other tensors or numbers. Weights differ from each other only after the trace."""
+    torch.manual_seed(1)
+    model, x = Differs(compute), torch.randn(6, 6)
+    layers = pipescope.layers_of(model, x)
+    assert next(iter(layers.values())).has_two_modes
+    pipe = pipescope.GPipe(layers, [len(layers)], devices=["cpu"], chunks=2)
+    with torch.no_grad():
+        model.first.weight.mul_(2)
+    for training in (False,) if has_draws else (True, False):
+        model.train(training)
+        torch.manual_seed(2)
+        expected = torch.cat([model(x[:3]), model(x[3:])])
+        found = pipe(x)
+        if has_draws:  # of other random numbers
+            model.eval()
+            draws = torch.stack([pipe(x) for _ in range(200)]).mean(0)
+            assert (draws - model.last(model.first(x))).abs().mean() < 0.15 and not torch.equal(pipe(x), pipe(x))
+        elif "rrelu" not in compute.__code__.co_names or not training:
+            assert torch.allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_dropout_whose_rate_is_read_in_train_mode_only_is_traced_once():
+    model = Differs(lambda model, x: functional.dropout(model.first(x), 0.9 if model.training else 0.5, training=model.training))
+    layers = pipescope.layers_of(model, torch.randn(6, 6), split=["last"])
+    assert not next(iter(layers.values())).has_two_modes
+
+
 class Attends(nn.Module):
     def __init__(self, dropout=0.0, is_kept=False, **options):
         super().__init__()
@@ -258,3 +313,24 @@ def test_nothing_is_printed_where_an_export_fails(capfd):
 
     pipescope.layers_of(Reads(), torch.randn(4, 6))
     assert capfd.readouterr().err == ""
+
+
+class Prepares(nn.Module):
+    """Sets a flag in its first call. ``counts``: a number in each."""
+
+    def __init__(self, counts):
+        super().__init__()
+        self.first, self.last, self.counts, self.calls = nn.Linear(6, 6), nn.Linear(6, 2), counts, 0
+
+    def forward(self, x):
+        if not getattr(self, "is_ready", False):
+            self.is_ready = True
+        if self.counts:
+            self.calls += 1
+        return self.last(self.first(x))
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_flag_of_the_first_call_is_nothing_to_warn_of(counts, recwarn):
+    pipescope.layers_of(Prepares(counts), torch.randn(4, 6), split=["last"])
+    assert [str(each.message).split(";")[0] for each in recwarn] == ["the model's forward reads and changes calls"] * counts
