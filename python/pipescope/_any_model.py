@@ -91,7 +91,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         outputs: Mapping[bool, ModelOutput],
         crossings: Sequence[Crossing],
         borders: Sequence[int],
-        guards: Sequence[Any],
+        guards: Mapping[Any, str],
         only_mode: str,
         named_samples: str = "",
         why_whole: str = "",
@@ -103,7 +103,7 @@ class ModelLayers(Mapping[str, nn.Module]):
         self._outputs = dict(outputs)  #: in train mode; in eval mode if it is another. None: the last layer returns the model's
         self.crossings = list(crossings)
         self.borders = list(borders)
-        self._guards = list(guards)
+        self._guards = dict(guards)  #: with the places in the model that rely on them
         self._known: set[tuple[Any, ...]] = set()  # modes and sizes that fit
         #: by mode: empty if the layers were found to be right for one sample, whatever the guards say, or what is wrong
         self._of_one: dict[bool, str] = {}
@@ -244,7 +244,7 @@ class ModelLayers(Mapping[str, nn.Module]):
                     if _holds_for_several(guard, sizes):
                         if of_one is not None:
                             continue
-                        raise UsageError(_one_sample_text(f", as its trace has {guard}"))
+                        raise UsageError(_one_sample_text(f", as its trace has {guard}{_at(self._guards[guard])}"))
                     raise UsageError(self._guard_text(guard, sizes))
             self._known.add(key)
 
@@ -285,6 +285,7 @@ class ModelLayers(Mapping[str, nn.Module]):
             told = f"the model was traced where {re.sub(pattern, places[names[0]], relation)}"
         else:
             told = "the model was traced for sizes for which its forward takes another branch"
+        told += _at(self._guards[guard])
         others = [places[name] for name in names if name != "batch"]
         remedy = f"a sample in which {' and '.join(f'{places[name]} is {sizes[name]}' for name in names if name != 'batch')}" if others else ""
         fewer = "use fewer chunks, so that micro-batches have more samples" if "batch" in names else ""
@@ -434,6 +435,10 @@ def _joined_value(values: Tensor, weights: Optional[Tensor]) -> Tensor:
     return torch.where(weights == 0, torch.zeros((), dtype=values.dtype, device=values.device), values * weights).sum(0)
 
 
+def _at(place: str) -> str:
+    return f", at {place}" if place else ""
+
+
 def _holds(guard: Any, sizes: Mapping[str, int]) -> bool:
     known = {symbol: sizes[str(symbol)] for symbol in guard.free_symbols if str(symbol) in sizes}
     if len(known) < len(guard.free_symbols):
@@ -552,8 +557,12 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
                 f"the model's {sparse} is a sparse tensor, which torch.export does not take in this model; hold it as a dense one, or its "
                 "indices and values as two buffers"
             ) from error
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         place = place_of_error(model, error)
+        if own := _own_failure(model, arguments):
+            raise UsageError(
+                f"the model itself fails on its sample{_at(place_of_error(model, own))}: {_said_by(own)}; give a sample that it takes, or "
+                "cast the model and the sample, as by model.float(), if an operator lacks a dtype"
+            ) from own
         if depends_on_values(error):
             raise UsageError(
                 f"the model needs a size or a number that depends on the values of an input, at {place or 'an unknown line'}, so its "
@@ -562,8 +571,29 @@ def layers_of(model: nn.Module, sample: Any, *, split: Union[Mapping[str, Any], 
             ) from error
         raise UsageError(
             f"torch.export does not take the model{f', at {place}' if place else ''}, and its children, one after the other, do not "
-            f"compute what it does; the export says: {type(error).__name__}: {' '.join(lines[:3])}"
+            f"compute what it does; the export says: {_said_by(error)}; write that line with other operators, or give the model's parts in "
+            "order, as an nn.Sequential"
         ) from error
+
+
+def _own_failure(model: nn.Module, arguments: Arguments) -> Optional[Exception]:
+    """What the model raises for its sample without a trace; None if nothing, or without values."""
+    if any(each.is_meta for each in (*arguments.tensors, *model.parameters())):
+        return None
+    put_back = put_back_of(model)
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            arguments.call(model, [each.detach().clone() for each in arguments.tensors])
+    except Exception as error:
+        return error
+    finally:
+        put_back()
+    return None
+
+
+def _said_by(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:3])}".rstrip(".")
 
 
 def _split_of(split: Any) -> tuple[Optional[list[str]], dict[str, Any]]:
@@ -631,7 +661,9 @@ def _traced_layers(
         ModelInput(each.name, _named_shape(each.shape, batch), each.dtype, rule, each.requires_grad)
         for each, rule in zip(train.inputs, rules)
     ]
-    guards = _guards_of(train, batch) + (_guards_of(evaluation, batch) if evaluation is not None and False in analyses else [])
+    guards = _guards_of(train, batch)
+    if evaluation is not None and False in analyses:
+        guards = {**_guards_of(evaluation, batch), **guards}
     found = ModelLayers(
         model, sample, layers, inputs, outputs, crossings, borders, guards, only_mode, _named_samples(analyses[True], batch, rules),
         why_whole(analyses) if len(layers) == 1 and names is None else "",
@@ -676,11 +708,15 @@ def _named_shape(shape: Sequence[Any], batch: set[Any]) -> tuple[Any, ...]:
     return tuple("batch" if each in batch else each if isinstance(each, int) else str(each) for each in symbols)
 
 
-def _guards_of(trace: Trace, batch: set[Any]) -> list[Any]:
-    """What the trace relies on, as sympy's expressions of the sizes' names."""
+def _guards_of(trace: Trace, batch: set[Any]) -> dict[Any, str]:
+    """What the trace relies on, as sympy's expressions of the sizes' names, and where."""
     names = {symbol: sympy.Symbol("batch", integer=True, positive=True) for symbol in batch}
-    expressions = [guard.subs(names) for guard in trace.guards if hasattr(guard, "subs")]
-    return list(dict.fromkeys(each for each in expressions if getattr(each, "free_symbols", None)))
+    found: dict[Any, str] = {}
+    for guard, place in trace.guards.items():
+        expression = guard.subs(names) if hasattr(guard, "subs") else guard
+        if getattr(expression, "free_symbols", None):
+            found[expression] = found.get(expression) or place
+    return found
 
 
 def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> tuple[set[Any], list[Rule]]:
@@ -695,7 +731,7 @@ def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> t
     open_ = [each for each in firsts if not isinstance(shapes[each[0]][each[1]], int)]
     if not open_:
         number, dimension, size = firsts[0] if firsts else (0, 0, 0)
-        where = f", at {trace.fixed[size]}" if trace.fixed.get(size) else ""
+        where = _at(trace.fixed.get(size, ""))
         name = arguments.names[number]
         other = (
             f"If dimension {dimension} is no samples, as in an RNN with the sequence first, say which one is, as by "
@@ -809,7 +845,7 @@ def _held_samples(trace: Trace, inputs: Sequence[ModelInput], given: Mapping[str
     for each in inputs:
         size = each.shape[0] if each.shape else 0
         if each.rule is None and each.name not in given and size in samples:
-            where = f", at {trace.fixed[size]}" if trace.fixed.get(size) else ""
+            where = _at(trace.fixed.get(size, ""))
             return (
                 f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
                 f"{each.name}{where}, as a loop over samples does. If every sample needs all of {each.name}, say so, as by "
@@ -859,7 +895,7 @@ def _compare_with_model(layers: ModelLayers, sample: Arguments, held_samples: st
                         raise CannotCut(
                             f"the traced layers compute another output {name or 'value'} than the model on its sample in "
                             f"{'train' if training else 'eval'} mode; the model depends on something that a trace does not hold, "
-                            "such as values of its inputs in Python"
+                            "such as values of its inputs in Python; use operators of torch there, such as torch.where()"
                         )
                 if not training and not is_random:
                     put_back(with_modes=False)
@@ -897,12 +933,12 @@ def _compare_parts(layers: ModelLayers, sample: Arguments, expected: Sequence[Te
             if count > 2 and end - first == 1:
                 layers.least_samples = 2
                 return
-            said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            place = next((each.removeprefix("raised by ") for each in getattr(error, "__notes__", ()) if each.startswith("raised by ")), "")
             why = held_samples or layers.named_samples or (
-                "an input counts or names other samples, as offsets and edges do: say how it is cut, as by split={'offsets': "
-                "function}, or give it whole with None"
+                f"it takes some numbers of samples only{_at(place)}, or an input counts or names other samples, as offsets and edges do: take "
+                "sizes from the input there, or say how that input is cut, as by split={'offsets': function}, or give it whole with None"
             )
-            raise CannotCut(f"the model fails on the samples {first} to {end - 1} alone: {why}. It says: {said}") from error
+            raise CannotCut(f"the model fails on the samples {first} to {end - 1} alone: {why}. It says: {_said_by(error)}") from error
     for k, dimension in enumerate(layers.output().dimensions):
         if dimension is None:
             continue
@@ -1013,7 +1049,7 @@ def _tree_layers(model: nn.Module, arguments: Arguments) -> Optional[ModelLayers
     tensor = arguments.tensors[0]
     inputs = [ModelInput(arguments.names[0], ("batch", *[f"s{k}" for k in range(1, tensor.dim())]), tensor.dtype, 0)]
     borders = [0] * (len(layers) - 1)
-    return ModelLayers(model, arguments, layers, inputs, {}, [], borders, [], "")
+    return ModelLayers(model, arguments, layers, inputs, {}, [], borders, {}, "")
 
 
 def _is_chain(model: nn.Module, layers: Sequence[nn.Module], arguments: Arguments) -> bool:

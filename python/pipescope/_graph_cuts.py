@@ -270,7 +270,7 @@ class Analysis:
         self.again = self._computed_again()
         self.order = [node for node in self.nodes if node.op == "call_function" and node not in self.again]
         if not self.order:
-            raise UsageError("the model computes nothing of its inputs and parameters; a pipeline has nothing to run")
+            raise UsageError("the model computes nothing of its inputs and parameters; a pipeline has nothing to run; give a model that does")
         self.index = {node: k for k, node in enumerate(self.order)}
         self.outputs = [each for each in trace.output_nodes if isinstance(each, Node)]
         self.needs: dict[Node, frozenset[Node]] = {}  #: what an operator's arguments are made of: values, inputs, constants
@@ -362,17 +362,23 @@ class Analysis:
         roots = {self._classes.of(node) for node in found} & self.changed
         return found | {node for node in self.order if self._classes.of(node) in roots}
 
-    def is_of_random(self, node: Node) -> bool:
-        """True if random numbers that depend on no value of the model decide on this one."""
-        waiting, seen = list(node.all_input_nodes), {node}
+    def origin_of(self, node: Node) -> str:
+        """What decides on a value: "a random number" that depends on no value of the model, "the buffer steps" if no input takes part,
+        or nothing."""
+        waiting, seen, held = [node], set(), []
+        has_inputs = False
         while waiting:
             each = waiting.pop()
-            if each not in seen and each.op == "call_function":
-                seen.add(each)
-                waiting += each.all_input_nodes
-                if not each.all_input_nodes and _is_random(each, self.trace.modules):
-                    return True
-        return False
+            if each in seen:
+                continue
+            seen.add(each)
+            waiting += each.all_input_nodes
+            if each.op == "call_function" and each is not node and not each.all_input_nodes and _is_random(each, self.trace.modules):
+                return "a random number"
+            has_inputs = has_inputs or each in self.trace.input_nodes
+            if info := self.trace.constants.get(each):
+                held.append(f"the {info.kind} {info.name}" if info.kind != "constant" else "a tensor of the model")
+        return "" if has_inputs else " and ".join(dict.fromkeys(held))
 
     # ---- Where it may be cut ----
 
@@ -405,10 +411,10 @@ class Analysis:
         for begin, end in ends.values():
             forbidden |= set(range(begin + 1, end + 1))
             self.bonds.append((begin, end, "a size that depends on values is used"))
-        for k, node in enumerate(self.order):  # an operator and the parts of its result
+        needed = self._last_needs()
+        for k, node in enumerate(self.order):  # an operator and the parts of its result, and a number and the checks of it
             if not isinstance(node.meta.get("val"), Tensor):
-                users = [self.index[user] for user in node.users if user in self.index]
-                forbidden |= set(range(k + 1, max(users, default=k) + 1))
+                forbidden |= set(range(k + 1, needed.get(node, k) + 1))
         return forbidden
 
     def _last_needs(self) -> dict[Node, int]:

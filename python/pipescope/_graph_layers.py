@@ -510,13 +510,16 @@ class _PartMaker:
             return value
 
         if relation := checked_relation(node):
-            return self.graph.call_function(expect_size, (self._number_at_run(node.args[0]), relation, place_of(node).partition(" in ")[2]))
+            origin = self.analysis.origin_of(node)
+            return self.graph.call_function(
+                expect_size, (self._number_at_run(node.args[0]), relation, place_of(node).partition(" in ")[2], origin)
+            )
         args = [replaced(each) for each in map_arg(node.args, self._value)]
         kwargs = {name: replaced(each) for name, each in map_arg(node.kwargs, self._value).items()}
         if op_name(node) == "pipescope.function":
             return self.graph.call_function(self.trace.calls[args[1]], (args[0],))
         if op_name(node) == "pipescope.expect":
-            args.append(self.analysis.is_of_random(node))
+            args.append(self.analysis.origin_of(node))
         if op_name(node) == "aten.scaled_dot_product_attention" and (mask := _argument(node, 3)) is not None:
             self.causal.append(self.maker.masks.is_causal(mask))
         if self._takes_mode(node):

@@ -729,7 +729,8 @@ class HeldState:
         if held is None and now is raw:
             return
         if frozen(now, self._watched) != (frozen(raw, self._watched) if held is None else held):
-            self._refuse(f"{title} has changed")
+            is_short = held is None and all(isinstance(each, (bool, int, float, str, type(None))) for each in (raw, now))
+            self._refuse(f"{title} has changed" + (f" from {raw!r} to {now!r}" if is_short else ""))
 
     @staticmethod
     def _refuse(what: str) -> None:

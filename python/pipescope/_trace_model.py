@@ -31,6 +31,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
 from torch._functorch import config as _functorch_config, eager_transforms, vmap as _vmaps
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from torch.export import Dim, _trace as _exports
 from torch.export.graph_signature import InputKind
@@ -305,8 +306,8 @@ class Trace:
     inputs: list[Input]
     output: Output
     output_nodes: list[Any]
-    guards: list[Any]  #: sympy expressions of sizes that the model's branches relied on
-    fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where: "my.py, line 9: code"
+    guards: dict[Any, str]  #: sympy expressions of sizes that the model's branches relied on, and where
+    fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where
     calls: list[FunctionCall] = dataclasses.field(default_factory=list)  #: of autograd.Functions, by number
     signature: str = ""  #: equal for traces of the same operators
     assigned: list[str] = dataclasses.field(default_factory=list)  #: buffers that a forward replaces
@@ -345,7 +346,7 @@ class _Call(nn.Module):
                 "torch, as by torch.rand(())"
             )
         if not output.tensors:
-            raise UsageError("the model returned no tensor; a pipeline passes on at least one")
+            raise UsageError("the model returned no tensor; a pipeline passes on at least one; return one from its forward")
         results, output.tensors = tuple(output.tensors), []
         self.state.output = output
         return results
@@ -722,17 +723,19 @@ def trace_of(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the graphs that torch prints where an export fails, and its warnings about numbers that depend on values: what
-    cannot be traced is an error here, and graphs check the numbers that they rely on. TORCH_LOGS shows the warnings again."""
+    """Without the graphs and stacks that torch prints where an export fails, and its warnings about numbers that depend on values:
+    what cannot be traced is an error here, and graphs check the numbers that they rely on. TORCH_LOGS shows what torch logs again."""
     exporting: Any = _exports
-    log, was_off = symbolic_shapes.log, symbolic_shapes.log.disabled
+    logs = [(each, each.disabled) for each in (symbolic_shapes.log, fake_tensor.log)]
     exporting.print = lambda *args, **kwargs: None
-    log.disabled = was_off or "TORCH_LOGS" not in os.environ
+    for log, was_off in logs:
+        log.disabled = was_off or "TORCH_LOGS" not in os.environ
     try:
         yield
     finally:
         del exporting.print
-        log.disabled = was_off
+        for log, was_off in logs:
+            log.disabled = was_off
 
 
 _MOST_PARTS = 200  #: of an expression. Models whose images may have any size stay below 110; windows in windows exceed 400
@@ -794,7 +797,7 @@ def _exported(
     _calls.clear()
     try:
         values = _functorch_config.patch(fake_tensor_propagate_real_tensors=with_values)
-        with losses.noted(), values, torch.random.fork_rng(enabled=with_values):
+        with losses.noted(), values, torch.random.fork_rng(enabled=with_values), _guards_with_places(model):
             program = torch.export.export(call, tensors, dynamic_shapes=(dims,), strict=False)
     except Exception:
         losses.check()
@@ -962,7 +965,10 @@ def _read(program: Any, call: _Call, arguments: Arguments) -> Trace:
             kind = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer"}.get(spec.kind, "constant")
             constants[node] = Constant(kind, names.get(id(tensor), name), tensor)
         else:
-            raise UsageError(f"the model uses {spec.target}, which is no tensor; a trace holds tensors only")
+            raise UsageError(
+                f"the model uses {spec.target}, which is no tensor; a trace holds tensors only; hold what it has in a buffer, or use "
+                "operators of torch"
+            )
     infos = [
         Input(name, tuple(node.meta["val"].shape), tensor.dtype, tensor.requires_grad)
         for name, node, tensor in zip(arguments.names, inputs, arguments.tensors)
@@ -974,18 +980,32 @@ def _read(program: Any, call: _Call, arguments: Arguments) -> Trace:
     environment = mode.shape_env if mode is not None else None
     guards = list(environment.guards) if environment is not None else []
     return Trace(program.graph, modules, constants, inputs, infos, call.state.output, list(results),
-                 [each.expr for each in guards], _fixed_sizes(guards))
+                 {each.expr: each.sloc.maybe_user_loc or "" for each in guards}, _fixed_sizes(guards))
 
 
 def _fixed_sizes(guards: Sequence[Any]) -> dict[int, str]:
     fixed: dict[int, str] = {}
     for guard in guards:
         if isinstance(guard.expr, sympy.Eq) and guard.expr.rhs.is_Integer and guard.expr.lhs.is_symbol:
-            frame = guard.sloc.maybe_user_loc or guard.sloc.framework_loc
-            is_of_torch = f"{os.sep}torch{os.sep}" in str(getattr(frame, "filename", ""))
-            where = "" if frame is None or is_of_torch else f"{frame.filename}, line {frame.lineno}: {frame.line}"
-            fixed[int(guard.expr.rhs)] = fixed.get(int(guard.expr.rhs)) or where
+            fixed[int(guard.expr.rhs)] = fixed.get(int(guard.expr.rhs)) or guard.sloc.maybe_user_loc or ""
     return fixed
+
+
+@contextlib.contextmanager
+def _guards_with_places(model: nn.Module) -> Iterator[None]:
+    """Torch notes its own line for a guard; here guards have the model's, as _place_in() names it."""
+    environment: Any = ShapeEnv
+    get_place = environment._get_sloc
+
+    def place_in_model(self: Any, *args: Any, **kwargs: Any) -> Any:
+        place = _place_in(model, reversed(list(traceback.walk_stack(sys._getframe()))))
+        return dataclasses.replace(get_place(self, *args, **kwargs), maybe_user_loc=place or None)
+
+    environment._get_sloc = place_in_model
+    try:
+        yield
+    finally:
+        environment._get_sloc = get_place
 
 
 def _names_of_tensors(model: nn.Module) -> dict[int, str]:
@@ -1050,28 +1070,38 @@ class FunctionCall:
         return {**self.__dict__, "tensors": []}
 
 
-def expect(condition: Tensor, value: bool, place: str, is_random: bool = False) -> None:
-    """Raises UsageError where the model would take another branch than in its trace."""
-    if bool(condition) != value:
-        if is_random:
-            raise UsageError(
-                f"the model branches on a random number, at {place}, as layer drop does, and its layers hold the branch that its "
-                "trace took; set the probability of the other one to 0, as by layerdrop=0.0 in a configuration"
-            )
+def expect(condition: Tensor, value: bool, place: str, origin: str = "") -> None:
+    """Raises UsageError where the model would take another branch than in its trace. ``origin``: as Analysis.origin_of() says it."""
+    if bool(condition) == value:
+        return
+    if origin == "a random number":
         raise UsageError(
-            f"the model branches on a value that is {not value} and was {value} for its sample, at {place}; its layers hold the "
-            "branch of the sample: give a sample that takes the other one, or write the branch as torch.where()"
+            f"the model branches on a random number, at {place}, as layer drop does, and its layers hold the branch that its "
+            "trace took; set the probability of the other one to 0, as by layerdrop=0.0 in a configuration"
         )
+    decides = f", which {origin} decides on" if origin else ""
+    remedy = f"build the pipeline again where {origin} has changed" if origin else "give a sample that takes the other one"
+    raise UsageError(
+        f"the model branches on a value that is {not value} and was {value} for its sample, at {place}{decides}; its layers hold the "
+        f"branch of the sample: {remedy}, or write the branch as torch.where()"
+    )
 
 
-def expect_size(holds: bool, relation: str, place: str) -> None:
-    """Raises UsageError where a size that depends on values makes the model do something else than in its trace."""
-    if not holds:
-        raise UsageError(
-            f"the model does something else with this micro-batch than with its sample: a size or a number depends on the values of an "
-            f"input, at {place}, and {relation} is not true here, as its layers rely on; use operators whose output has a fixed size, "
-            "such as torch.where or a mask"
-        )
+def expect_size(holds: bool, relation: str, place: str, origin: str = "") -> None:
+    """Raises UsageError where a size that depends on values makes the model do something else than in its trace. ``origin``: as of
+    expect()."""
+    if holds:
+        return
+    remedy = (
+        f"build the pipeline again where {origin} has changed, or use the tensor itself, as x * steps instead of x * int(steps)"
+        if origin and origin != "a random number"
+        else "use operators whose output has a fixed size, such as torch.where or a mask"
+    )
+    raise UsageError(
+        f"the model does something else with this micro-batch than with its sample: a size or a number depends on "
+        f"{f'the value of {origin}' if origin else 'the values of an input'}, at {place}, and {relation} is not true here, as its layers "
+        f"rely on; {remedy}"
+    )
 
 
 def cumulative_batch_norm(

@@ -334,3 +334,12 @@ class Prepares(nn.Module):
 def test_a_flag_of_the_first_call_is_nothing_to_warn_of(counts, recwarn):
     pipescope.layers_of(Prepares(counts), torch.randn(4, 6), split=["last"])
     assert [str(each.message).split(";")[0] for each in recwarn] == ["the model's forward reads and changes calls"] * counts
+
+
+def test_a_model_that_fails_on_its_sample_is_refused_with_what_it_says():
+    class Fails(Frozen):
+        def forward(self, x):
+            return functional.grouped_mm(x, self.last.weight[None])
+
+    with pytest.raises(pipescope.UsageError, match=r"itself fails on its sample, at the model \(test_any_model_modes.py, line \d+: return .*Error: .*; give a sample"):
+        pipescope.layers_of(Fails().double(), torch.randn(4, 6).double())

@@ -724,5 +724,6 @@ def test_a_size_that_takes_another_branch_is_named():
                            split=["last"])
     with pytest.raises(pipescope.UsageError) as raised:
         pipe.step(torch.randint(9, (6, 9)), loss=squares)
-    assert "traced where dimension 1 of the input tokens <= 6, and here dimension 1 of the input tokens is 9" in str(raised.value)
+    assert "traced where dimension 1 of the input tokens <= 6, at the model (test_any_model_reads.py" in str(raised.value)
+    assert "), and here dimension 1 of the input tokens is 9" in str(raised.value)
     assert "sample in which dimension 1 of the input tokens is 9" in str(raised.value)

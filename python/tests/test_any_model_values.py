@@ -166,6 +166,61 @@ def test_such_sizes_are_measured_and_not_estimated():
         pipescope.profile(Masked(), sample=batch, loss=own_or_squares, estimate_for="H100", samples=[2])
 
 
+class ReadsBuffer(nn.Module):
+    def __init__(self, compute):
+        super().__init__()
+        self.compute, self.first, self.last = compute, nn.Linear(4, 4), nn.Linear(4, 4)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        return self.compute(self, self.first(x))
+
+
+def times(model, x):
+    return model.last(x) * (int(model.steps) + 1)
+
+
+def doubles(model, x):
+    if model.steps > 0:
+        x = x * 2
+    return model.last(x)
+
+
+@pytest.mark.parametrize("compute, text", [
+    (times, r"depends on the value of the buffer steps, at .*test_any_model_values.py.*; build the pipeline again where the buffer steps has changed"),
+    (doubles, r"branches on a value that is True and was False .*, which the buffer steps decides on; .* build the pipeline again"),
+])
+def test_a_buffer_that_python_reads_is_named(compute, text):
+    torch.manual_seed(0)
+    model, x = ReadsBuffer(compute).double(), torch.randn(6, 4).double()
+    pipe = pipescope.GPipe(model, [1, 1], sample=x, split=["last"], devices=["cpu"] * 2, chunks=2)
+    assert torch.allclose(pipe(x), torch.cat([model(x[:3]), model(x[3:])]))
+    model.steps += 1
+    with pytest.raises(pipescope.UsageError, match=text):
+        pipe(x)
+
+
+def halves(model, x):
+    one, other = x.chunk(2)
+    return model.last(torch.cat([other, one]))
+
+
+def test_a_branch_on_sizes_is_refused_with_its_line():
+    pipe = pipescope.GPipe(ReadsBuffer(halves), sample=torch.randn(8, 4), devices=["cpu"], chunks=2)
+    with pytest.raises(pipescope.UsageError, match=r"another branch, at the model \(test_any_model_values.py, line \d+: one, other = x.chunk"):
+        pipe(torch.randn(4, 4))
+
+
+def pairs(model, x):
+    one, other = x.chunk(2)
+    return model.last(one * other)
+
+
+def test_a_model_of_some_numbers_of_samples_is_refused_with_its_line():
+    with pytest.raises(pipescope.UsageError, match=r"takes some numbers of samples only, at aten.mul .*test_any_model_values.py"):
+        pipescope.layers_of(ReadsBuffer(pairs), torch.randn(6, 4))
+
+
 # ---- Outputs and gradients that layers cannot have ----
 
 
