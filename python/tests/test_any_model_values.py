@@ -166,6 +166,27 @@ def test_such_sizes_are_measured_and_not_estimated():
         pipescope.profile(Masked(), sample=batch, loss=own_or_squares, estimate_for="H100", samples=[2])
 
 
+class Attends(nn.Module):
+    """Masks what lies behind the longest sequence's length, as encoders of speech do."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 2)
+        self.attention = nn.MultiheadAttention(6, 2)
+
+    def forward(self, x, labels):
+        x = self.first(x).transpose(0, 1)
+        mask = torch.arange(int(labels.max())).expand(labels.shape[0], int(labels.max())) >= labels[:, None]
+        return self.last(self.attention(x, x, x, key_padding_mask=mask, need_weights=False)[0].transpose(0, 1))
+
+
+def test_views_do_not_hold_on_to_the_samples_sizes():
+    torch.manual_seed(0)
+    batch = {"x": torch.randn(6, 5, 4).double(), "labels": torch.tensor([5, 3, 4, 5, 5, 2])}
+    pipe = train_as_plain(Attends().double(), batch, schedule="1f1b")
+    assert pipe.layers.inputs[0].shape[0] == "batch"
+
+
 class ReadsBuffer(nn.Module):
     def __init__(self, compute):
         super().__init__()
