@@ -1,6 +1,7 @@
 """Trains models of several libraries as they are, and prints the table of docs/evidence/models.md.
 
     pip install transformers timm diffusers peft torchvision
+    pip install x-transformers segmentation-models-pytorch torchaudio mambapy monai xlstm tab-transformer-pytorch reformer-pytorch
     python benchmarks/models/any_model_table.py [NAME..]
 
 Each model is small, has random weights, and is in float64. Columns:
@@ -338,6 +339,83 @@ def ia3():
     return get_peft_model(model, config), batch
 
 
+def x_transformers():
+    from x_transformers import Decoder, TransformerWrapper
+
+    layers = Decoder(dim=32, depth=4, heads=4, attn_dim_head=8, rotary_pos_emb=True, use_rmsnorm=True, ff_glu=True)
+    return TransformerWrapper(num_tokens=60, max_seq_len=32, attn_layers=layers), {"x": tokens()}
+
+
+def segmentation_unet():
+    import segmentation_models_pytorch
+
+    return segmentation_models_pytorch.Unet("resnet18", encoder_weights=None, classes=3), {"x": torch.randn(ROWS, 3, 64, 64)}
+
+
+def emformer():
+    from torchaudio.models import Emformer
+
+    return Emformer(16, 4, 32, 3, segment_length=4, right_context_length=1), {
+        "input": torch.randn(ROWS, 13, 16), "lengths": torch.full((ROWS,), 12)}
+
+
+def conv_tasnet():
+    from torchaudio.models import ConvTasNet
+
+    model = ConvTasNet(num_sources=2, enc_kernel_size=8, enc_num_feats=16, msk_kernel_size=3, msk_num_feats=8, msk_num_hidden_feats=16,
+                       msk_num_layers=3, msk_num_stacks=2)
+    return model, {"input": torch.randn(ROWS, 1, 160)}
+
+
+def mambapy():
+    from mambapy.mamba import Mamba, MambaConfig
+
+    return Mamba(MambaConfig(d_model=16, n_layers=3, d_state=4)), {"x": torch.randn(ROWS, 8, 16)}
+
+
+def swin_unetr():
+    from monai.networks.nets import SwinUNETR
+
+    model = SwinUNETR(in_channels=1, out_channels=2, feature_size=12, spatial_dims=2, depths=(1, 1, 1, 1), num_heads=(1, 2, 2, 4))
+    return model, {"x_in": torch.randn(ROWS, 1, 64, 64)}
+
+
+def xlstm():
+    from xlstm import (
+        FeedForwardConfig, mLSTMBlockConfig, mLSTMLayerConfig, sLSTMBlockConfig, sLSTMLayerConfig, xLSTMBlockStack, xLSTMBlockStackConfig
+    )
+
+    matrix = mLSTMLayerConfig(conv1d_kernel_size=4, qkv_proj_blocksize=4, num_heads=4)
+    scalar = sLSTMLayerConfig(backend="vanilla", num_heads=4, conv1d_kernel_size=4, bias_init="powerlaw_blockdependent")
+    config = xLSTMBlockStackConfig(
+        mlstm_block=mLSTMBlockConfig(mlstm=matrix), context_length=8, num_blocks=3, embedding_dim=16, slstm_at=[1],
+        slstm_block=sLSTMBlockConfig(slstm=scalar, feedforward=FeedForwardConfig(proj_factor=1.3, act_fn="gelu")),
+    )
+    return xLSTMBlockStack(config), {"x": torch.randn(ROWS, 8, 16)}
+
+
+def ft_transformer():
+    from tab_transformer_pytorch import FTTransformer
+
+    model = FTTransformer(categories=(5, 6, 7), num_continuous=4, dim=16, dim_out=1, depth=3, heads=4, dim_head=8)
+    return model, {"x_categ": torch.randint(5, (ROWS, 3)), "x_numer": torch.randn(ROWS, 4)}
+
+
+def detr():
+    from transformers import DetrConfig, DetrForObjectDetection, ResNetConfig
+
+    backbone = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], layer_type="basic", out_features=["stage4"])
+    config = DetrConfig(use_timm_backbone=False, backbone_config=backbone, d_model=32, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=48,
+                        decoder_ffn_dim=48, encoder_attention_heads=4, decoder_attention_heads=4, num_queries=5, num_labels=4)
+    return DetrForObjectDetection(config), {"pixel_values": torch.randn(ROWS, 3, 64, 64)}
+
+
+def reformer():
+    from reformer_pytorch import ReformerLM
+
+    return ReformerLM(num_tokens=60, dim=32, depth=2, max_seq_len=16, heads=4, bucket_size=4, causal=True), {"x": tokens(length=16)}
+
+
 MODELS = {
     "GPT-2 (tied)": gpt2,
     "Llama": lambda: decoder("LlamaConfig"),
@@ -380,8 +458,20 @@ MODELS = {
     "torchvision DeepLab v3 (dict)": deeplab,
     "diffusers SD3": sd3,
     "GPT-2 + IA3": ia3,
+    "x-transformers decoder": x_transformers,
+    "segmentation_models U-Net": segmentation_unet,
+    "torchaudio Emformer (lengths)": emformer,
+    "torchaudio Conv-TasNet": conv_tasnet,
+    "mambapy Mamba (own backward)": mambapy,
+    "MONAI SwinUNETR": swin_unetr,
+    "xLSTM": xlstm,
+    "FT-Transformer (tables)": ft_transformer,
+    "DETR": detr,
+    "Reformer (reversible)": reformer,
 }
-TRAINS = {"timm EfficientNet-B0", "torchvision ResNet-18", "torchvision DenseNet", "torchvision Inception v3 (aux)"}  # have batch norm
+TRAINS = {  # have batch norm
+    "timm EfficientNet-B0", "torchvision ResNet-18", "torchvision DenseNet", "torchvision Inception v3 (aux)", "segmentation_models U-Net",
+}
 BATCHES = {"torchvision Inception v3 (aux)": (6, 3)}  # samples, micro-batches: batch norm of one sample fails in the plain model
 
 
