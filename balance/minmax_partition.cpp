@@ -5,7 +5,8 @@
 // is exact to the last bit. Among all cuts within the bound, dynamic programming over the few possible cuts chooses the
 // smallest sum of squares. Equal layers then spread evenly instead of leaving light parts at the end.
 //
-// Cost: 64 N for the bound (Pinar and Aykanat, JPDC 64, 2004, probe the same way).
+// Cost: at most 64 N for the bound, and mostly far less, since each probe ends at the weight of a part (Pinar and
+// Aykanat, JPDC 64, 2004, probe the same way).
 
 #include "balance/contiguous_partition.h"
 #include "base/quantities.h"
@@ -18,6 +19,30 @@
 
 namespace pipescope {
 namespace {
+/// Fills n parts up to the bound, one after the other.
+struct Filled {
+    bool fits = false;                                      ///< n parts reach the end
+    double most = 0;                                        ///< heaviest part
+    double next = std::numeric_limits<double>::infinity();  ///< smallest bound with which a part would end later
+};
+Filled filled(std::span<const double> costs, std::size_t n, double bound) {
+    Filled result;
+    std::size_t end = 0;
+    for (std::size_t part = 0; part < n; ++part) {
+        const std::size_t most = costs.size() - (n - part - 1);  // leaves a layer for each later part
+        double sum = 0;
+        while (end < most && sum + costs[end] <= bound) {
+            sum += costs[end++];
+        }
+        result.most = std::max(result.most, sum);
+        if (end < most) {
+            result.next = std::min(result.next, sum + costs[end]);
+        }
+    }
+    result.fits = end == costs.size();
+    return result;
+}
+
 /// Latest end of each of n parts if none may exceed the bound. Empty if n parts do not reach the end.
 std::vector<std::size_t> latest_ends(std::span<const double> costs, std::size_t n, double bound) {
     std::vector<std::size_t> ends;
@@ -43,10 +68,12 @@ double smallest_bound(std::span<const double> costs, std::size_t n) {
     auto high = std::bit_cast<std::uint64_t>(total + 0.0);
     while (low < high) {
         const std::uint64_t middle = low + (high - low) / 2;
-        if (latest_ends(costs, n, std::bit_cast<double>(middle)).empty()) {
-            low = middle + 1;
+        // Parts stay the same between the weights of the heaviest part and of the first part that would grow.
+        const Filled parts = filled(costs, n, std::bit_cast<double>(middle));
+        if (parts.fits) {
+            high = std::min(middle, std::max(low, std::bit_cast<std::uint64_t>(parts.most + 0.0)));
         } else {
-            high = middle;
+            low = std::bit_cast<std::uint64_t>(parts.next);
         }
     }
     return std::bit_cast<double>(low);
