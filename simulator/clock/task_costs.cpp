@@ -35,6 +35,7 @@ Gradients gradients_of(const LayerProfile& layer) {
 
 TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches)
     : options_(options),
+      num_lanes_(num_lanes(options)),
       mini_batches_(mini_batches),
       sizes_(micro_batch_sizes(options)),
       routes_(skip_routes(profile, options.balance, options.placement)) {
@@ -46,7 +47,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     }
     const double loss = loss_time_alone(profile, replica_batch(options));
     double fastest = 0;
-    for (int lane = 0; lane < num_lanes(options); ++lane) {
+    for (int lane = 0; lane < num_lanes_; ++lane) {
         fastest = std::max(fastest, speed_of(options.hardware, LaneId{lane}));
     }
     serial_ns_ = loss;
@@ -186,7 +187,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
 }
 
 std::vector<std::int64_t> TaskCosts::optimizer_times(const Profile& profile) const {
-    std::vector<double> ns(static_cast<std::size_t>(num_lanes(options_)));
+    std::vector<double> ns(static_cast<std::size_t>(num_lanes_));
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const PartitionId partition{j};
         for (const LaneId lane : lanes_of(options_, partition)) {
@@ -306,7 +307,7 @@ std::int64_t TaskCosts::duration(const Task& task) const {
                                    : times_[size_class(key.micro_batch)].loss[is_reversed(key.micro_batch) ? 1 : 0];
     }
     if (is_copy(key.kind)) {
-        if (share_device(options_.hardware, task.lane, task.receiver, num_lanes(options_))) {
+        if (share_device(options_.hardware, task.lane, task.receiver, num_lanes_)) {
             return 0;
         }
         return std::llround(

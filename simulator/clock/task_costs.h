@@ -85,6 +85,7 @@ private:
     void add_shared(const Profile& profile);
 
     PipelineOptions options_;
+    int num_lanes_ = 1;
     int mini_batches_;
     int per_mini_batch_ = 0;  // micro-batches
     std::vector<std::int64_t> sizes_;
