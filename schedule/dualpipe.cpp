@@ -24,6 +24,7 @@
 // that of ScheduleDualPipeV of torch.distributed.pipelining (PyTorch 2.11).
 
 #include "schedule/lane_plan.h"
+#include "schedule/placement.h"
 #include "schedule/schedule_programs.h"
 
 #include <algorithm>
@@ -148,12 +149,12 @@ DualPipeLane lane_from_both_ends(const PipelineShape& shape, int lane) {
     const int lanes = shape.num_lanes();
     const int half = shape.num_micro_batches / 2;
     const Half ahead{.partition = lane};
-    const Half reversed{.partition = lanes - 1 - lane, .first = half};
+    const Half reversed{.partition = mirrored(lane, lanes), .first = half};
     const bool is_near_start = lane < lanes / 2;
     return {shape,
             half,
             lanes / 2,
-            std::min(lane, lanes - 1 - lane),
+            std::min(lane, mirrored(lane, lanes)),
             is_near_start ? ahead : reversed,
             is_near_start ? reversed : ahead};
 }

@@ -20,4 +20,11 @@ std::vector<LaneId> placement_in_turn(std::size_t partitions, std::size_t lanes)
 
 /// Two partitions per lane in a V, down the lanes and up again: 0,1,2,2,1,0 for three lanes.
 std::vector<LaneId> placement_in_v(std::size_t lanes);
+
+/// In a bidirectional pipeline partition j lies on lanes j and mirrored(j, lanes): the number counted from the other
+/// end.
+template <class Number>
+constexpr Number mirrored(Number number, Number count) {
+    return count - 1 - number;
+}
 }  // namespace pipescope

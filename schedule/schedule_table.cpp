@@ -198,7 +198,7 @@ bool is_from_both_ends(const ScheduleTable& table) {
                 table.rows.size() == static_cast<std::size_t>(partitions);
     for_each_action(table, [&](const Action& action, const Place& place) {
         const auto here = static_cast<std::size_t>(action.task.partition);
-        const std::size_t reversed = table.rows.size() - 1 - here;
+        const std::size_t reversed = mirrored(here, table.rows.size());
         const bool is_second = action.task.micro_batch >= micro_batches / 2;
         fits = fits &&
                (place.row == (is_second ? reversed : here) || (action.task.micro_batch < 0 && place.row == reversed));
@@ -239,7 +239,7 @@ private:
     /// The row that runs micro-batch i on the partition, whose first cell is at `place`.
     std::size_t row_of(std::int32_t partition, std::int32_t i, const Place& place) const {
         const auto here = static_cast<std::size_t>(partition);
-        return !bidirectional_ ? place.row : i >= (micro_batches_ + 1) / 2 ? lanes_.size() - 1 - here : here;
+        return !bidirectional_ ? place.row : i >= (micro_batches_ + 1) / 2 ? mirrored(here, lanes_.size()) : here;
     }
 
     void note(const Action& action, const Place& place) {

@@ -51,7 +51,7 @@ int PipelineShape::num_lanes() const {
 std::vector<LaneId> PipelineShape::lanes_of(PartitionId partition) const {
     std::vector<LaneId> lanes{lane_of(partition)};
     if (bidirectional) {
-        lanes.push_back(lane_of(PartitionId{num_partitions - 1 - partition.value()}));
+        lanes.push_back(lane_of(PartitionId{mirrored<std::int64_t>(partition.value(), num_partitions)}));
     }
     return lanes;
 }

@@ -42,7 +42,8 @@ std::vector<LaneId> parse_placement(const std::string& text, const std::string& 
 std::vector<LaneId> lanes_of(const PipelineOptions& options, PartitionId partition) {
     std::vector<LaneId> lanes{lane_of(options.placement, partition)};
     if (is_bidirectional(options.schedule)) {
-        lanes.emplace_back(static_cast<std::int64_t>(options.balance.num_partitions()) - 1 - partition.value());
+        lanes.emplace_back(
+            mirrored<std::int64_t>(partition.value(), static_cast<std::int64_t>(options.balance.num_partitions())));
     }
     return lanes;
 }

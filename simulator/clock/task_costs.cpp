@@ -3,6 +3,7 @@
 #include "balance/partition_time.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "schedule/placement.h"
 #include "schedule/schedules.h"
 #include "simulator/clock/contention.h"
 
@@ -86,7 +87,7 @@ void TaskCosts::add_shared(const Profile& profile) {
         const auto n = static_cast<std::int64_t>(options_.balance.num_partitions());
         placement.clear();
         for (std::int64_t j = 0; j < n; ++j) {
-            placement.emplace_back(std::min(j, n - 1 - j));
+            placement.emplace_back(std::min(j, mirrored(j, n)));
         }
     }
     shared_ = shared_routes(layers, options_.balance, placement);
@@ -236,7 +237,7 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
 double TaskCosts::sum_ns(const Gradients& gradients, LaneId lane) const {
     const bool is_doubled = is_bidirectional(options_.schedule);
     const auto lanes = static_cast<int>(options_.balance.num_partitions());
-    const LaneId mirror{lanes - 1 - lane.value()};
+    const LaneId mirror{mirrored<std::int64_t>(lane.value(), lanes)};
     const bool crosses = is_doubled && !share_device(options_.hardware, lane, mirror, lanes);
     const auto ring = [&](double copies, const Link& link, double bytes) {
         const auto over = [&](const Link& each) { return 2 * (copies - 1) * each.exchange_ns(bytes / copies); };
