@@ -142,12 +142,16 @@ std::vector<LaneJoints> parse_joints(const ordered_json& object, const std::vect
 
 std::vector<LaneJoints> joints_by_lane(const TaskGraph& graph) {
     std::vector<LaneJoints> joints(static_cast<std::size_t>(graph.num_lanes()));
+    std::vector<std::size_t> positions(graph.tasks().size());  // in the lane's program
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        std::size_t position = 0;
+        for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+            positions[task] = position++;
+        }
+    }
     for (std::size_t k = 0; k < graph.joints().size(); ++k) {
         const std::span<const TaskIndex> tasks = graph.joints().at(k);
-        const LaneId lane = graph.tasks()[tasks.front()].lane;
-        const std::span<const TaskIndex> order = graph.lane_order(lane);
-        const auto at = std::ranges::find(order, tasks.front()) - order.begin();
-        joints[lane.index()].push_back({static_cast<std::size_t>(at), tasks.size()});
+        joints[graph.tasks()[tasks.front()].lane.index()].push_back({positions[tasks.front()], tasks.size()});
     }
     return joints;
 }

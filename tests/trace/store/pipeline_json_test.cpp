@@ -103,6 +103,36 @@ TEST(PipelineJson, RefusesWhatIsNoPipeline) {
     refuses(with("0F1", "1F1"), "where its partition is not");
     refuses(with("0F0 0F1", "0F0"), "can never finish");
     refuses(with("\"0F0 0F1 0B1 0R0 0B0\",", ""), "programs of 1 lanes");
+    const auto with_joints = [&](const std::string& joints) {
+        return with("\"programs\"", "\"joints\":" + joints + ",\"programs\"");
+    };
+    refuses(with_joints("7"), "has the joints 7; every pipeline has a list of lists of pairs of that name");
+    refuses(with_joints("[[[0,-1]],[]]"), "on lane 0, which has 5; joined tasks are two or more, in order");
+    refuses(with_joints("[[[0,1]],[]]"), "joins 1 tasks from 0 on lane 0, which has 5");
+    refuses(with_joints("[[[4,2]],[]]"), "joins 2 tasks from 4 on lane 0, which has 5");
+    refuses(with_joints("[[[9,2]],[]]"), "joins 2 tasks from 9 on lane 0, which has 5");
+    refuses(with_joints("[[[1,2],[2,2]],[]]"), "joins 2 tasks from 2 on lane 0, which has 5");
+    refuses(with_joints("[[],[],[[0,2]]]"), "joins 2 tasks from 0 on lane 2, which has 0");
+    refuses(with("\"replicas\":1", "\"replicas\":1,\"bidirectional\":1"),
+            "has the bidirectional 1; every pipeline has a truth value of that name");
+    refuses(with("\"micro_batches\":2", "\"micro_batches\":3,\"bidirectional\":true"),
+            "the pipeline is bidirectional with 2 partitions on 2 lanes, 3 micro-batches");
+}
+
+// Texts of builds that knew no bidirectional pipelines, joined tasks, shared parameters or skips with several readers.
+TEST(PipelineJson, ReadsWhatAnEarlierBuildWrote) {
+    const std::string text =
+        R"({"partitions":3,"micro_batches":2,"checkpoint":"never","loss":"mini_batch","recompute_start":"early",)"
+        R"("replicas":1,"placement":[0,1,2],"skips":[[0,2]],)"
+        R"("programs":["0F0 0F1 0B1 0B0","1F0 1F1 1B1 1B0","2F0 2F1 2L 2B1 2B0"]})";
+    const TaskGraph graph = parse_pipeline_json(text);
+    expect_same(graph, make_schedule(Schedule::gpipe, {.num_partitions = 3,
+                                                       .num_micro_batches = 2,
+                                                       .checkpoint = Checkpoint::never,
+                                                       .skips = {{PartitionId{0}, {PartitionId{2}}}}}));
+    EXPECT_EQ(graph.joints().size(), 0U);
+    EXPECT_FALSE(graph.shape().bidirectional);
+    EXPECT_EQ(pipeline_json(graph), text);
 }
 }  // namespace
 }  // namespace pipescope
