@@ -99,6 +99,19 @@ TaskGraph schedule_answer(const ScheduleQuestion& question) {
     return is_schedule_file(question.schedule) ? graph_of_file(question) : graph_of_name(question);
 }
 
+std::string schedule_csv(const Schedule& schedule, PipelineShape shape) {
+    shape.joins_pairs = true;
+    return to_csv(schedule_table(make_schedule(schedule, std::move(shape))));
+}
+
+std::string schedule_csv(const ScheduleQuestion& question, const TaskGraph& answer) {
+    if (is_schedule_file(question.schedule)) {
+        return to_csv(load_schedule(question.schedule).file()->table);
+    }
+    const Schedule schedule = parse_schedule(question.schedule);
+    return schedule == Schedule::automatic ? to_csv(schedule_table(answer)) : schedule_csv(schedule, answer.shape());
+}
+
 nlohmann::ordered_json to_json(const TaskGraph& graph, const ScheduleTable& table) {
     nlohmann::ordered_json object;
     object["lanes"] = graph.num_lanes();

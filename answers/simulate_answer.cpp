@@ -2,9 +2,9 @@
 
 #include "answers/pipeline_rows.h"
 #include "answers/reports.h"
+#include "answers/schedule_answer.h"
 #include "base/error.h"
 #include "schedule/placement.h"
-#include "schedule/schedule_table.h"
 #include "simulator/search/automatic_schedule.h"
 
 #include <fmt/format.h>
@@ -56,11 +56,10 @@ std::string order_csv(const Simulation& simulation) {
     if (found.file() != nullptr) {
         return to_csv(found.file()->table);
     }
-    return to_csv(schedule_table(
-        make_schedule(found, {.num_partitions = static_cast<int>(simulation.options.balance.num_partitions()),
-                              .num_micro_batches = static_cast<int>(simulation.micro_batches),
-                              .checkpoint = simulation.options.checkpoint,
-                              .placement = simulation.options.placement})));
+    return schedule_csv(found, {.num_partitions = static_cast<int>(simulation.options.balance.num_partitions()),
+                                .num_micro_batches = static_cast<int>(simulation.micro_batches),
+                                .checkpoint = simulation.options.checkpoint,
+                                .placement = simulation.options.placement});
 }
 
 SimulateAnswer simulate_answer(const SimulateQuestion& question, const CheckedProfile& profile) {

@@ -41,7 +41,7 @@ ExitCode schedule_command(const ScheduleQuestion& flags, const ScheduleOutputs& 
     const ScheduleTable table = schedule_table(graph);
     const Schedule schedule = from_file ? load_schedule(flags.schedule) : Schedule();
     const std::size_t communication = from_file ? schedule.file()->communication_cells : 0;
-    const std::string csv = to_csv(from_file ? schedule.file()->table : table);
+    const std::string csv = schedule_csv(flags, graph);
     if (to_file) {
         write_output(outputs.output, outputs.force, csv);
     }

@@ -585,6 +585,14 @@ ScheduleTable schedule_table(const TaskGraph& graph) {
     table.rows.resize(static_cast<std::size_t>(graph.num_lanes()));
     std::vector<std::size_t> ends(graph.tasks().size(), 0);
     std::vector<std::size_t> free(table.rows.size(), 0);  // by lane
+    constexpr std::size_t kAlone = ~std::size_t{0};
+    std::vector<std::size_t> joint_of(graph.tasks().size(), kAlone);
+    std::vector<bool> has_cell(graph.joints().size());  // by joint
+    for (std::size_t k = 0; k < graph.joints().size(); ++k) {
+        for (const TaskIndex task : graph.joints().at(k)) {
+            joint_of[task] = k;
+        }
+    }
     for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
         const Task& each = graph.tasks()[task];
         std::size_t start = 0;
@@ -597,6 +605,20 @@ ScheduleTable schedule_table(const TaskGraph& graph) {
             continue;
         }
         std::size_t& lane = free[each.lane.index()];
+        const bool is_joint = drawn && joint_of[task] != kAlone;
+        if (is_joint && has_cell[joint_of[task]]) {  // tasks that run as one share it
+            ScheduleTable::Cell& cell = table.rows[each.lane.index()].back();
+            if (each.key.kind == TaskKind::backward_weight) {
+                cell.back().input_only = false;  // both halves are one backward
+            } else {
+                cell.push_back({each.key, splits && each.key.kind == TaskKind::backward});
+            }
+            ends[task] = lane;
+            continue;
+        }
+        if (is_joint) {
+            has_cell[joint_of[task]] = true;
+        }
         start = std::max(start, lane);
         ends[task] = start + (drawn ? 1 : 0);
         lane = ends[task];
@@ -643,12 +665,12 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     const bool losses = has_letter(table, 'L');
     const bool splits = splits_backward(table);
     std::vector<LanePlan> plans(table.rows.size(), LanePlan(shape));
-    std::vector<std::size_t> begins(table.rows.size());  // by row: where the tasks of the present cell begin
+    std::vector<std::size_t> begins(table.rows.size());  // by row: where the tasks that may run as one begin
     const bool joins = shape.joins_pairs && pairs_tasks(table);
     for_each_action(table, [&](const Action& action, const Place& place) {
         LanePlan& plan = plans[place.row];
         const ScheduleTable::Cell& cell = table.rows[place.row][place.column];
-        if (&action == &cell.front()) {
+        if (&action == &cell.front() || !is_pair(cell)) {
             begins[place.row] = plan.size();
         }
         const Cell task = cell_of(action.task);

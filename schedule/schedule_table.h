@@ -63,8 +63,8 @@ ScheduleTable parse_schedule_csv(std::string_view text, std::size_t* communicati
 /// Writes the CSV: the same bytes as were read, if those end with a line end and have no mark, spaces or quotes.
 std::string to_csv(const ScheduleTable& table);
 
-/// The schedule of a graph, drawn as if every task took one slot and copies took none. Omits the loss, and
-/// recomputes if each stands right before its backward.
+/// The schedule of a graph, drawn as if every task took one slot and copies took none. Tasks that run as one share a
+/// cell and its slot. Omits the loss, and recomputes if each stands right before its backward.
 ScheduleTable schedule_table(const TaskGraph& graph);
 
 /// Adds to `base` what the table determines: partitions, micro-batches, placement, and the loss of each micro-batch.

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 
@@ -266,6 +267,69 @@ TEST(ScheduleTable, NamedSchedulesAreTablesToo) {
     EXPECT_EQ(
         to_csv(schedule_table(make_schedule(Schedule::one_f_one_b, {.num_partitions = 2, .num_micro_batches = 3}))),
         "0F0,0F1,,0B0,0F2,0B1,,0B2\r\n,1F0,1B0,1F1,1B1,1F2,1B2,\r\n");
+}
+
+/// The tasks that run as one, list by list.
+std::vector<std::vector<TaskKey>> joints_of(const TaskGraph& graph) {
+    std::vector<std::vector<TaskKey>> joints;
+    for (std::size_t k = 0; k < graph.joints().size(); ++k) {
+        std::vector<TaskKey>& keys = joints.emplace_back();
+        for (const TaskIndex task : graph.joints().at(k)) {
+            keys.push_back(graph.tasks()[task].key);
+        }
+    }
+    std::ranges::sort(joints);
+    return joints;
+}
+
+// A file of any size says which tasks run as one.
+TEST(ScheduleTable, GivesEveryNamedScheduleBack) {
+    std::mt19937 random(45);
+    const auto draw = [&random](int least, int most) {
+        return std::uniform_int_distribution<int>(least, most)(random);
+    };
+    std::size_t joined = 0;
+    for (const Schedule& schedule : all_schedules()) {
+        for (int round = 0; round < 15; ++round) {
+            const int lanes = 2 * draw(1, 4);
+            const int micro_batches = 2 * lanes * draw(1, 3);
+            if (!needs_loss_inside(schedule) || !is_synchronous(schedule) || !can_run(schedule, lanes, micro_batches)) {
+                continue;  // a table has a loss for each micro-batch, and drains
+            }
+            PipelineShape shape;
+            shape.num_partitions = static_cast<int>(usual_partitions(schedule, static_cast<std::size_t>(lanes)));
+            shape.num_micro_batches = micro_batches;
+            shape.checkpoint = std::array{Checkpoint::never, Checkpoint::except_last, Checkpoint::always}.at(
+                static_cast<std::size_t>(draw(0, 2)));
+            shape.placement =
+                placement_of(schedule, static_cast<std::size_t>(shape.num_partitions), static_cast<std::size_t>(lanes));
+            shape.joins_pairs = draw(0, 1) == 1;
+            const TaskGraph named = make_schedule(schedule, shape);
+            const std::string csv = to_csv(schedule_table(named));
+            const TaskGraph again = table_graph(parse_schedule_csv(csv), shape);
+            for (int lane = 0; lane < lanes; ++lane) {
+                EXPECT_EQ(program_of(again, lane), program_of(named, lane)) << to_string(schedule) << "\n" << csv;
+            }
+            EXPECT_EQ(joints_of(again), joints_of(named)) << to_string(schedule) << "\n" << csv;
+            joined += named.joints().size();
+        }
+    }
+    EXPECT_GT(joined, 100U);
+}
+
+// torch runs what an overlapped cell holds one after the other. Only a forward and a backward are a pair.
+TEST(ScheduleTable, TwoBackwardsInACellRunApart) {
+    const TaskGraph graph =
+        table_graph(parse_schedule_csv("0F0,0F1,0F2,0F3,(0F4;0B0)OVERLAP_F_B,(0B1;0B2)OVERLAP_F_B,0I3,0W3,0B4\n"),
+                    {.checkpoint = Checkpoint::never, .joins_pairs = true});
+    const auto halves = [](int i) {
+        return std::vector{TaskKey{0, TaskKind::backward, 0, i, -1}, TaskKey{0, TaskKind::backward_weight, 0, i, -1}};
+    };
+    const std::vector<std::vector<TaskKey>> joints = joints_of(graph);
+    ASSERT_EQ(joints.size(), 4U);
+    for (const int i : {1, 2, 4}) {
+        EXPECT_EQ(std::ranges::count(joints, halves(i)), 1) << i;
+    }
 }
 
 TEST(ScheduleTable, NamesTheCellThatIsWrong) {

@@ -168,9 +168,8 @@ std::string plan_cluster_for(std::optional<ProfileArgument> given, const std::st
 /// The JSON of `pipescope schedule --json`, and the table as CSV.
 using Table = std::tuple<std::string, std::string>;
 
-Table schedule_of(const TaskGraph& graph) {
-    const ScheduleTable table = schedule_table(graph);
-    return {json_text(to_json(graph, table)), to_csv(table)};
+Table schedule_of(const TaskGraph& graph, std::string csv) {
+    return {json_text(to_json(graph, schedule_table(graph))), std::move(csv)};
 }
 
 Table schedule(const std::string& name, const Values& values) {
@@ -179,12 +178,14 @@ Table schedule(const std::string& name, const Values& values) {
     question.schedule = name;
     add_schedule_shape_options(options, question);
     take(options, values);
-    return schedule_of(schedule_answer(question));
+    const TaskGraph graph = schedule_answer(question);
+    return schedule_of(graph, schedule_csv(question, graph));
 }
 
 Table schedule_from_csv(const std::string& name, const std::string& csv) {
     const Schedule schedule = Schedule::from_csv(name, csv);
-    return schedule_of(make_schedule(schedule, schedule.file()->shape));
+    const TaskGraph graph = make_schedule(schedule, schedule.file()->shape);
+    return schedule_of(graph, to_csv(schedule_table(graph)));
 }
 
 std::vector<std::string> named_schedules(bool runnable) {
