@@ -313,7 +313,7 @@ struct PlannedModel {
     std::function<std::optional<Shortfall>(const Layout& layout, const PipelineParts& parts)> sure_shortfall;
     std::function<bool(const Layout& layout)> has_even_cuts;  ///< on one type; otherwise memory may decide the cuts
     /// Simulates on the plan's cluster, or on a similar one with other links, which has other `known` profiles.
-    /// A layout that takes `enough_ns` or more may lack its memory.
+    /// A layout that takes longer than `enough_ns` may lack its memory.
     std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
                              const SimulationDetail& detail, KnownProfiles& known, double enough_ns)>
         simulate_with;
@@ -414,6 +414,10 @@ void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanReque
     };
     std::vector<Simulated> found;  // the quickest layout of each base, quickest first
     const auto step_of = [](const Simulated& each) { return each.step.step_ns(); };
+    // Of equally quick layouts, the one listed first counts, whichever is tried first.
+    const auto order_of = [](const Simulated& each) {
+        return std::tuple(each.step.step_ns(), each.base, each.step.layout.recompute, each.step.layout.zero);
+    };
     // Slower layouts are not among the quickest; infinity: any layout may be.
     const auto enough_ns = [&] {
         return exhaustive || found.size() < most ? std::numeric_limits<double>::infinity() : step_of(found[most - 1]);
@@ -447,7 +451,7 @@ void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanReque
         }
         ++size.simulated;
         if (std::isfinite(enough_ns()) && each.parts.size() == 1 && model.has_even_cuts(each.layout) &&
-            simulate(each, {.noise = false, .memory = false}, enough_ns()).step_ns() >= enough_ns()) {
+            simulate(each, {.noise = false, .memory = false}, enough_ns()).step_ns() > enough_ns()) {
             return true;
         }
         LayoutStep step = simulate(each, kPeaksOnly, enough_ns());
@@ -458,15 +462,16 @@ void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanReque
         if (step.cut_to_fit) {
             add_smaller(each);
         }
+        Simulated here{std::move(step), each.parts, each.base};
         const auto other = std::ranges::find(found, each.base, &Simulated::base);
-        if (other != found.end() && step_of(*other) <= step.step_ns()) {
+        if (other != found.end() && order_of(*other) <= order_of(here)) {
             return true;
         }
         if (other != found.end()) {
             found.erase(other);
         }
-        const auto place = std::ranges::upper_bound(found, step.step_ns(), {}, step_of);
-        found.insert(place, {std::move(step), each.parts, each.base});
+        const auto place = std::ranges::upper_bound(found, order_of(here), {}, order_of);
+        found.insert(place, std::move(here));
         found.resize(std::min(found.size(), most));
         return true;
     };

@@ -99,6 +99,49 @@ std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
     return lane_of(options.placement, PartitionId{partition}).index();
 }
 
+double CopyTimes::all() const {
+    return std::accumulate(after.begin(), after.end(), 0.0);
+}
+
+double CopyTimes::before(std::size_t partition, bool splits) const {
+    double ns = 0;
+    for (std::size_t j = 0; j < partition; ++j) {
+        ns += after[j] * (splits || j + 1 == partition ? 1 : 2);
+    }
+    return ns;
+}
+
+CopyTimes copy_times(const Hardware& hardware, const std::vector<LaneId>& placement, std::size_t lanes,
+                     std::size_t partitions, double bytes) {
+    CopyTimes times{{}, std::vector<double>(lanes)};
+    for (std::size_t j = 0; j + 1 < partitions; ++j) {
+        const LaneId from = lane_of(placement, PartitionId{j});
+        const LaneId to = lane_of(placement, PartitionId{j + 1});
+        if (from == to) {
+            times.after.push_back(0);
+            continue;
+        }
+        const Link& link = link_between(hardware, from, to);
+        const double ns = link.copy_ns(bytes);
+        times.after.push_back(ns);
+        // Each lane sends one of the two messages and receives the other.
+        const double waits = link.sends == Sends::overlapped ? 0 : link.sends == Sends::blocking ? ns : 2 * ns;
+        times.of_lane[from.index()] += waits;
+        times.of_lane[to.index()] += waits;
+    }
+    return times;
+}
+
+CopyTimes copy_times(const PartProfiles& profiles, const PipelineOptions& options) {
+    Bytes least = std::numeric_limits<Bytes>::max();
+    for (const PartProfilePointer& each : profiles.parts) {
+        const std::vector<Bytes>& output = each->sized.output;
+        least = std::min(least, output.size() > 1 ? *std::min_element(output.begin(), output.end() - 1) : 0);
+    }
+    return copy_times(options.hardware, options.placement, profiles.of_lane.size(), options.balance.num_partitions(),
+                      static_cast<double>(least));
+}
+
 Balance even_cuts(std::size_t layers, int partitions) {
     const auto blocks = static_cast<std::int64_t>(layers) - 2;
     return own_cuts(std::vector<std::int64_t>(static_cast<std::size_t>(partitions), blocks / partitions));
@@ -144,6 +187,19 @@ Balance dealt_out(const std::vector<double>& times, const PipelineOptions& optio
     return Balance(sizes);
 }
 }  // namespace
+
+Balance KnownCuts::of(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions) {
+    constexpr std::size_t kMost = 4096;
+    if (known_.size() == kMost) {
+        known_.clear();
+    }
+    const auto [cuts, is_new] = known_.try_emplace({profiles.parts, profiles.of_lane, options.placement, partitions},
+                                                   std::vector<std::int64_t>{1});
+    if (is_new) {
+        cuts->second = quickest_cuts(profiles, times_by_part(profiles), options, partitions);
+    }
+    return cuts->second;
+}
 
 Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
                       std::size_t partitions) {
@@ -272,6 +328,7 @@ CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& option
         held_.push_back(held_micro_batches(options.schedule, LaneId{lane}, lanes, options.balance.num_partitions(),
                                            micro_batches_));
     }
+    copies_ = copy_times(profiles, options);
 }
 
 /// The least that a lane must hold at some time. If it has several partitions, the least for one of them.
@@ -368,6 +425,13 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
         least_times.push_back(time);
         least_constants.push_back(bytes);
     }
+    // A lane also waits for its copies. A partition's part of them: with one partition per lane, all of them.
+    std::vector<double> waits(partitions);
+    std::vector<double> hops(partitions);  // copies on the first way there and the last way back
+    for (std::size_t j = 0; j < partitions && has_ways; ++j) {
+        waits[j] = micro_batches_ * copies_.of_lane[lane_of(options_, j)];
+        hops[j] = copies_.before(j, splits);
+    }
     const auto lanes_hold_all = [&](double ns) {
         if (layers <= 2) {
             return true;
@@ -376,7 +440,7 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
         double held = 0;
         for (std::size_t lane = 0; lane < profiles_.of_lane.size(); ++lane) {
             const std::size_t part = profiles_.of_lane[lane];
-            const double most_by_time = ns / (micro_batches_ * least_times[part]) * kRounding;
+            const double most_by_time = (ns / micro_batches_ - copies_.of_lane[lane]) / least_times[part] * kRounding;
             const double most_by_memory = limits_.empty() || least_constants[part] <= 0
                                               ? most_by_time
                                               : static_cast<double>(limits_[lane]) / least_constants[part] * kRounding;
@@ -396,7 +460,7 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
             const std::size_t lane = lane_of(options_, j);
             const std::vector<double>& times = before[profiles_.of_lane[lane]];
             const auto may_have = [&](std::size_t end) {
-                return micro_batches_ * (times[end] - times[first]) + ways[first] <= ns &&
+                return micro_batches_ * (times[end] - times[first]) + ways[first] + waits[j] + hops[j] <= ns &&
                        (limits_.empty() || least_bytes(lane, first, end) <= static_cast<double>(limits_[lane]));
             };
             std::size_t end = first;
@@ -411,6 +475,7 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
     for (const std::vector<double>& sums : before) {
         most = std::max(most, (micro_batches_ + 1) * sums.back());
     }
+    most += 2 * copies_.all() + micro_batches_ * std::accumulate(copies_.of_lane.begin(), copies_.of_lane.end(), 0.0);
     if (!can_end_by(most)) {
         return std::nullopt;
     }

@@ -28,6 +28,21 @@ LayerCosts times_by_part(const PartProfiles& profiles);
 
 std::size_t lane_of(const PipelineOptions& options, std::size_t partition);
 
+/// Times of a micro-batch's copies from lane to lane.
+struct CopyTimes {
+    std::vector<double> after;    ///< by partition but the last: of its output, and of the gradient that comes back
+    std::vector<double> of_lane;  ///< by lane: in which it computes nothing, since it sends or receives
+    double all() const;           ///< of all partitions' outputs
+    /// On the first micro-batch's way to the partition, and unless the schedule `splits` backwards, on the last one's
+    /// way back from the partition before.
+    double before(std::size_t partition, bool splits) const;
+};
+/// `bytes`: the least that a partition passes on. An empty placement: partition j on lane j.
+CopyTimes copy_times(const Hardware& hardware, const std::vector<LaneId>& placement, std::size_t lanes,
+                     std::size_t partitions, double bytes);
+/// Of any cuts into as many partitions as the options' balance.
+CopyTimes copy_times(const PartProfiles& profiles, const PipelineOptions& options);
+
 /// Equal numbers of blocks, with the embedding before and the output layer after. Precondition: partitions divide the
 /// blocks.
 Balance even_cuts(std::size_t layers, int partitions);
@@ -101,5 +116,6 @@ private:
     std::vector<Bytes> limits_;           // by lane; empty: none
     std::vector<PartSums> sums_;          // by part
     std::vector<HeldMicroBatches> held_;  // by lane
+    CopyTimes copies_;
 };
 }  // namespace pipescope

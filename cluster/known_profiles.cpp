@@ -15,12 +15,11 @@ PartProfilePointer KnownProfiles::of(const LanguageModel& model, const Cluster& 
     // ZeRO 2 and 3 split what layers hold among the replicas, and ZeRO 1 what the ends' optimizer keeps beyond that of
     // blocks.
     const bool splits_ends = layout.zero == 1 && kept_bytes(layout, false) != kept_bytes(layout, true);
-    if (layout.zero > 1 || splits_ends) {
-        return made();
-    }
+    const bool splits = layout.zero > 1 || splits_ends;
     // Which devices share a node depends on the total number of devices.
     const Key key(&group, layout.devices(), layout.tensor, layout.context, layout.expert, layout.expert_tensor,
-                  layout.sequence_parallel, ends_share_a_lane(layout), layout.micro_batch_size, layout.recompute);
+                  layout.sequence_parallel, ends_share_a_lane(layout), layout.micro_batch_size, layout.recompute,
+                  splits ? layout.zero : 0, splits ? layout.pipeline : 0);
     if (const auto found = known_.find(key); found != known_.end()) {
         return found->second;
     }
@@ -29,6 +28,7 @@ PartProfilePointer KnownProfiles::of(const LanguageModel& model, const Cluster& 
     layers_ += profile->times.size();
     if (layers_ > kMostLayers) {
         known_.clear();
+        cuts_ = {};  // keeps profiles alive
         layers_ = profile->times.size();
     }
     known_.emplace(key, profile);

@@ -274,6 +274,7 @@ struct CutModel {
     double boundary = 0;             ///< bytes from lane to lane
     std::vector<Start> starts = {};  ///< at least one
     bool is_free = false;            ///< other cuts may be taken if these do not fit
+    bool bounds_memory = false;      ///< CutMemory bounds what the lanes hold
 
     void add_start(Balance balance, LayerCosts costs) {
         if (std::ranges::find(starts, balance, &Start::balance) == starts.end()) {
@@ -281,21 +282,22 @@ struct CutModel {
         }
     }
     /// Starts from cuts for the layers' times alone, and from cuts that include the end of the step.
-    void start_free(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, const auto& update_ns) {
-        for (LayerCosts& costs : cut_costs(profiles, cluster, parts, layout, update_ns)) {
-            Balance balance = quickest_cuts(profiles, costs, options, partitions_of(layout));
-            add_start(std::move(balance), std::move(costs));
-        }
+    void start_free(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, const auto& update_ns,
+                    KnownCuts& known) {
+        auto [times, whole] = cut_costs(profiles, cluster, parts, layout, update_ns);
+        Balance balance = quickest_cuts(profiles, whole, options, partitions_of(layout));
+        add_start(known.of(profiles, options, partitions_of(layout)), std::move(times));
+        add_start(std::move(balance), std::move(whole));
         options.balance = starts.front().balance;
         is_free = true;
     }
     /// Also starts from the same layout's cuts with another recompute mode. Cuts that minimize the slowest partition
     /// may not give the quickest step, so a layout with more recompute could find quicker cuts by chance.
     void start_like(const PartProfiles& others, const Cluster& cluster, const PipelineParts& parts,
-                    const Layout& layout, const auto& update_ns) {
-        for (const LayerCosts& costs : cut_costs(others, cluster, parts, layout, update_ns)) {
-            add_start(quickest_cuts(others, costs, options, partitions_of(layout)), starts.front().costs);
-        }
+                    const Layout& layout, const auto& update_ns, KnownCuts& known) {
+        const LayerCosts costs = with_ends(times_by_part(others), others, cluster, parts, layout, update_ns);
+        add_start(known.of(others, options, partitions_of(layout)), starts.front().costs);
+        add_start(quickest_cuts(others, costs, options, partitions_of(layout)), starts.front().costs);
     }
 };
 
@@ -308,6 +310,7 @@ std::vector<Recompute> recompute_modes(const LanguageModel& model) {
 CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
                    KnownProfiles& known) {
     CutModel cut;
+    cut.bounds_memory = true;
     const auto profiles_of = [&](const Layout& of) {
         return part_profiles(parts, [&](const NodeGroup& group) { return known.of(model, cluster, group, of); });
     };
@@ -332,11 +335,11 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
             return update_ns_of(model, updated_weights(model, weights, false, false, layout), group, layout) +
                    updated_gather_ns(weights, cluster, group, layout);
         };
-        cut.start_free(cluster, parts, layout, update_ns);
+        cut.start_free(cluster, parts, layout, update_ns, known.cuts());
         for (const Recompute recompute : recompute_modes(model)) {
             if (Layout other = layout; recompute != layout.recompute && layout.pipeline > 1) {
                 other.recompute = recompute;
-                cut.start_like(profiles_of(other), cluster, parts, other, update_ns);
+                cut.start_like(profiles_of(other), cluster, parts, other, update_ns, known.cuts());
             }
         }
         const int partitions = layout.pipeline * layout.interleave;
@@ -379,9 +382,17 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         return one;
     };
     bool is_refused = false;  // for some of the start cuts
+    const bool is_automatic = cut.options.schedule == Schedule::automatic;
+    const CutMemory memory(cut.profiles, cut.options, cut.boundary);
+    SimulationDetail times_only = detail;
+    times_only.memory = false;
+    // Memory decides nothing for cuts that surely fit, so it is simulated for the quickest cuts alone.
+    const auto leaves_memory = [&](const Balance& balance) {
+        return cut.bounds_memory && cut.is_free && !is_automatic && detail.memory && memory.surely_fits(balance);
+    };
     const auto fitting = [&](PipelineOptions options, const CutModel::Start& start, const SimulationDetail& with) {
         options.balance = start.balance;
-        LayoutStep first = simulated(options, with);
+        LayoutStep first = simulated(options, leaves_memory(start.balance) ? times_only : with);
         if (!cut.is_free || !has_limit || !with.memory || first.simulation.feasible) {
             return first;
         }
@@ -406,21 +417,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         }
         return best;
     };
-    const auto surely_fits = [&] {
-        const CutMemory memory(cut.profiles, cut.options, cut.boundary);
-        return std::ranges::all_of(cut.starts,
-                                   [&](const CutModel::Start& start) { return memory.surely_fits(start.balance); });
-    };
-    const bool is_automatic = cut.options.schedule == Schedule::automatic;
-    if (std::isfinite(enough_ns) && cut.is_free && !is_automatic && detail.memory && surely_fits()) {
-        // Memory decides nothing, so it is simulated for the quickest cuts alone.
-        SimulationDetail times_only = detail;
-        times_only.memory = false;
-        step = quickest(cut.options, times_only);
-        if (step.step_ns() < enough_ns) {
-            step = simulated(step.simulation.options, detail);
-        }
-    } else if (cut.is_free && is_automatic) {
+    if (cut.is_free && is_automatic) {
         // Uses the cuts of the quickest named schedule, so that the step is not slower than that schedule's.
         std::optional<LayoutStep> best;
         for (const Schedule& named : schedules_for(joined(cut.profiles, cut.options, step.device), cut.options)) {
@@ -436,6 +433,9 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
         step = simulated(options, detail);
     } else {
         step = quickest(cut.options, detail);
+        if (leaves_memory(step.simulation.options.balance) && step.step_ns() <= enough_ns) {
+            step = simulated(step.simulation.options, detail);
+        }
     }
     step.cut_to_fit = is_refused && step.simulation.feasible;
 }
@@ -452,7 +452,7 @@ struct LeastOfCuts {
     }
 };
 LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                          const Layout& layout, const CutModel& cut, const Balance& balance) {
+                          const Layout& layout, const CutModel& cut, const CopyTimes& sent, const Balance& balance) {
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
     struct Lane {
         double work = 0;     ///< per micro-batch
@@ -468,14 +468,18 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
     double forward_before = 0;
     double both_before = 0;
     double mean_work = 0;  // of a lane, per micro-batch
+    double longest = 0;    // forward or backward of a partition
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const std::size_t on = lane_of(cut.options, j);
         Lane& lane = lanes[on];
         if (!lane.has_begun) {
-            lane.forward = forward_before;
-            lane.both = splits ? forward_before : both_before;
+            lane.forward = forward_before + sent.before(j, true);
+            lane.both = (splits ? forward_before : both_before) + sent.before(j, splits);
+            lane.work = sent.of_lane[on];
             lane.has_begun = true;
         }
+        const double forward_until = forward_before;
+        const double both_until = both_before;
         Gradients gradients;
         const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
@@ -489,6 +493,8 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
                 lanes[holder.index()].parameters += weights_of(layer, layout);
             }
         }
+        const double forward = forward_before - forward_until;
+        longest = std::max({longest, forward, splits ? 0 : both_before - both_until - forward});
         if (layout.gradient_bucket == 0) {
             const auto sum = [&](const RankGroup& copies, double bytes) {
                 return all_reduce_ns(replica_link_of(cluster, *groups[on], layout, copies), copies.ranks, bytes);
@@ -509,6 +515,11 @@ LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, co
         parameters.push_back(lane.parameters);
         least.mean += lane.parameters;
     }
+    // The last micro-batch passes all partitions there and back, behind the others in the slowest one.
+    if (works_in_turn(cut.options) && is_synchronous(cut.options.schedule)) {
+        least.pipeline_ns =
+            std::max(least.pipeline_ns, (splits ? forward_before : both_before) + 2 * sent.all() + (m - 1) * longest);
+    }
     if (!works_in_turn(cut.options)) {  // some lane does the mean
         least.pipeline_ns = m * mean_work * least_work_share(layout);
     }
@@ -526,8 +537,9 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
     LeastStep found{kNever};
     bool is_open = false;  // whether other cuts may be taken
     const CutMemory memory(cut.profiles, cut.options, cut.boundary);
+    const CopyTimes copies = copy_times(cut.profiles, cut.options);
     for (const CutModel::Start& start : cut.starts) {
-        LeastOfCuts least = least_of_cuts(model, cluster, parts, layout, cut, start.balance);
+        LeastOfCuts least = least_of_cuts(model, cluster, parts, layout, cut, copies, start.balance);
         if (!cut.is_free || memory.surely_fits(start.balance)) {
             found.ns = std::min(found.ns, least.ns());
             continue;
@@ -667,6 +679,7 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     step.device = to_string(parts);
     step.memory = memory_of(parts);
     const CutModel cut = cut_model(model, cluster, parts, layout, known);
+    const CopyTimes copies = copy_times(cut.profiles, cut.options);
     simulate_cuts(
         step, cut, detail, enough_ns,
         [&](LayoutStep& one) {
@@ -679,7 +692,9 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
             one.offloaded_bytes = after.offloaded_bytes;
             one.program_ns = program_ns(layout, one.step_ns());
         },
-        [&](const Balance& balance) { return least_of_cuts(model, cluster, parts, layout, cut, balance).ns(); });
+        [&](const Balance& balance) {
+            return least_of_cuts(model, cluster, parts, layout, cut, copies, balance).ns();
+        });
     const auto batch = static_cast<double>(layout.batch);
     step.model_flops = step_flops(model, batch);
     step.causal_flops = causal_step_flops(model, batch);
@@ -794,7 +809,8 @@ LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, 
         const auto update_ns = [&](std::size_t part, const RankWeights& weights) {
             return profiles.parts[part]->profile.optimizer_ns * weights.all() / all;
         };
-        cut.start_free(cluster, parts, layout, update_ns);
+        KnownCuts known;
+        cut.start_free(cluster, parts, layout, update_ns, known);
     } else {
         if (partitions == 1) {
             options.balance = Balance({static_cast<std::int64_t>(profile.layers.size())});

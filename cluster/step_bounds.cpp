@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -42,7 +43,8 @@ RankWeights least_weights(const LanguageModel& model, const Layout& layout, doub
 }  // namespace
 
 double rounding_of(const Layout& layout) {
-    return 2 * (static_cast<double>(layout.micro_batches()) * layout.interleave + layout.pipeline);
+    constexpr double kOfTask = 4;  // a forward, both halves of a backward, and copies that lanes send and receive
+    return kOfTask * (static_cast<double>(layout.micro_batches()) + layout.pipeline) * layout.interleave;
 }
 
 double StepBounds::of(const Layout& layout, const PipelineParts& parts) {
@@ -56,28 +58,36 @@ double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
     // A schedule that splits backwards may postpone all gradients of weights until a gradient has gone back.
     const bool splits = layout.schedule && splits_backward(*layout.schedule);
     if (parts.size() > 1) {
-        return least_work_share(layout) < 1 ? 0 : unlike_lanes(layout, parts, splits);
+        return least_work_share(layout) < 1 ? 0 : unlike_lanes(layout, parts, copies_of(layout, parts), splits);
     }
     const NodeGroup& group = *parts.front().group;
-    const Costs costs = costs_of(group, layout);
+    const Costs& costs = costs_of(group, layout);
     const double lanes = layout.pipeline;
     if (is_bidirectional(schedule_of(layout)) || least_work_share(layout) < 1) {  // some lane does the mean
         return m * (costs.blocks + costs.embedding + costs.output) / lanes * least_work_share(layout);
     }
     const double partitions = lanes * layout.interleave;
+    const CopyTimes copies = copies_of(layout, parts);
+    const double least_wait = *std::ranges::min_element(copies.of_lane);
+    const double mean_wait = std::accumulate(copies.of_lane.begin(), copies.of_lane.end(), 0.0) / lanes;
     // The busiest lane does at least the mean. With even cuts, the last lane does its share between two ways: the first
     // micro-batch through the other lanes' first partitions, and the last one back through them. It also does the
     // output layer, or with partitions in a V the first lane does.
     const bool even = has_even_cuts(model_, layout);
     const bool in_a_v = layout.interleave > 1 && layout.schedule && lies_in_a_v(*layout.schedule);
     // If blocks alternate, or the first ones differ, the last lane has certain ones.
-    const double share = even && !in_a_v ? m * last_blocks(costs, layout, cuts) : m * blocks / lanes * costs.least;
-    const double ways = blocks / partitions * (lanes - 1) * costs.way(splits);
-    const double uneven =
-        std::max((costs.blocks + costs.embedding + costs.output) / lanes, std::ceil(blocks / lanes) * costs.least);
-    const double pipeline = !even    ? std::max(m * uneven, unlike_lanes(layout, parts, splits))
-                            : in_a_v ? std::max(share + ways, share + m * costs.output)
-                                     : share + m * costs.output + ways;
+    const double share = even && !in_a_v ? m * (last_blocks(costs, layout, cuts) + copies.of_lane.back())
+                                         : m * (blocks / lanes * costs.least + least_wait);
+    const double ways = blocks / partitions * (lanes - 1) * costs.way(splits) +
+                        copies.before(static_cast<std::size_t>(layout.pipeline) - 1, splits);
+    const double uneven = std::max((costs.blocks + costs.embedding + costs.output) / lanes + mean_wait,
+                                   std::ceil(blocks / lanes) * costs.least + least_wait);
+    const double busiest = !even    ? std::max(m * uneven, unlike_lanes(layout, parts, copies, splits))
+                           : in_a_v ? std::max(share + ways, share + m * costs.output)
+                                    : share + m * costs.output + ways;
+    const double waiting = even ? m * (blocks / lanes * costs.least + *std::ranges::max_element(copies.of_lane))
+                                : 0;  // lane that sends most
+    const double pipeline = std::max({busiest, waiting, one_way(layout, parts, copies, splits)});
     const RankWeights parameters =
         least_weights(model_, layout, std::floor(blocks / lanes), rank_trained_block_weights);
     const double gather =
@@ -116,11 +126,12 @@ double StepBounds::last_blocks(const Costs& costs, const Layout& layout, std::in
 /// lanes before and the way of the last one back: m w_j <= T - way (w_0 + .. + w_{j-1}), where `way` is the share of a
 /// block's time that a way takes. From lane j on, lanes with time r left do at most c_j r blocks; a slow lane that
 /// costs the others more than it does gets none. With several partitions per lane, ignores the ways.
-double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts, bool splits) {
+double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts, const CopyTimes& copies,
+                                bool splits) {
     const double m = static_cast<double>(layout.micro_batches());
     double way = layout.interleave > 1 ? 0 : 1;
     for (const PipelinePart& part : parts) {
-        const Costs costs = costs_of(*part.group, layout);
+        const Costs& costs = costs_of(*part.group, layout);
         way = std::min(way, costs.way(splits) / costs.least);
     }
     double blocks_a_ns = 0;  // c_j, starting with the last lane
@@ -130,16 +141,19 @@ double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts
             blocks_a_ns += std::max(0.0, 1 / block - way * blocks_a_ns) / m;
         }
     }
-    return whole_blocks(layout, parts, splits, static_cast<double>(model_.layers) / blocks_a_ns);
+    return std::max(whole_blocks(layout, parts, copies, splits, static_cast<double>(model_.layers) / blocks_a_ns),
+                    one_way(layout, parts, copies, splits));
 }
 
 /// A bound for any cuts, at least `known`. Lanes have whole blocks, and each partition has a layer: a lane has as many
 /// blocks as partitions, except that the embedding and the output layer may be alone in one. So a slow lane with
 /// several partitions cannot have few blocks. The first micro-batch passes a block in the first partition of each lane
 /// before, and the last one on its way back, or the lane sums its gradients.
-double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts, bool splits, double known) {
+double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts, const CopyTimes& copies, bool splits,
+                                double known) {
     struct Lane {
         double work = 0;     ///< of a block, for all micro-batches
+        double waits = 0;    ///< for copies, of all micro-batches
         double sums = 0;     ///< of a block's gradients
         double ways = 0;     ///< of the first and the last micro-batch
         double forward = 0;  ///< way of the first one
@@ -151,7 +165,7 @@ double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts
     double ways = 0;
     double forward = 0;
     for (const PipelinePart& part : parts) {
-        const Costs costs = costs_of(*part.group, layout);
+        const Costs& costs = costs_of(*part.group, layout);
         const double work = static_cast<double>(layout.micro_batches()) * costs.least;
         // With measured times, a sum of more blocks may take as long as a sum of one.
         const bool is_summed = has_sums && sums_by_affine_links(layout, *part.group);
@@ -159,7 +173,10 @@ double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts
         for (int k = 0; k < part.lanes; ++k) {
             const int lane = static_cast<int>(lanes.size());
             const int ends = (lane == 0 ? 1 : 0) + (lane == last ? 1 : 0);
-            lanes.push_back({work, sums, ways, forward, static_cast<double>(layout.interleave - ends)});
+            const std::size_t here = lanes.size();
+            lanes.push_back({work, static_cast<double>(layout.micro_batches()) * copies.of_lane[here], sums,
+                             ways + copies.before(here, splits), forward + copies.before(here, true),
+                             static_cast<double>(layout.interleave - ends)});
             if (lane > 0) {  // the first partition may have the embedding alone
                 ways += costs.way(splits);
                 forward += costs.forward;
@@ -170,8 +187,8 @@ double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts
         constexpr double kRounding = 1e-9;
         double blocks = 0;
         for (const Lane& each : lanes) {
-            const double fitting =
-                std::min((ns - each.ways) / each.work, (ns - each.forward) / (each.work + each.sums));
+            const double fitting = std::min((ns - each.waits - each.ways) / each.work,
+                                            (ns - each.waits - each.forward) / (each.work + each.sums));
             const double whole = std::floor(fitting * (1 + kRounding));
             if (whole < each.least || whole < 0) {
                 return false;
@@ -199,6 +216,50 @@ double StepBounds::whole_blocks(const Layout& layout, const PipelineParts& parts
     return known;
 }
 
+/// A bound for any cuts: one micro-batch passes all layers there and back, and some partition with the mean number of
+/// blocks or more runs the others before it. Bounds pipelines with few micro-batches, whose lanes mostly wait.
+double StepBounds::one_way(const Layout& layout, const PipelineParts& parts, const CopyTimes& copies, bool splits) {
+    if (!is_synchronous(schedule_of(layout))) {
+        return 0;  // its period may be shorter than a way
+    }
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    const auto layers = static_cast<double>(model_.layers);
+    const double partitions = static_cast<double>(layout.pipeline) * layout.interleave;
+    double block = kNone;    // the least for a block on the way
+    double forward = kNone;  // the least for its forward
+    double both = kNone;     // the least for its forward and backward
+    double ends = kNone;
+    for (const PipelinePart& part : parts) {
+        const Costs& costs = costs_of(*part.group, layout);
+        block = std::min(block, costs.way(splits));
+        forward = std::min(forward, costs.forward);
+        both = std::min(both, costs.least);
+        ends = std::min(ends, splits ? 0 : costs.embedding + costs.output);
+    }
+    // Each partition of a slower type has a block, except for those with the embedding or the output layer.
+    double left = layers;
+    double way = ends;
+    for (const PipelinePart& part : parts) {
+        constexpr double kEnds = 2;
+        const double blocks = std::clamp(static_cast<double>(part.lanes) * layout.interleave - kEnds, 0.0, left);
+        way += parts.size() > 1 ? blocks * costs_of(*part.group, layout).way(splits) : 0;
+        left -= parts.size() > 1 ? blocks : 0;
+    }
+    const double longest = std::ceil(layers / partitions) * std::max(forward, splits ? 0 : both / 2);
+    return way + left * block + 2 * copies.all() + (static_cast<double>(layout.micro_batches()) - 1) * longest;
+}
+
+CopyTimes StepBounds::copies_of(const Layout& layout, const PipelineParts& parts) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const PipelinePart& part : parts) {
+        least = std::min(least, costs_of(*part.group, layout).least_sent);
+    }
+    Hardware hardware;
+    set_hardware(hardware, cluster_, parts, layout, costs_of(*parts.front().group, layout).most_sent);
+    return copy_times(hardware, placement_in(layout), static_cast<std::size_t>(layout.pipeline),
+                      static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(layout.interleave), least);
+}
+
 /// Time to sum the gradients of that many blocks over the replicas: at first parts of them, and without ZeRO all parts
 /// are gathered, which takes as long.
 double StepBounds::sums_ns(const Layout& layout, const NodeGroup& group, double blocks) const {
@@ -214,7 +275,7 @@ bool StepBounds::sums_by_affine_links(const Layout& layout, const NodeGroup& gro
     return is_affine(layout.weight_copies()) && (model_.experts == 0 || is_affine(layout.expert_copies()));
 }
 
-StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {
+const StepBounds::Costs& StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {
     // Which devices share a node depends on the total number of devices.
     const std::tuple key(&group, layout.devices(), layout.tensor, layout.context, layout.expert, layout.expert_tensor,
                          layout.micro_batch_size, layout.recompute);
@@ -245,6 +306,12 @@ StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& lay
     }
     for (const auto& [kind, blocks] : counts) {
         costs.blocks += static_cast<double>(blocks) * costs.of.at(kind);
+    }
+    costs.least_sent = std::numeric_limits<double>::infinity();
+    for (std::size_t l = 0; l + 1 < profile.layers.size(); ++l) {
+        const double sent = profile.layers[l].output_bytes.front();
+        costs.most_sent = std::max(costs.most_sent, sent);
+        costs.least_sent = std::min(costs.least_sent, std::floor(sent));
     }
     costs.embedding = time(profile.layers.front());
     costs.output = time(profile.layers.back());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cluster/cuts.h"
 #include "cluster/layout.h"
 #include "simulator/memory/memory_fit.h"
 
@@ -38,16 +39,21 @@ private:
         std::map<BlockKind, double> of = {};
         double embedding = 0;
         double output = 0;
+        double most_sent = 1;  ///< bytes from lane to lane
+        double least_sent = 0;
         /// Time per block on the way of the first micro-batch, and unless `splits`, on the way back of the last.
         double way(bool splits) const { return splits ? forward : least; }
     };
     double unrounded(const Layout& layout, const PipelineParts& parts);
-    double unlike_lanes(const Layout& layout, const PipelineParts& parts, bool splits);
-    double whole_blocks(const Layout& layout, const PipelineParts& parts, bool splits, double known);
+    double unlike_lanes(const Layout& layout, const PipelineParts& parts, const CopyTimes& copies, bool splits);
+    double whole_blocks(const Layout& layout, const PipelineParts& parts, const CopyTimes& copies, bool splits,
+                        double known);
+    double one_way(const Layout& layout, const PipelineParts& parts, const CopyTimes& copies, bool splits);
+    CopyTimes copies_of(const Layout& layout, const PipelineParts& parts);
     double sums_ns(const Layout& layout, const NodeGroup& group, double blocks) const;
     bool sums_by_affine_links(const Layout& layout, const NodeGroup& group) const;
     double last_blocks(const Costs& costs, const Layout& layout, std::int64_t cuts) const;
-    Costs costs_of(const NodeGroup& group, const Layout& layout);
+    const Costs& costs_of(const NodeGroup& group, const Layout& layout);
 
     const LanguageModel& model_;
     const Cluster& cluster_;

@@ -1,5 +1,6 @@
 #include "cluster/layout.h"
 #include "base/error.h"
+#include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
 #include "simulator/plan/planner.h"
 #include "tests/cluster/clusters.h"
@@ -440,6 +441,30 @@ TEST(Layout, SerialMessagesTakeBothLanesTime) {
     const double rate = forward + backward + 4 * kCopy;
     EXPECT_NEAR(static_cast<double>(step.simulation.step_time.count()) / (400 * rate), 1, 0.02);
     EXPECT_GT(static_cast<double>(step.simulation.step_time.count()), 400 * rate);
+}
+
+// Lanes mostly wait: for each other if micro-batches are few, or for their copies if links are slow.
+TEST(Layout, HasABoundThatIncludesWaiting) {
+    Cluster cluster = plain_cluster(4);
+    cluster.groups.front().devices_per_node = cluster.groups.front().ports_per_node = 1;
+    cluster.between_nodes.bytes_per_second = 1e7;
+    for (const std::int64_t batch : {1, 2, 400}) {
+        for (const int interleave : {1, 2}) {
+            for (const char* blocks : {"8", "11"}) {  // cut evenly, or not
+                Layout layout{.pipeline = 4, .interleave = interleave, .batch = batch};
+                const LanguageModel model = parse_language_model(std::string("gpt:layers=") + blocks +
+                                                                 ",hidden=64,heads=8,sequence=16,vocabulary=8");
+                const PipelineParts parts{{&cluster.groups.front(), 4}};
+                const double step = simulate_layout(model, cluster, parts, layout).step_ns();
+                const std::string about = to_string(layout) + " " + blocks;
+                for (const double bound :
+                     {least_step(model, cluster, parts, layout).ns, StepBounds(model, cluster).of(layout, parts)}) {
+                    EXPECT_LE(bound, step) << about;
+                    EXPECT_GE(bound, 0.8 * step) << about;
+                }
+            }
+        }
+    }
 }
 
 // Two lanes of four lie in each node: copies 0-1 and 2-3 stay inside, 1-2 leaves it.
