@@ -12,6 +12,7 @@
 #include <map>
 #include <random>
 #include <tuple>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -235,6 +236,35 @@ TEST(DualPipe, KeepsEmbeddingAndOutputThatShareWeightsOnOneLane) {
     EXPECT_THAT(
         thrown<UsageError>([&] { simulate(CheckedProfile(profile), options_for(Schedule::dualpipe, 4, 4, 8)); }),
         HasSubstr("partitions 0 and 1 share parameters"));
+}
+
+// Each half of the micro-batches stashes the skip at its own end, and has a route to each lane that pops it.
+TEST(DualPipe, SendsASkipToEachLaneThatPopsIt) {
+    constexpr int kMicroBatches = 8;
+    Profile profile = equal_partitions(4, {});
+    profile.layers[0].stash["s"] = {100};
+    profile.layers[2].pop = profile.layers[3].pop = {"s"};
+    const Simulation simulation =
+        simulate(std::move(profile), options_for(Schedule::dualpipe, 4, 4, kMicroBatches), {});
+    std::map<std::pair<TaskKind, std::int64_t>, int> sent;  // by lane
+    for (const Slice& slice : simulation.timeline.slices) {
+        ++sent[{slice.key.kind, slice.lane.value()}];
+    }
+    for (const std::int64_t end : {0, 3}) {
+        EXPECT_EQ((sent[{TaskKind::skip_forward, end}]), kMicroBatches) << end;
+    }
+    for (const std::int64_t inner : {1, 2}) {
+        EXPECT_EQ((sent[{TaskKind::skip_forward, inner}]), 0) << inner;
+    }
+    for (const std::int64_t lane : {0, 1, 2, 3}) {
+        EXPECT_EQ((sent[{TaskKind::skip_backward, lane}]), kMicroBatches / 2) << lane;
+    }
+    // Free copies take no time, so that one may arrive just before or just after another leaves.
+    for (const std::size_t lane : {0U, 1U}) {
+        EXPECT_NEAR(static_cast<double>(simulation.lanes[lane].peak_bytes),
+                    static_cast<double>(simulation.lanes[3 - lane].peak_bytes), 100)
+            << lane;
+    }
 }
 
 TEST(DualPipe, RefusesWhatItCannotDo) {
