@@ -845,7 +845,8 @@ void write_tasks_on_device(const std::vector<TaskOnDevice>& tasks, const std::ma
             if (const auto row = rows.find(each.task); row != rows.end()) {
                 statements.insert("PIPESCOPE_TASK_DEVICE", row->second, each.kernels, each.copies, each.start, each.end,
                                   each.busy, each.end - each.start - each.busy, each.start - each.launch,
-                                  each.launch_gap, each.paced);
+                                  each.launch_gap,
+                                  each.paced > Nanoseconds{0} ? std::optional(each.paced) : std::nullopt);
             }
         }
     });

@@ -528,7 +528,9 @@ RowMerger::Transfer RowMerger::begin(const std::string& table, SQLite::Database&
         sql +=
             " ON CONFLICT (taskId) DO UPDATE SET kernels = kernels + excluded.kernels, copies = copies + "
             "excluded.copies, start = min(start, excluded.start), end = max(end, excluded.end), busy = busy + "
-            "excluded.busy, gap = max(end, excluded.end) - min(start, excluded.start) - busy - excluded.busy";
+            "excluded.busy, gap = max(end, excluded.end) - min(start, excluded.start) - busy - excluded.busy, "
+            "launchDelay = CASE WHEN excluded.start < start THEN excluded.launchDelay ELSE launchDelay END, "
+            "launchGap = max(launchGap, excluded.launchGap), paced = max(paced, excluded.paced)";  // NULL if one is
     }
     return {table, std::move(names), std::move(columns), Rows(parts_[rank_].db, "SELECT " + list + " FROM " + table),
             SQLite::Statement(db, sql)};

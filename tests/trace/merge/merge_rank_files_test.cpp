@@ -9,6 +9,7 @@
 #include "trace/open_trace.h"
 #include "trace/store/process_json.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -126,6 +127,37 @@ TEST_F(MergeRankFiles, PartsCollectivesOfWhichAllRanksAreKnown) {
     EXPECT_THAT(parts, ElementsAre("collective 40..75 on 0", "collective 100..130 on 0", "collective_wait 40..55 on 0",
                                    "collective_slow 120..130 on 0", "collective 55..75 on 1",
                                    "collective 100..130 on 1", "collective_slow 120..130 on 1"));
+}
+
+// Only the profiler's range shows when the device began the forward, so its launch is not known to pace it.
+TEST_F(MergeRankFiles, WritesNoNumberForWhatIsNotKnown) {
+    merge({RankFile(0, 2)
+               .range("PP:0F0", 0, 3)
+               .launched(1, 10, 30)
+               .range("PP:0SEND_F0", 4, 8)
+               .launched(6, 30, 40, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)", 20)
+               .range("PP:0B0", 9, 11)
+               .launched(10, 70, 90)
+               .write(folder_ / "rank0.json", kBase),
+           RankFile(1, 2)
+               .range("PP:1RECV_F0", 1, 3)
+               .launched(2, 4, 40, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)", 20)
+               .range("PP:1F0", 4, 6)
+               .launched(5, 40, 50)
+               .range("PP:1B0", 7, 9)
+               .launched(8, 50, 60)
+               .write(folder_ / "rank1.json", kBase)});
+    SQLite::Database db(folder_ / "out.sqlite");
+    const auto count = [&](const std::string& where) {
+        return db
+            .execAndGet(
+                "SELECT count(*) FROM PIPESCOPE_TASK_DEVICE AS d JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId "
+                "WHERE t.kind " +
+                where)
+            .getInt();
+    };
+    EXPECT_EQ(count("= 'copy_forward' AND paced IS NULL"), 1);
+    EXPECT_EQ(count("!= 'copy_forward' AND paced > 0"), 4);
 }
 
 TEST_F(MergeRankFiles, CorrectsAWallClockByTheMessages) {

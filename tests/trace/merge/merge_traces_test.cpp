@@ -372,6 +372,24 @@ TEST_F(MergeTraces, GivesDevicesAndTheirWorkNumbersOfTheirOwn) {
     EXPECT_THAT(query("SELECT kernels FROM PIPESCOPE_TASK_DEVICE"), ElementsAre("1", "1"));
 }
 
+// Each rank recorded its end of the message; the second one knows paced times of the first step only.
+TEST_F(MergeTraces, JoinsTheDeviceWorkOfBothEndsOfACopy) {
+    const auto write_with_work = [&](int rank, const std::string& values) {
+        write(rank, [&](TraceWriter& writer) {
+            writer.change([&](SQLite::Database& db) {
+                db.exec("INSERT INTO PIPESCOPE_TASK_DEVICE SELECT id, 1, 0, start, end, 1, end - start - 1, " + values +
+                        " FROM PIPESCOPE_TASK WHERE kind = 'copy_forward' AND source = 'measured'");
+            });
+        });
+    };
+    write_with_work(0, "3, 2, 20");
+    write_with_work(1, "5, 7, CASE WHEN step = 0 THEN 30 END");
+    merge();
+    EXPECT_THAT(query("SELECT DISTINCT d.kernels, d.launchGap, d.paced FROM PIPESCOPE_TASK_DEVICE AS d "
+                      "JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId ORDER BY t.step"),
+                ElementsAre("2|7|30", "2|7|"));
+}
+
 TEST_F(MergeTraces, TakesWhatAKilledRankLeft) {
     write(0);
     const pid_t child = fork();
