@@ -60,6 +60,8 @@ class Variant:
     files: bool = False  # nsys: one export for each rank
     chunks: int = 2  # partitions on a lane, if interleaved
     joint: bool = False  # a graph holds the forwards of two micro-batches. With graphs only
+    counted: bool = False  # names as zero bubble in Megatron-LM has them: no messages, and partitions counted on each rank
+    lost_pairs: bool = False  # some calls of the second step are not recorded, and neither are their kernels
     waits: str = ""  # the host waits for its device: messages (each one received) or loss (of the last partition)
 
     def more_names(self):
@@ -185,6 +187,7 @@ class Kernel:
     message: int = 0  # bytes
     kind: str = "kernel"  # memcpy; collective
     lost_call: bool = False
+    lost: bool = False
 
 
 @dataclasses.dataclass
@@ -484,11 +487,13 @@ def simulate(variant):
 
 
 def lose_calls(run):
-    """In the second step, each seventh kernel's call is not recorded."""
-    for ranges in run.ranks if run.variant.lost_calls else []:
-        kernels = [kernel for each in ranges if each.task and each.task[3] == 1 for kernel in each.computing()]
-        for kernel in kernels[3::7]:
+    """In the second step, each seventh kernel's call is not recorded; or of a few tasks, the last kernel and its call."""
+    for ranges in run.ranks:
+        tasks = [each.computing() for each in ranges if each.task and each.task[3] == 1]
+        for kernel in sum(tasks, [])[3::7] if run.variant.lost_calls else []:
             kernel.lost_call = True
+        for kernels in tasks[2::5] if run.variant.lost_pairs else []:
+            kernels[-1].lost_call = kernels[-1].lost = True
 
 
 def number_launches(run):
@@ -540,7 +545,7 @@ CAUSES = ("partition", "copy", "launch", "collective", "optimizer", "loading", "
 def truth_of(run, tasks, transfers, stages, costs):
     """Means over the steps, and the median bubble of each lane: bubbles, and the shares of what lanes waited for."""
     p = run.variant.ranks
-    lost = ({0} if run.variant.lost else set()) | ({1} if run.variant.lost_calls else set())
+    lost = ({0} if run.variant.lost else set()) | ({1} if run.variant.lost_calls or run.variant.lost_pairs else set())
     counted = [step for step in range(run.variant.steps) if step not in lost]
     lanes = [[] for _ in range(p)]
     shares = dict.fromkeys(CAUSES, 0.0)
@@ -605,6 +610,9 @@ def truth_of(run, tasks, transfers, stages, costs):
                 shares[cause] += (to - from_) / whole / p
             lanes[r].append(1 - busy / whole)
     n = len(counted)
+    if run.variant.counted:  # no message is known
+        shares["other"] += shares.pop("copy")
+        shares["copy"] = 0.0
     return {
         "lanes": [statistics.median(lane) for lane in lanes],
         "bubble": sum(map(sum, lanes)) / n / p,
@@ -658,8 +666,17 @@ def wall(run, rank, time):
     return time + run.clocks[rank] + int(time * run.drifts[rank])
 
 
+def counted_name(run, each):
+    if not each.task:
+        return each.name if not each.kernels[0].message else ""
+    kind, stage, micro_batch, _ = each.task
+    return f"{'B' if kind == 'I' else kind}{micro_batch}.{stage // run.variant.ranks}.0"
+
+
 def recorded(run, rank):
     """The rank's ranges on the host, as the program names them."""
+    if run.variant.counted:
+        return [dataclasses.replace(each, name=counted_name(run, each), messages=[]) for each in run.ranks[rank]]
     if not run.variant.inside:
         return [dataclasses.replace(each, name="") if is_hidden(run.variant, each) else each for each in run.ranks[rank]]
     ranges = []
@@ -688,7 +705,7 @@ def recorded(run, rank):
 
 def is_lost(run, each, kernel):
     """The profiler loses the first kernels of a session."""
-    return run.variant.lost and each.task and each.task[3] == 0 and each.task[2] < 2 and kernel is not None
+    return kernel.lost or (run.variant.lost and each.task and each.task[3] == 0 and each.task[2] < 2)
 
 
 def annotated(run, rank, position, each):
@@ -830,7 +847,7 @@ def write_nsys(run, path, ranks):
                              (start, end, of_process | process + thread, correlation, text(name)))
 
         for number, start, end in run.steps[r] if not run.variant.unnamed_steps else []:
-            nvtx(start, end, f"ProfilerStep#{number + 3}", by_id=False)
+            nvtx(start, end, f"iter_0_{number + 3}" if run.variant.counted else f"ProfilerStep#{number + 3}", by_id=False)
         for number, (start, end) in enumerate(run.syncs[r]):
             call(start, end, "cudaStreamSynchronize_v3020", 0, 9_000_000 + number)
         for each in ranges:
@@ -922,7 +939,8 @@ def more_variants(seeds):
             kineto | dict(skew=300 * US, drift=20 * US), kineto | dict(skew=2_000 * US, drift=100 * US, early=15 * US),
             kineto | dict(skew=300 * US, batched=True), kineto | dict(graphs=True, tensor=True),
             kineto | dict(lost=True, reduces=True, tensor=True, loading=100 * US),
-            kineto | dict(waits="messages"), nsys | dict(waits="loss"), kineto | dict(chunks=4)]
+            kineto | dict(waits="messages"), nsys | dict(waits="loss"), kineto | dict(chunks=4),
+            nsys | dict(counted=True), kineto | dict(lost_pairs=True), nsys | dict(waits="messages")]
     schedules = SCHEDULES + MORE_SCHEDULES
     pairs = [(root, "ramp") for root in ROOTS] + [("slow_rank", "network"), ("imbalance", "network"),
                                                   ("launch_bound", "network"), ("slow_rank", "launch_bound")]

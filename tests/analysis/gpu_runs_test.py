@@ -100,6 +100,10 @@ def few():
         V(annotations="none", waits="messages", root="network"),
         V(program="nsys", waits="loss", root="imbalance"),
         V(schedule="interleaved", chunks=4, annotations="none"),
+        V(schedule="interleaved", program="nsys", counted=True),
+        V(schedule="zero_bubble_v", micro_batches=9, program="nsys", counted=True, root="slow_rank"),
+        V(annotations="none", lost_pairs=True),
+        V(program="nsys", root="launch_bound", waits="messages"),
     ]
 
 

@@ -160,6 +160,9 @@ public:
           ranges_(std::move(ranges)),
           position_(position) {
         found_.rank = rank;
+        for (const NamedRange& each : ranges_) {
+            found_.chunks = std::max(found_.chunks, each.meaning.chunk.value_or(0) + 1);
+        }
         std::ranges::stable_sort(ranges_, [](const NamedRange& a, const NamedRange& b) {
             return std::tuple(a.range->start, b.range->end) < std::tuple(b.range->start, a.range->end);
         });
@@ -178,6 +181,16 @@ public:
         read_messages();
         take_tasks();
         take_lane_work();
+        if (found_.chunks > 1) {  // between which partitions a message goes is not known
+            found_.sent.clear();
+            found_.arrived.clear();
+        }
+        if (!found_.thin_steps.empty()) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} fewer kernels than the same task of most steps, such as {}: the profiler may have lost "
+                "calls and kernels, so times may be too short",
+                found_.rank, counted(thin_, "task has", "tasks have"), to_string(first_thin_)));
+        }
         if (outside_ > 0) {
             warnings.push_back(
                 fmt::format("rank {}: {} of the pipeline outside of every step {} left out; profile whole steps",
@@ -255,6 +268,11 @@ private:
                          found_.rank, counted(late, "task starts", "tasks start"), to_string(first->key));
     }
 
+    /// The partition, or the rank's own number of it (RankTasks::chunks).
+    std::int32_t partition_of(const RangeMeaning& meaning) const {
+        return meaning.partition.value_or(position_ * found_.chunks + meaning.chunk.value_or(0));
+    }
+
     void read_steps() {
         for (const NamedRange& each : ranges_) {
             if (each.meaning.role == RangeRole::step && !each.on_device) {
@@ -295,8 +313,7 @@ private:
             if (each.on_device || !meaning.micro_batch) {
                 continue;
             }
-            const Same same{each.track, meaning.role, meaning.task, meaning.partition.value_or(position_),
-                            *meaning.micro_batch};
+            const Same same{each.track, meaning.role, meaning.task, partition_of(meaning), *meaning.micro_batch};
             const auto [first, fresh] = first_ends.try_emplace(same, each.range->end);
             holds[k] = !fresh && first->second <= each.range->end;
             first->second = std::min(first->second, each.range->end);
@@ -323,7 +340,7 @@ private:
             }
             const std::int32_t micro_batch = meaning.micro_batch.value_or(-1);
             TaskKey key{*step, meaning.role == RangeRole::task ? meaning.task : TaskKind::copy_forward,
-                        meaning.partition.value_or(position_), micro_batch, -1};
+                        partition_of(meaning), micro_batch, -1};
             const bool outer = holds[k];
             std::int32_t& seen = counts[{meaning.role, key}];
             const std::int32_t before = outer ? seen : seen++;
@@ -742,6 +759,21 @@ private:
         });
     }
 
+    /// True if the tasks' kernels are known and take most of their ranges' time, so the device does the work, although
+    /// the host waits for it.
+    bool fills_ranges(const DeviceTimes& kernels) const {
+        Nanoseconds on_host{0};
+        Nanoseconds on_device{0};
+        for (const Numbered& each : numbered_) {
+            const auto span = kernels.spans.find(each.named->range);
+            if (is_computing(each) && span != kernels.spans.end() && span->second.work->kernels > 0) {
+                on_device += span->second.end - span->second.start;
+            }
+            on_host += is_computing(each) ? each.named->range->duration() : Nanoseconds{0};
+        }
+        return !kernels.whole.empty() && 2 * on_device > on_host;
+    }
+
     /// Decides whether the tasks of the rank have the host's or the device's times.
     void read_device_times() {
         if (std::ranges::none_of(numbered_, is_computing)) {
@@ -758,7 +790,7 @@ private:
         found_.has_device_work = is_annotated || !work_.launched.empty();
         const bool is_on_gpu = trace_.rank && trace_.rank->has_nccl;
         const bool links_nothing = (work_.any || work_.is_called || is_on_gpu) && work_.launched.empty();
-        if (!is_annotated && !links_nothing && !runs_ahead(kernels)) {
+        if (!is_annotated && !links_nothing && !runs_ahead(kernels) && !fills_ranges(kernels)) {
             return;  // the host's ranges hold the work
         }
         DeviceTimes best = joined_times(std::move(kernels), std::move(annotations));
@@ -773,6 +805,50 @@ private:
         }
         on_device_ = std::move(best);
         found_.has_device_times = true;
+        find_thin_tasks();
+    }
+
+    /// Finds tasks that have fewer kernels than the same task has in at least half of the steps. If more than a quarter
+    /// of the tasks have, the program's work varies.
+    void find_thin_tasks() {
+        struct OfTask {
+            std::map<std::int64_t, std::size_t> steps;  ///< by number of kernels
+            std::size_t all = 0;
+        };
+        std::map<TaskKey, OfTask> tasks;
+        const auto kernels_of = [&](const Numbered& each) -> std::optional<std::int64_t> {
+            const DeviceTimes::Span* const span = is_computing(each) ? device_times_of(*each.named) : nullptr;
+            return span != nullptr && span->work ? std::optional(span->work->kernels) : std::nullopt;
+        };
+        const auto without_step = [](TaskKey key) {
+            key.step = 0;
+            return key;
+        };
+        std::size_t all = 0;
+        for (const Numbered& each : numbered_) {
+            if (const auto kernels = kernels_of(each)) {
+                OfTask& task = tasks[without_step(each.key)];
+                ++task.steps[*kernels];
+                ++task.all;
+                ++all;
+            }
+        }
+        std::vector<TaskKey> thin;
+        for (const Numbered& each : numbered_) {
+            const auto kernels = kernels_of(each);
+            const OfTask* const task = kernels ? &tasks.at(without_step(each.key)) : nullptr;
+            if (task != nullptr && task->all > 2 &&
+                std::any_of(task->steps.upper_bound(*kernels), task->steps.end(),
+                            [&](const auto& more) { return 2 * more.second >= task->all; })) {
+                thin.push_back(each.key);
+            }
+        }
+        if (thin.empty() || 4 * thin.size() > all) {
+            return;
+        }
+        thin_ = thin.size();
+        first_thin_ = thin.front();
+        std::ranges::transform(thin, std::inserter(found_.thin_steps, found_.thin_steps.end()), &TaskKey::step);
     }
 
     /// The span of an annotation, if it shows the kernels that the range lacks: then it is longer than the known ones.
@@ -918,6 +994,10 @@ private:
             const auto first = std::ranges::lower_bound(transports, range.start, {},
                                                         [](const NamedRange* named) { return named->range->start; });
             const DeviceTimes::Span* const device = device_times_of(*each.named);
+            // Messages of a batch share a kernel, which belongs to one of their ranges.
+            const LaunchedRange* const shared = role != RangeRole::task && on_device_ && device == nullptr
+                                                    ? kernel_of_message(*each.named, range.end)
+                                                    : nullptr;
             bool any = false;
             for (auto at = first; at != transports.end() && (*at)->range->start <= range.end; ++at) {
                 const bool is_shown = shows_message(*(*at)->range);
@@ -935,14 +1015,20 @@ private:
                 any = any || copy;
                 const bool is_own_message =
                     role != RangeRole::task && sends(role) == ((*at)->meaning.role == RangeRole::send);
-                if (device != nullptr && is_own_message && !is_shown && (*at)->track == each.named->track) {
+                if ((device != nullptr || shared != nullptr) && is_own_message && !is_shown &&
+                    (*at)->track == each.named->track) {
                     add_size(each.key, role, **at);
                 }
+            }
+            const RangeRole end_of = sends(role) ? RangeRole::send : RangeRole::receive;
+            const auto copy = role == RangeRole::task ? std::nullopt : copy_in(each.key, role, end_of);
+            if (copy && shared != nullptr && !any) {
+                add_kernel(*copy, end_of, range, *shared);
             }
             if (role == RangeRole::task || (device == nullptr && (any || on_device_))) {
                 continue;
             }
-            if (const auto copy = copy_in(each.key, role, sends(role) ? RangeRole::send : RangeRole::receive)) {
+            if (copy) {
                 auto& ends = sends(role) ? found_.sent : found_.arrived;
                 const DeviceTimes::Span times = device != nullptr ? *device : DeviceTimes::Span{range.start, range.end};
                 MessageEnd& end = ends[*copy];
@@ -1087,7 +1173,7 @@ private:
                 is_compute(slice.key.kind) ? std::min(first.value_or(slice.key.partition), slice.key.partition) : first;
         }
         const auto give = [&](TaskKey& key) {
-            if (key.kind == TaskKind::optimizer && key.partition == position_) {
+            if (key.kind == TaskKind::optimizer && key.partition == position_ * found_.chunks) {
                 key.partition = first.value_or(-1);
             }
         };
@@ -1128,6 +1214,8 @@ private:
     std::size_t in_second_steps_ = 0;
     std::size_t repeated_ = 0;
     std::size_t unsound_ = 0;
+    std::size_t thin_ = 0;  // tasks
+    TaskKey first_thin_;
     std::string first_fault_;
     RankTasks found_;
 };
@@ -1447,13 +1535,24 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
 }
 
 namespace {
-/// Steps that some rank lost. Adds a warning that names them.
+/// Steps that some rank lost, and those in which some rank may have lost kernels, unless these are all. Adds a warning
+/// that names them.
 std::set<std::int32_t> lost_steps(const std::vector<RankTasks>& ranks, std::vector<std::string>& warnings) {
     std::set<std::int32_t> lost;
-    std::vector<int> losing;
+    std::set<std::int32_t> thin;
+    std::set<std::int32_t> all;
     for (const RankTasks& rank : ranks) {
         lost.insert(rank.lost_steps.begin(), rank.lost_steps.end());
-        if (!rank.lost_steps.empty()) {
+        thin.insert(rank.thin_steps.begin(), rank.thin_steps.end());
+        std::ranges::transform(rank.tasks, std::inserter(all, all.end()),
+                               [](const Slice& slice) { return slice.key.step; });
+    }
+    thin.insert(lost.begin(), lost.end());
+    const bool some_left = !std::ranges::includes(thin, all);
+    lost = some_left ? std::move(thin) : std::move(lost);
+    std::vector<int> losing;
+    for (const RankTasks& rank : ranks) {
+        if (!rank.lost_steps.empty() || (some_left && !rank.thin_steps.empty())) {
             losing.push_back(rank.rank);
         }
     }
@@ -1610,6 +1709,40 @@ std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks)
         }
     }
     return unknown.size() < ranks.size() ? unknown : std::set<int>();
+}
+
+ChunkPlaces chunk_places(const std::vector<const RankTasks*>& ranks) {
+    ChunkPlaces places;
+    std::map<std::int32_t, Nanoseconds> second;  // the first forward of each rank's second chunk, by position
+    for (const RankTasks* rank : ranks) {
+        for (const Slice& slice : rank->tasks) {
+            const std::int32_t position = slice.key.partition / rank->chunks;
+            places.positions = std::max(places.positions, position + 1);
+            if (slice.key.kind == TaskKind::forward && slice.key.partition % rank->chunks == 1) {
+                Nanoseconds& first = second.try_emplace(position, slice.start).first->second;
+                first = std::min(first, slice.start);
+            }
+        }
+    }
+    places.turns = !second.empty() && second.begin()->second > second.rbegin()->second;
+    return places;
+}
+
+void place_chunks(RankTasks& tasks, const ChunkPlaces& places) {
+    const std::int32_t chunks = std::exchange(tasks.chunks, 1);
+    if (chunks == 1) {
+        return;
+    }
+    const auto place = [&](TaskKey& key) {
+        const std::int32_t chunk = key.partition % chunks;
+        const std::int32_t position = key.partition / chunks;
+        const bool back = places.turns && chunk % 2 == 1;
+        key.partition = chunk * places.positions + (back ? places.positions - 1 - position : position);
+    };
+    std::ranges::for_each(tasks.tasks, [&](Slice& slice) { place(slice.key); });
+    std::ranges::for_each(tasks.ranges, [&](RecognisedRange& range) { place(range.task); });
+    std::ranges::for_each(tasks.on_device, [&](TaskOnDevice& task) { place(task.task); });
+    std::ranges::for_each(tasks.work, [&](WorkOfTask& work) { place(work.task); });
 }
 
 RankPipelines pipelines_of(const std::vector<const RankTasks*>& ranks, const std::vector<RecordingRank>& given) {
@@ -1893,6 +2026,10 @@ void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
         return;
     }
     warn(found.warnings);
+    std::vector<const RankTasks*> ranks;
+    std::ranges::transform(found.ranks, std::back_inserter(ranks), [](const RankTasks& rank) { return &rank; });
+    const ChunkPlaces places = chunk_places(ranks);
+    std::ranges::for_each(found.ranks, [&](RankTasks& rank) { place_chunks(rank, places); });
     warn(set_timeline(found.ranks, trace.rank ? std::vector{*trace.rank} : std::vector<RecordingRank>(), trace));
     if (trace.rank && trace.rank->size > 1) {
         ProcessFacts process;

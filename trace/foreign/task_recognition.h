@@ -52,6 +52,10 @@ struct RankTasks {
     std::map<TaskKey, MessageEnd> sent;     ///< by the copy that the message belongs to
     std::map<TaskKey, MessageEnd> arrived;  ///< by the copy that the message belongs to
     std::map<std::int32_t, std::pair<Nanoseconds, Nanoseconds>> steps;  ///< as the program's training loop sees them
+    /// Above 1 if the program numbers the rank's partitions for themselves: then `partition` of each task is the rank's
+    /// position in the pipeline times `chunks`, plus the partition's number on the rank. There are no messages.
+    std::int32_t chunks = 1;
+    std::set<std::int32_t> thin_steps;  ///< in which kernels may be lost, since others have more for the same task
     std::set<std::int32_t> lost_steps;  ///< left out, since the device times of some tasks are missing
     bool has_device_times = false;      ///< the tasks have a device's times
     bool has_device_work = false;       ///< launches or annotations of a device are in the file
@@ -88,6 +92,17 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
 /// The ranks that name no steps although other ranks do. Their steps are only counted, and cannot be matched to
 /// numbers.
 std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks);
+
+/// Where the partitions of ranks are in the pipeline if the program numbers them for each rank (RankTasks::chunks).
+struct ChunkPlaces {
+    std::int32_t positions = 1;  ///< ranks of the pipeline
+    bool turns = false;          ///< each second chunk goes back through the ranks, as in a V
+};
+/// The order in which the first forward of the second chunk comes to the ranks shows whether the pipeline turns.
+/// Precondition: `ranks` have one clock.
+ChunkPlaces chunk_places(const std::vector<const RankTasks*>& ranks);
+/// Gives the tasks the partitions of the pipeline; sets `chunks` to 1.
+void place_chunks(RankTasks& tasks, const ChunkPlaces& places);
 
 /// The pipeline that each rank belongs to, numbered from 0, in the order of `ranks`. Replicas of a pipeline run the
 /// same tasks. Process groups of the files tell them apart. Without them, a rank belongs to the first pipeline in which

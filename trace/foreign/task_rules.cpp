@@ -22,6 +22,7 @@ namespace {
 constexpr std::string_view kFormat = "pipescope.task-rules";
 constexpr int kVersion = 1;
 constexpr std::string_view kBuiltIn = "the built-in rules";
+constexpr std::int32_t kMostChunks = 64;  // partitions of a rank that are numbered for themselves
 
 constexpr std::array<std::pair<std::string_view, RangeRole>, 8> kRoles{
     {{"step", RangeRole::step},
@@ -65,6 +66,11 @@ public:
             read_pattern(object.at("pattern").filled_text());
             read_kind(object);
             rule_.partition = number_or(object, "partition", rule_.partition_part, "rank", kMostPartitions - 1);
+            if (rule_.chunk_part != 0 && (rule_.partition || rule_.partition_part != 0)) {
+                refuse(
+                    "the pattern has a part (?<chunk>..), which numbers the rank's partitions, and the partition is "
+                    "given too; leave one out");
+            }
             rule_.micro_batch =
                 number_or(object, "micro_batch", rule_.micro_batch_part, "count", kMostMicroBatches - 1);
             return std::move(rule_);
@@ -113,12 +119,13 @@ private:
         std::size_t* const part = name == "kind"          ? &rule_.kind_part
                                   : name == "step"        ? &rule_.step_part
                                   : name == "partition"   ? &rule_.partition_part
+                                  : name == "chunk"       ? &rule_.chunk_part
                                   : name == "micro_batch" ? &rule_.micro_batch_part
                                                           : nullptr;
         if (part == nullptr || *part != 0) {
             refuse(
-                fmt::format("the pattern has {} part '{}'; its parts are kind, step, partition and micro_batch, each "
-                            "at most once; rename it, or write (?:..)",
+                fmt::format("the pattern has {} part '{}'; its parts are kind, step, partition, chunk and micro_batch, "
+                            "each at most once; rename it, or write (?:..)",
                             part == nullptr ? "a" : "a second", printable(name)));
         }
         *part = number;
@@ -253,7 +260,7 @@ std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
             }
             kind = found->second;
         }
-        RangeMeaning meaning{k, RangeRole::task, TaskKind::forward, {}, rule.partition, rule.micro_batch, ""};
+        RangeMeaning meaning{k, RangeRole::task, TaskKind::forward, {}, rule.partition, {}, rule.micro_batch, ""};
         if (const auto* role = std::ranges::find(kRoles, kind, &std::pair<std::string_view, RangeRole>::first);
             role != kRoles.end()) {
             meaning.role = role->second;
@@ -273,6 +280,7 @@ std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
         };
         read("step", rule.step_part, kMostSteps - 1, meaning.step);
         read("partition", rule.partition_part, kMostPartitions - 1, meaning.partition);
+        read("chunk", rule.chunk_part, kMostChunks - 1, meaning.chunk);
         read("micro-batch", rule.micro_batch_part, kMostMicroBatches - 1, meaning.micro_batch);
         return meaning;
     }

@@ -42,6 +42,7 @@ struct RangeMeaning {
     TaskKind task = TaskKind::forward;
     std::optional<std::int32_t> step;
     std::optional<std::int32_t> partition;    ///< empty: the rank
+    std::optional<std::int32_t> chunk;        ///< which of the rank's partitions, from 0; empty: the first one
     std::optional<std::int32_t> micro_batch;  ///< empty: the count of such ranges in the step
     /// Why the range cannot be used, such as "the partition '99999', which must be a whole number from 0 to 1022".
     std::string fault;
@@ -57,6 +58,7 @@ struct TaskRule {
     std::size_t kind_part = 0;                ///< number of the pattern's part; 0: it has no such part
     std::size_t step_part = 0;
     std::size_t partition_part = 0;
+    std::size_t chunk_part = 0;
     std::size_t micro_batch_part = 0;
     std::vector<std::pair<std::string, std::string>> kinds;  ///< maps the text of the part `kind` to a kind
     std::string kind;                                        ///< if the pattern has no such part

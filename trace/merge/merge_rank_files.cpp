@@ -927,6 +927,13 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
             ranks.push_back(on_clock(rank, part.clock));
         }
     }
+    std::vector<const RankTasks*> on_one_clock;
+    std::ranges::transform(ranks, std::back_inserter(on_one_clock), [](const RankTasks& rank) { return &rank; });
+    const ChunkPlaces places = chunk_places(on_one_clock);
+    std::ranges::for_each(ranks, [&](RankTasks& rank) { place_chunks(rank, places); });
+    for (RankPart& part : parts) {
+        std::ranges::for_each(part.found.ranks, [&](RankTasks& rank) { place_chunks(rank, places); });
+    }
     std::ranges::copy(unused_rules(rules, matches), std::back_inserter(merged.warnings));
     std::ranges::copy(set_timeline(ranks, given, joined), std::back_inserter(merged.warnings));
     if (early > Nanoseconds{0}) {

@@ -8,8 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <functional>
+#include <iterator>
+#include <set>
 #include <utility>
 
 namespace pipescope {
@@ -169,11 +172,110 @@ TEST_F(TaskRecognition, TakesTheKernelsOfRangesThatOnlyLaunch) {
     EXPECT_FALSE(trace.run.contains(std::string(kLaunchesKey)));
 }
 
-TEST_F(TaskRecognition, TakesTheHostsTimesIfItWaitsForEachKernel) {
-    const OpenedTrace trace = opened(
-        RankFile(0, 1).range("PP:0F0", 0, 10).launched(1, 2, 9).range("PP:0B0", 10, 30).launched(11, 12, 29.999));
-    EXPECT_THAT(texts_of(trace),
+// The host waits for each kernel. If kernels are most of a task, the device does its work, otherwise the host.
+TEST_F(TaskRecognition, TakesTheHostsTimesIfKernelsAreTheSmallerPartOfRanges) {
+    const auto with_backward = [&](double end) {
+        return texts_of(opened(
+            RankFile(0, 1).range("PP:0F0", 0, 10).launched(1, 2, 9).range("PP:0B0", 10, 30).launched(11, 12, end)));
+    };
+    EXPECT_THAT(with_backward(29),
+                ElementsAre("step 0 forward (0, 0) 2..9 on rank 0", "step 0 backward (0, 0) 12..29 on rank 0"));
+    EXPECT_THAT(with_backward(14),
                 ElementsAre("step 0 forward (0, 0) 0..10 on rank 0", "step 0 backward (0, 0) 10..30 on rank 0"));
+}
+
+// Four steps of three micro-batches. The second forward has a second kernel where `has_second` says so.
+RankFile with_fewer_kernels(const std::function<bool(int step)>& has_second) {
+    RankFile file(0, 1);
+    for (const int step : {0, 1, 2, 3}) {
+        const double t = 200 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 190);
+        for (const int i : {0, 1, 2}) {
+            const double at = t + 60 * i;
+            file.range(fmt::format("PP:0F{}", i), at + 1, at + 4).launched(at + 2, at + 10, at + 20);
+            if (i != 1 || has_second(step)) {
+                file.launched(at + 3, at + 20, at + 25);
+            }
+            file.range(fmt::format("PP:0B{}", i), at + 5, at + 8).launched(at + 6, at + 30, at + 50);
+        }
+    }
+    return file;
+}
+
+// The profiler may lose a kernel and its call.
+TEST_F(TaskRecognition, LeavesOutStepsInWhichATaskHasFewerKernelsThanUsual) {
+    const auto steps_of = [](const OpenedTrace& trace) {
+        std::set<std::int32_t> steps;
+        std::ranges::transform(trace.measured.slices, std::inserter(steps, steps.end()),
+                               [](const Slice& slice) { return slice.key.step; });
+        return steps;
+    };
+    const OpenedTrace once = opened(with_fewer_kernels([](int step) { return step != 2; }));
+    EXPECT_THAT(steps_of(once), ElementsAre(0, 1, 3));
+    EXPECT_THAT(once.diagnostics.at(0).text,
+                StartsWith("rank 0: 1 task has fewer kernels than the same task of most steps, such as step 2 forward "
+                           "(1, 0)"));
+    EXPECT_THAT(once.diagnostics.at(1).text, StartsWith("step 2 is left out"));
+    const OpenedTrace mostly = opened(with_fewer_kernels([](int step) { return step == 2; }));
+    EXPECT_THAT(steps_of(mostly), ElementsAre(0, 1, 2, 3)) << "the task usually has one";
+    EXPECT_THAT(mostly.diagnostics, IsEmpty());
+}
+
+// Zero bubble of Primus and of sail-sg: the numbers are those of a micro-batch and of a rank's partition.
+TEST_F(TaskRecognition, CountsThePartitionsOfARankBesideThoseOfOthers) {
+    const auto of_rank = [](std::int32_t position, std::int64_t first, std::int64_t second) {
+        RankTasks tasks;
+        tasks.rank = position;
+        tasks.chunks = 2;
+        for (const auto& [chunk, start] : {std::pair(0, first), {1, second}}) {
+            tasks.tasks.push_back({{0, TaskKind::forward, 2 * position + chunk, 0, -1},
+                                   LaneId{0},
+                                   Nanoseconds{start},
+                                   Nanoseconds{start + 10},
+                                   0});
+        }
+        return tasks;
+    };
+    const auto partitions = [](std::vector<RankTasks> ranks) {
+        const ChunkPlaces places = chunk_places({&ranks[0], &ranks[1]});
+        std::vector<std::int32_t> found;
+        for (RankTasks& rank : ranks) {
+            place_chunks(rank, places);
+            std::ranges::transform(rank.tasks, std::back_inserter(found),
+                                   [](const Slice& slice) { return slice.key.partition; });
+        }
+        return found;
+    };
+    EXPECT_THAT(partitions({of_rank(0, 0, 20), of_rank(1, 10, 30)}), ElementsAre(0, 2, 1, 3));
+    EXPECT_THAT(partitions({of_rank(0, 0, 30), of_rank(1, 10, 20)}), ElementsAre(0, 3, 1, 2)) << "a V";
+    EXPECT_THAT(texts_of(opened(RankFile(0, 1)
+                                    .range("F0.0.0", 0, 10)
+                                    .range("F0.1.0", 10, 20)
+                                    .range("B0.1.0", 20, 30)
+                                    .range("B0.0.0", 30, 40))),
+                ElementsAre("step 0 forward (0, 0) 0..10 on rank 0", "step 0 forward (0, 1) 10..20 on rank 0",
+                            "step 0 backward (0, 1) 20..30 on rank 0", "step 0 backward (0, 0) 30..40 on rank 0"));
+}
+
+// A batch sends and receives by one kernel.
+TEST_F(TaskRecognition, GivesAKernelToAllMessagesOfItsBatch) {
+    OpenedTrace trace = opened(RankFile(1, 3)
+                                   .range("PP:1F0", 0, 3)
+                                   .launched(1, 10, 30)
+                                   .range("PP:1SEND_F0", 4, 8)
+                                   .range("PP:1RECV_B0", 4, 8)
+                                   .launched(6, 30, 70, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)", 20)
+                                   .range("PP:1B0", 9, 11)
+                                   .launched(10, 70, 90));
+    trace.rank = RecordingRank{1, 3, 1, {0, 1, 2}};
+    const RankTasks rank = recognize_tasks(trace, TaskRules()).ranks.at(0);
+    const TaskKey output{0, TaskKind::copy_forward, 1, 0, -1};
+    const TaskKey gradient{0, TaskKind::copy_backward, 1, 0, -1};
+    ASSERT_TRUE(rank.sent.contains(output));
+    ASSERT_TRUE(rank.arrived.contains(gradient));
+    EXPECT_EQ(rank.sent.at(output).began, rank.arrived.at(gradient).began);
+    EXPECT_EQ(rank.sent.at(output).ended, rank.arrived.at(gradient).ended);
+    EXPECT_TRUE(rank.sent.at(output).began);
 }
 
 // Kernels of messages wait for the other rank.

@@ -133,6 +133,8 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
     refused(file_of(R"({"name": "a", "pattern": "x", "kind": "forward", "partition": -1})"), "partition is -1");
     refused(file_of(R"json({"name": "a", "pattern": "(?<partition>x)", "kind": "forward", "partition": 1})json"),
             "leave one out");
+    refused(file_of(R"json({"name": "a", "pattern": "(?<chunk>\\d)", "kind": "forward", "partition": 1})json"),
+            "leave one out");
     EXPECT_THAT(thrown<TaskRulesError>([] { TaskRules::load("/no/such/rules.json"); }),
                 HasSubstr("rules.json: cannot be opened"));
 }
