@@ -1725,12 +1725,25 @@ ChunkPlaces chunk_places(const std::vector<const RankTasks*>& ranks) {
         }
     }
     places.turns = !second.empty() && second.begin()->second > second.rbegin()->second;
+    const auto has_too_many = [&](const RankTasks* rank) {
+        return std::ranges::any_of(rank->tasks, [&](const Slice& slice) {
+            return slice.key.partition % rank->chunks * places.positions + places.positions > kMostPartitions;
+        });
+    };
+    places.positions = std::ranges::any_of(ranks, has_too_many) ? 0 : places.positions;
     return places;
 }
 
 void place_chunks(RankTasks& tasks, const ChunkPlaces& places) {
     const std::int32_t chunks = std::exchange(tasks.chunks, 1);
     if (chunks == 1) {
+        return;
+    }
+    if (places.positions == 0) {
+        tasks.tasks.clear();
+        tasks.ranges.clear();
+        tasks.on_device.clear();
+        tasks.work.clear();
         return;
     }
     const auto place = [&](TaskKey& key) {

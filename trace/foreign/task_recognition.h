@@ -95,13 +95,13 @@ std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks)
 
 /// Where the partitions of ranks are in the pipeline if the program numbers them for each rank (RankTasks::chunks).
 struct ChunkPlaces {
-    std::int32_t positions = 1;  ///< ranks of the pipeline
+    std::int32_t positions = 1;  ///< ranks of the pipeline; 0: it would have too many partitions
     bool turns = false;          ///< each second chunk goes back through the ranks, as in a V
 };
 /// The order in which the first forward of the second chunk comes to the ranks shows whether the pipeline turns.
 /// Precondition: `ranks` have one clock.
 ChunkPlaces chunk_places(const std::vector<const RankTasks*>& ranks);
-/// Gives the tasks the partitions of the pipeline; sets `chunks` to 1.
+/// Gives the tasks the partitions of the pipeline, or removes them if these are too many; sets `chunks` to 1.
 void place_chunks(RankTasks& tasks, const ChunkPlaces& places);
 
 /// The pipeline that each rank belongs to, numbered from 0, in the order of `ranks`. Replicas of a pipeline run the

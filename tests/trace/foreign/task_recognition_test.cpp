@@ -248,6 +248,7 @@ TEST_F(TaskRecognition, CountsThePartitionsOfARankBesideThoseOfOthers) {
     };
     EXPECT_THAT(partitions({of_rank(0, 0, 20), of_rank(1, 10, 30)}), ElementsAre(0, 2, 1, 3));
     EXPECT_THAT(partitions({of_rank(0, 0, 30), of_rank(1, 10, 20)}), ElementsAre(0, 3, 1, 2)) << "a V";
+    EXPECT_THAT(partitions({of_rank(0, 0, 20), of_rank(600, 10, 30)}), IsEmpty()) << "more than a trace can hold";
     EXPECT_THAT(texts_of(opened(RankFile(0, 1)
                                     .range("F0.0.0", 0, 10)
                                     .range("F0.1.0", 10, 20)
