@@ -12,8 +12,9 @@
 
 namespace pipescope {
 namespace {
-constexpr double kLeastShown = 0.01;  // shares below this are left out
-constexpr double kLittleIdle = 0.03;  // less than this is nothing to act on
+constexpr double kLeastShown = 0.01;   // shares below this are left out
+constexpr double kLittleIdle = 0.03;   // less than this is nothing to act on
+constexpr double kMostOfExact = 0.03;  // error of a simulation
 constexpr double kNotablyLonger = 0.02;
 constexpr std::size_t kMostParts = 3;
 
@@ -241,11 +242,14 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
     verdict.change = *best;
     verdict.step_change = relative_change(advice, *best);
     const std::string name = name_of_change(*best, advice.base.options, profile);
+    // A simulation from the run's own times that is off lacks something of the run, such as messages that wait.
+    const bool is_exact =
+        profile.from_trace && (!advice.model_error || std::abs(advice.model_error->error) <= kMostOfExact);
     const std::string effect =
         best->effect == MoveEffect::fits ? "would keep the memory limit"
-        : profile.from_trace ? fmt::format("would save {} of the step (the model was measured from this run itself)",
-                                           short_percent(-verdict.step_change))
-                             : saving_text(verdict.step_change, advice.model_error);
+        : is_exact ? fmt::format("would save {} of the step (the model was measured from this run itself)",
+                                 short_percent(-verdict.step_change))
+                   : saving_text(verdict.step_change, advice.model_error);
     verdict.parts.push_back({name + " " + effect, Evidence::change});
     verdict.parts.push_back({"."});
 }

@@ -117,6 +117,21 @@ TEST(RunVerdict, ProposesTheBestChangeWithTheRangeOfTheModelsError) {
     EXPECT_EQ(part_with(verdict, "would save").evidence, Evidence::change);
 }
 
+// A model from the run's own times differs from the run if it lacks something of it.
+TEST(RunVerdict, StatesTheErrorOfAModelFromTheRunItself) {
+    Profile profile = uniform_profile(5);
+    Advice advice = advice_of(profile);
+    profile.from_trace = true;
+    const auto text_with = [&](double error) {
+        advice.model_error = ModelError{error, 0.0, 10};
+        RunVerdict verdict;
+        add_change(advice, profile, verdict);
+        return verdict.text();
+    };
+    EXPECT_THAT(text_with(-0.01), EndsWith("(the model was measured from this run itself)."));
+    EXPECT_THAT(text_with(-0.08), EndsWith("(the model was 8 % off on this run)."));
+}
+
 TEST(RunVerdict, NamesTheLayersThatMoveIfOnlyOneCutMoves) {
     Profile profile = uniform_profile(5);
     profile.layers[3].name = "conv3";
