@@ -5,8 +5,10 @@
 #include "simulator/clock/task_clock.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,8 +30,11 @@ struct StepWork {
     std::vector<std::int64_t> busy;         ///< without a device's gaps between kernels, and without earlier tasks'
     std::vector<std::int64_t> inner_gaps;   ///< between kernels, while the host had not launched the next one
     std::vector<std::int64_t> launch_gaps;  ///< from when the task was ready until the host had launched it
-    std::array<std::int64_t, kNumRootCauses> collectives{};  ///< idle time of all lanes, by root cause
-    std::int64_t measured = 0;                               ///< the step
+    std::vector<std::int64_t> waits;        ///< launch_gaps, and then a collective on the lane before the task starts
+    std::vector<std::int64_t> queues;       ///< waits, and what messages of a device wait for other messages
+    std::array<std::int64_t, kNumRootCauses> before{};     ///< the collectives in `waits`, by root cause
+    std::array<std::int64_t, kNumRootCauses> after_all{};  ///< collectives after the last task of each lane
+    std::int64_t measured = 0;                             ///< the step
 };
 
 /// Typical tasks of all steps, by kind and partition.
@@ -162,6 +167,12 @@ private:
             step.inner_gaps.push_back(
                 has_gaps ? std::clamp<std::int64_t>(device->launch_gap.count(), 0, span - step.busy.back()) : 0);
             step.launch_gaps.push_back(std::clamp<std::int64_t>(late, 0, gap));
+            const std::int64_t most = gap - step.launch_gaps.back();
+            step.waits.push_back(step.launch_gaps.back() +
+                                 std::min(most, add_collectives(graph_.tasks()[task].lane, ready[task],
+                                                                tasks.starts[task], step.before)));
+            const bool moves_on_devices = is_copy(key.kind) && launches_.could_start(key);
+            step.queues.push_back(moves_on_devices ? gap : step.waits.back());
             if (is_compute(key.kind)) {
                 times_[kind_and_partition(key)][key.micro_batch].push_back(step.busy.back());
                 kernels_[kind_and_partition(key)].push_back(device != nullptr ? device->kernels : 0);
@@ -169,22 +180,27 @@ private:
             }
         }
         step.measured = makespan(graph_, tasks.starts, tasks.ends);
-        add_collectives(tasks, ready, step);
+        add_collectives_after_all(tasks, step);
         steps_.push_back(std::move(step));
     }
 
-    /// Adds up what lanes waited for collectives: before a task whose input was there, and after the last task.
-    void add_collectives(const MeasuredTasks& tasks, std::span<const std::int64_t> ready, StepWork& step) const {
-        const auto add = [&](LaneId lane, std::int64_t from, std::int64_t to) {
-            const auto time_of = [&](LaneWorkKind kind) { return launches_.time_in(lane, kind, from, to); };
-            const std::int64_t wait = time_of(LaneWorkKind::collective_wait);
-            const std::int64_t slow = time_of(LaneWorkKind::collective_slow);
-            const std::int64_t all = time_of(LaneWorkKind::collective);
-            step.collectives[static_cast<std::size_t>(RootCause::late_rank)] += wait;
-            step.collectives[static_cast<std::size_t>(RootCause::network)] += slow;
-            step.collectives[static_cast<std::size_t>(RootCause::collective)] +=
-                std::max<std::int64_t>(0, all - wait - slow);
-        };
+    /// Adds the collectives that ran on the lane from one time to another, and returns their time.
+    std::int64_t add_collectives(LaneId lane, std::int64_t from, std::int64_t to,
+                                 std::array<std::int64_t, kNumRootCauses>& sums) const {
+        if (!launches_.has_work() || from >= to) {
+            return 0;
+        }
+        const auto time_of = [&](LaneWorkKind kind) { return launches_.time_in(lane, kind, from, to); };
+        const std::int64_t wait = time_of(LaneWorkKind::collective_wait);
+        const std::int64_t slow = time_of(LaneWorkKind::collective_slow);
+        const std::int64_t all = time_of(LaneWorkKind::collective);
+        sums[static_cast<std::size_t>(RootCause::late_rank)] += wait;
+        sums[static_cast<std::size_t>(RootCause::network)] += slow;
+        sums[static_cast<std::size_t>(RootCause::collective)] += std::max<std::int64_t>(0, all - wait - slow);
+        return all;
+    }
+
+    void add_collectives_after_all(const MeasuredTasks& tasks, StepWork& step) const {
         if (!launches_.has_work()) {
             return;
         }
@@ -193,14 +209,13 @@ private:
         for (std::size_t task = 0; task < tasks.ends.size(); ++task) {
             const Task& each = graph_.tasks()[task];
             if (is_compute(each.key.kind)) {
-                add(each.lane, ready[task], tasks.starts[task]);
                 std::int64_t& last = lasts.try_emplace(each.lane, kNotRecorded).first->second;
                 last = std::max(last, tasks.ends[task]);
                 end = std::max(end, tasks.ends[task]);
             }
         }
         for (const auto& [lane, last] : lasts) {
-            add(lane, last, end);
+            add_collectives(lane, last, end, step.after_all);
         }
     }
 
@@ -358,12 +373,11 @@ std::optional<RootCauses> root_causes(const Measured& measured, const TaskGraph&
         for (std::size_t task = 0; task < launched.size(); ++task) {
             launched[task] += step.inner_gaps[task];
         }
-        const std::array<std::int64_t, 6> idle{idle_of(mean, false),
-                                               idle_of(equal, false),
-                                               idle_of(typical, false),
-                                               idle_of(typical, true),
-                                               run.idle(launched, step.launch_gaps, busy),
-                                               run.idle(step.measured, step.busy)};
+        const std::array<std::int64_t, 5> idle{idle_of(mean, false), idle_of(equal, false), idle_of(typical, false),
+                                               idle_of(typical, true), run.idle(launched, step.launch_gaps, busy)};
+        const std::int64_t with_collectives = run.idle(launched, step.waits, busy);
+        const std::int64_t with_queues = run.idle(launched, step.queues, busy);
+        const std::int64_t recorded = run.idle(step.measured, step.busy);
         const auto whole = static_cast<double>(step.measured * graph.num_lanes());
         const auto count = static_cast<double>(run.steps().size());
         const auto add = [&](RootCause cause, std::int64_t part) {
@@ -375,10 +389,19 @@ std::optional<RootCauses> root_causes(const Measured& measured, const TaskGraph&
             const std::int64_t part = idle[cause] - (cause > 0 ? idle[cause - 1] : 0);
             add(static_cast<RootCause>(cause), part);
         }
-        for (std::size_t cause = 0; cause < step.collectives.size(); ++cause) {
-            add(static_cast<RootCause>(cause), step.collectives[cause]);
-            add(RootCause::other, -step.collectives[cause]);
+        // All lanes idle while they wait for one lane's collective, so its parts share what it adds to the idle time.
+        const std::int64_t before = std::reduce(step.before.begin(), step.before.end());
+        const auto of_each =
+            before > 0 ? static_cast<double>(with_collectives - idle.back()) / static_cast<double>(before) : 0;
+        std::int64_t rest = recorded - idle.back();
+        for (std::size_t cause = 0; cause < step.before.size(); ++cause) {
+            const std::int64_t part =
+                step.after_all[cause] + std::llround(of_each * static_cast<double>(step.before[cause]));
+            add(static_cast<RootCause>(cause), part);
+            rest -= part;
         }
+        add(RootCause::network, with_queues - with_collectives);
+        add(RootCause::other, rest - (with_queues - with_collectives));
     }
     for (RootCauses::Part& part : causes.parts) {
         part.time /= static_cast<std::int64_t>(run.steps().size());

@@ -43,9 +43,11 @@ struct RootCauses {
 /// each kind of task, then with each partition's, with messages, with late launches, and as recorded. Each step's
 /// growth in idle time belongs to the cause that was added. A part may be negative, if the cause hides another one.
 ///
-/// A collective that a lane waited for takes its part from the rest, once its device could have started the next task
-/// or had none: its wait for another rank, its time beyond the shortest of its kind, which belongs to the network, and
-/// the rest, which belongs to its size.
+/// Then collectives are added that ran before a task once its device could have started it. Other lanes wait for them
+/// too, so what they add to the idle time is divided by their own parts: the wait for another rank, the time beyond the
+/// shortest of their kind, which belongs to the network, and the rest, which belongs to their size. Collectives that
+/// ran after a lane's last task take their time from the rest. At last, a device's messages wait until others of their
+/// stream have moved, which belongs to the network.
 ///
 /// Idle time here is the bubbles, and on devices also the gaps between a task's kernels, which a bubble does not count.
 ///

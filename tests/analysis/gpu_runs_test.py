@@ -73,7 +73,8 @@ def is_named(variant, roots, truth):
         return roots.get("lane") == (truth["rank"] if main == "slow_lane" else None)
     plain = dataclasses.replace(variant, root="ramp", second="ramp")
     costs_nothing = not put_in or gpu_runs.simulate(plain).truth["step_ns"] >= (1 - STEP) * truth["step_ns"]
-    return main in ("ramp", "other") and costs_nothing
+    others = ("ramp", "other", "collective") if variant.tensor or variant.reduces else ("ramp", "other")
+    return main in others and costs_nothing
 
 
 def few():

@@ -23,11 +23,14 @@ protected:
         options_.checkpoint = Checkpoint::never;
     }
 
-    /// The root causes, if each task takes `duration` ns, after `gap` ns in which the host has not launched it.
+    enum class Gaps { launches, collectives, queues };
+
+    /// The root causes, if each task takes `duration` ns, after `gap` ns in which the host has not launched it, in
+    /// which a collective waits for another rank, or in which nothing but other messages may run.
     RootCauses found(
         const std::function<std::int64_t(const TaskKey&)>& duration,
         const std::function<std::int64_t(const TaskKey&)>& gap = [](const TaskKey&) { return 0; },
-        const std::map<std::int32_t, std::int64_t>& kernels = {}) {
+        const std::map<std::int32_t, std::int64_t>& kernels = {}, Gaps gaps = Gaps::launches) {
         const TaskCosts costs(profile_, options_);
         const TaskGraph graph = pipeline_graph(options_, costs);
         std::vector<std::int64_t> lengths;
@@ -38,6 +41,7 @@ protected:
         TaskClock(graph).run(std::span<const std::int64_t>(lengths), ends);
         Timeline timeline{Source::measured, std::vector<LaneInfo>(4), {}};
         std::vector<TaskOnDevice> on_device;
+        std::vector<LaneWork> work;
         for (TaskIndex index = 0; index < ends.size(); ++index) {
             const Task& task = graph.tasks()[index];
             const Nanoseconds end{ends[index]};
@@ -45,11 +49,18 @@ protected:
             timeline.slices.push_back({task.key, task.lane, start, end, 0});
             timeline.slices.back().key.step = 0;
             const auto count = kernels.find(task.key.partition);
-            on_device.push_back({timeline.slices.back().key, count == kernels.end() ? 5 : count->second, 0, start, end,
-                                 end - start, gap(task.key) > 0 ? start : start - std::chrono::milliseconds(100)});
+            on_device.push_back(
+                {timeline.slices.back().key, count == kernels.end() ? 5 : count->second, 0, start, end, end - start,
+                 gap(task.key) > 0 && gaps == Gaps::launches ? start : start - std::chrono::milliseconds(100)});
+            if (gaps == Gaps::collectives && gap(task.key) > 0) {
+                for (const LaneWorkKind kind : {LaneWorkKind::collective, LaneWorkKind::collective_wait}) {
+                    work.push_back({task.lane, kind, start - Nanoseconds{gap(task.key)}, start});
+                }
+            }
         }
         sort_slices(timeline);
-        const std::optional<RootCauses> causes = root_causes({timeline, {}, {0}, {}}, graph, TaskLaunches(on_device));
+        const std::optional<RootCauses> causes =
+            root_causes({timeline, {}, {0}, {}}, graph, TaskLaunches(on_device, joined_work(work)));
         EXPECT_TRUE(causes);
         double sum = 0;
         for (const RootCauses::Part& part : causes.value_or(RootCauses{}).parts) {
@@ -155,6 +166,23 @@ TEST_F(RootCausesOfARun, PartAnExposedCollective) {
     EXPECT_NEAR(causes.of(RootCause::launch).share, 5.0 / 40, 1e-9);
     EXPECT_NEAR(causes.of(RootCause::other).share, 0, 1e-9);
     EXPECT_EQ(causes.main, RootCause::collective);
+}
+
+// Lane 2 waits 400 ns for another rank's collective before each task, so the other lanes wait for lane 2.
+// Messages on one stream: each waits for the one before it, long after its own launch.
+TEST_F(RootCausesOfARun, NameTheNetworkForMessagesThatWaitForOthers) {
+    const auto queued = [](const TaskKey& key) { return is_copy(key.kind) ? 400'000 : 0; };
+    const RootCauses causes = found(usual, queued, {}, Gaps::queues);
+    EXPECT_EQ(causes.main, RootCause::network);
+    EXPECT_NEAR(causes.of(RootCause::other).share, 0, 1e-3);
+}
+
+TEST_F(RootCausesOfARun, NameALateRankForWhatItMakesOtherLanesWait) {
+    const auto late = [](const TaskKey& key) { return key.partition == 2 && is_compute(key.kind) ? 400'000 : 0; };
+    const RootCauses causes = found(usual, late, {}, Gaps::collectives);
+    EXPECT_EQ(causes.main, RootCause::late_rank);
+    EXPECT_NEAR(causes.of(RootCause::other).share, 0, 1e-3);
+    EXPECT_GT(causes.of(RootCause::late_rank).share, 0.1) << "lane 2 itself waits for 0.04 of it";
 }
 
 TEST_F(RootCausesOfARun, NameLateLaunches) {
