@@ -40,7 +40,7 @@ struct PageScene {
     QString answer = {};                        ///< why the run idles and what would help; may be empty
     QString noteTrouble = {};                   ///< why the notes beside the trace are not among them; may be empty
     std::shared_ptr<const Advice> advice = {};  ///< single changes of the pipeline, which become a table; may be null
-    /// The page also holds the other measured steps, as far as kMostStepBytes allows.
+    /// The page also holds the other measured steps, as far as kMostStepBytes and kMostPageBytes allow.
     bool allSteps = false;
     Theme theme = Theme::system;
 };
@@ -57,8 +57,11 @@ inline constexpr std::size_t kMostPageRanges = 50'000;
 inline constexpr std::size_t kMostPageRangesBesideTasks = 20'000;
 inline constexpr std::size_t kMostPageKernels = 15'000;
 
-/// The most bytes of all other steps on a page. Slow steps come first, then steps from all parts of the run.
+/// The most bytes of all other steps on a page. Slow steps come first, then steps from all parts of the run. Kernels of
+/// these steps have a quarter.
 inline constexpr std::size_t kMostStepBytes = 1'200'000;
+/// Other steps are added up to this many bytes of data, so that the page with its script stays below 2 MB.
+inline constexpr std::size_t kMostPageBytes = 1'800'000;
 
 /// The content of a page as JSON, in ASCII. It holds every task that overlaps the range, and the twins of those, so
 /// that differences are complete, the tasks that each one of the step waits for, and the memory's composition. Times

@@ -197,7 +197,8 @@ public:
         brief_.resize(std::min(brief_.size(), first));
     }
 
-    /// Columns of equal length. `kind` is an index into `kinds`.
+    /// Columns of equal length. `kind` is an index into `kinds`. A text is written once: where it is again, there is
+    /// the number of the name that has it.
     Json json(const std::vector<TaskKind>& kinds) const {
         std::vector<std::ptrdiff_t> kind;
         std::vector<std::int32_t> partition;
@@ -207,8 +208,11 @@ public:
             partition.push_back(key.partition);
             microBatch.push_back(key.micro_batch);
         }
-        return {
-            {"kind", kind}, {"partition", partition}, {"microBatch", microBatch}, {"name", texts_}, {"brief", brief_}};
+        return {{"kind", kind},
+                {"partition", partition},
+                {"microBatch", microBatch},
+                {"name", eachOnce(texts_)},
+                {"brief", eachOnce(brief_)}};
     }
 
     std::vector<TaskKind> kinds() const {
@@ -223,6 +227,16 @@ public:
     }
 
 private:
+    static Json eachOnce(const std::vector<std::string>& texts) {
+        std::unordered_map<std::string_view, std::size_t> first;
+        Json column = Json::array();
+        for (const std::string& text : texts) {
+            const auto [place, isNew] = first.try_emplace(text, column.size());
+            column.push_back(isNew || text.empty() ? Json(text) : Json(place->second));
+        }
+        return column;
+    }
+
     std::unordered_map<std::uint64_t, std::size_t> index_;
     std::map<std::pair<std::uint64_t, std::string>, std::size_t> kernels_;
     std::vector<TaskKey> keys_;
@@ -493,11 +507,12 @@ QString leftOutText(const LeftOut& left, const QString& one, const QString& many
         .arg(formatCount(left.count, one, many), formatDuration(left.least));
 }
 
-/// Adds the kernels in the scene's range: rows below their lanes, whose tasks have the kind of the launching task.
-LeftOut addKernels(const PageScene& scene, const KernelStore& kernels, TaskNames& names, TaskColumns& columns,
-                   Json& rows) {
+/// Adds the kernels in the scene's range, at most `most`: rows below their lanes, whose tasks have the kind of the
+/// launching task.
+LeftOut addKernels(const PageScene& scene, std::size_t most, TaskNames& names, TaskColumns& columns, Json& rows) {
+    const KernelStore& kernels = *scene.document->kernels;
     const TimelineStore& store = kernels.slices();
-    const PageItems items(store.rows(), scene.range, kMostPageKernels);
+    const PageItems items(store.rows(), scene.range, most);
     LeftOut left{items.count(), items.least()};
     for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
         const StoredRow& stored = store.rows()[row];
@@ -647,7 +662,7 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
     }
     timeline["rows"] = rowsOf(tasks, source, scene, all, names, columns);
     if (source == Source::measured && scene.document->kernels && kernels == Kernels::shown) {
-        left = addKernels(scene, *scene.document->kernels, names, columns, timeline["rows"]);
+        left = addKernels(scene, kMostPageKernels, names, columns, timeline["rows"]);
     }
     if (store.overlaps()) {
         timeline["only"] = source == Source::measured ? scene.step : store.steps().front().step;
@@ -900,7 +915,7 @@ QString scopeText(const PageScene& scene, const PageTimelines& all) {
 }
 
 /// Texts that a reader must know before trusting the page, and what the window shows but the page does not.
-Json notesJson(const PageScene& scene, const Thinned& thinned, const LeftOut& kernels, const QStringList& ofThreads) {
+Json notesJson(const PageScene& scene, const Thinned& thinned, const LeftOut& kernels, const QStringList& more) {
     const TraceDocument& document = *scene.document;
     QStringList notes = document.messages();
     if (!scene.noteTrouble.isEmpty()) {
@@ -912,7 +927,7 @@ Json notesJson(const PageScene& scene, const Thinned& thinned, const LeftOut& ke
     if (kernels.count > 0) {
         notes << leftOutText(kernels, translated("kernel"), translated("kernels"));
     }
-    notes << ofThreads;
+    notes << more;
     if (thinned.any) {
         notes << translated("Memory curves are thinned to the highest values of %1 parts.").arg(kMostPageSamples);
     }
@@ -1271,11 +1286,45 @@ std::optional<Json> otherStepJson(const PageScene& shown, std::int32_t step, Tas
     return other;
 }
 
-constexpr int kMostMisses = 8;  // steps that were tried and do not fit; others are likely to be as large
+/// Adds the longest kernels of another step behind its tasks, as timelineJson() does.
+LeftOut addKernelsOfStep(const PageScene& scene, std::size_t most, TaskNames& names, Json& measured) {
+    TaskColumns columns;
+    const LeftOut left = addKernels(scene, most, names, columns, measured["rows"]);
+    const std::size_t tasks = measured["start"].size();
+    const auto append = [&measured](const char* column, const auto& values) {
+        for (const auto& value : values) {
+            measured[column].push_back(value);
+        }
+    };
+    if (!measured["step"].is_array() &&
+        std::ranges::any_of(columns.step, [&](std::int32_t step) { return measured["step"] != step; })) {
+        measured["step"] = std::vector<Json>(tasks, measured["step"]);
+    }
+    if (measured["step"].is_array()) {
+        append("step", columns.step);
+    }
+    append("start", columns.start);
+    append("length", columns.length);
+    append("name", columns.name);
+    append("twin", columns.twin);
+    if (measured.contains("bytes")) {
+        append("bytes", columns.bytes);
+    }
+    if (measured.contains("late")) {
+        append("late", columns.twin);  // -1, too
+    }
+    return left;
+}
 
-/// As many other steps as fit, by number, then the memory of as many of them. Says in `notes` how many do not fit.
-Json otherStepsJson(const PageScene& scene, const StepHistory& history, TaskNames& names, Thinned& thinned,
-                    QStringList& notes) {
+constexpr int kMostMisses = 8;            // steps that were tried and do not fit; others are likely to be as large
+constexpr std::size_t kKernelBytes = 32;  // of a kernel on a page, with its share of names
+
+/// As many other steps as fit into `most` bytes, by number, then the memory of as many of them, then the longest
+/// kernels of each. Says in `notes` what does not fit.
+Json otherStepsJson(const PageScene& scene, const StepHistory& history, std::size_t most, TaskNames& names,
+                    Thinned& thinned, QStringList& notes) {
+    const bool hasKernels = scene.document->kernels != nullptr;
+    const std::size_t room = hasKernels ? most / 4 * 3 : most;  // kernels have the rest
     std::map<std::int32_t, Json> held;
     std::size_t bytes = 0;
     const std::vector<std::int32_t> steps = otherSteps(*scene.document, history, scene.step);
@@ -1284,7 +1333,7 @@ Json otherStepsJson(const PageScene& scene, const StepHistory& history, TaskName
         const std::size_t known = names.size();
         std::optional<Json> other = otherStepJson(scene, *step, names);
         const std::size_t length = other ? other->dump().size() : 0;
-        if (!other || bytes + length > kMostStepBytes) {
+        if (!other || bytes + length > room) {
             names.dropFrom(known);
             ++misses;
             continue;
@@ -1302,13 +1351,26 @@ Json otherStepsJson(const PageScene& scene, const StepHistory& history, TaskName
         if (const auto other = held.find(*step); other != held.end()) {
             Json memory = measuredMemoryJson(sceneOf(scene, *step), thinned);
             const std::size_t length = memory.dump().size();
-            if (bytes + length > kMostStepBytes) {
+            if (bytes + length > room) {
                 ++misses;
                 continue;
             }
             bytes += length;
             other->second["memory"] = std::move(memory);
         }
+    }
+    std::size_t kernels = 0;
+    for (auto& [step, other] : held) {
+        if (hasKernels) {
+            const std::size_t fit = (most - bytes) / held.size() / kKernelBytes;
+            kernels +=
+                addKernelsOfStep(sceneOf(scene, step), std::min(fit, kMostPageKernels), names, other["measured"]).count;
+        }
+    }
+    if (kernels > 0) {
+        notes << translated("%1 not on this page, which is kept small. Choose one with --step for a page of its own.")
+                     .arg(formatCount(kernels, translated("short kernel of other steps is"),
+                                      translated("short kernels of other steps are")));
     }
     Json all = Json::array();
     for (auto& [step, other] : held) {
@@ -1365,9 +1427,22 @@ QByteArray timelinePageData(const PageScene& scene) {
     }
     const StepHistory history = stepHistory(document);
     Thinned thinned;
-    QStringList ofSteps;
+    if (scene.memory) {
+        data["memory"] = memoryJson(scene, thinned);
+        data["memoryCategories"] = categoriesJson();
+        data["composition"] = scene.memoryStacked;
+    }
+    if (Json steps = stepsJson(document, history, scene.step); !steps.is_null()) {
+        data["steps"] = std::move(steps);
+    }
+    QStringList ofOthers;
+    if (document.tracks) {
+        addThreads(scene, data, ofOthers);
+    }
     if (scene.allSteps && document.measured) {
-        if (Json others = otherStepsJson(scene, history, names, thinned, ofSteps); !others.empty()) {
+        const std::size_t held = data.dump().size() + names.json(names.kinds()).dump().size();
+        const std::size_t most = std::min(kMostStepBytes, kMostPageBytes - std::min(kMostPageBytes, held));
+        if (Json others = otherStepsJson(scene, history, most, names, thinned, ofOthers); !others.empty()) {
             data["others"] = std::move(others);
         }
     }
@@ -1384,19 +1459,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     for (const TaskKind kind : kinds) {
         data["kinds"].push_back(kindJson(kind, contains(drawn, kind)));
     }
-    if (scene.memory) {
-        data["memory"] = memoryJson(scene, thinned);
-        data["memoryCategories"] = categoriesJson();
-        data["composition"] = scene.memoryStacked;
-    }
-    if (Json steps = stepsJson(document, history, scene.step); !steps.is_null()) {
-        data["steps"] = std::move(steps);
-    }
-    QStringList ofThreads = ofSteps;
-    if (document.tracks) {
-        addThreads(scene, data, ofThreads);
-    }
-    data["notes"] = notesJson(scene, thinned, kernels, ofThreads);
+    data["notes"] = notesJson(scene, thinned, kernels, ofOthers);
     if (scene.selection && all.tasks(scene.selection->source) != nullptr) {
         const std::int64_t number = all.tasks(scene.selection->source)->numberOf(scene.selection->slice);
         if (number >= 0) {

@@ -3,10 +3,15 @@
 'use strict';
 (() => {
 const whole = JSON.parse(document.getElementById('data').textContent);
+if (whole.names) {  // a text is written once; elsewhere is the number of the name that has it
+  for (const column of ['name', 'brief']) {
+    whole.names[column] = whole.names[column].map((text, i, all) => (typeof text === 'number' ? all[text] : text));
+  }
+}
 const otherSteps = new Map((whole.others || []).map((other) => [other.step, other]));
 const isHeld = (step) => step === whole.step || otherSteps.has(step);
 /// What the page shows of a step: its own measured timeline, figures and lanes, and the simulated timeline moved to it.
-/// Threads, kernels and counters are those of the step that was exported; so is memory, unless the page holds that of the step.
+/// Threads and counters are those of the step that was exported; so is memory, unless the page holds that of the step.
 function dataOf(step) {
   const other = otherSteps.get(step);
   if (!other) {

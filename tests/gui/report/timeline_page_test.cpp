@@ -89,6 +89,13 @@ struct PageTask {
     friend bool operator==(const PageTask& a, const PageTask& b) { return a.asTuple() == b.asTuple(); }
 };
 
+/// A text of `names`, which may stand at an earlier name.
+std::string textOf(const Json& page, const char* column, std::size_t number) {
+    const Json& texts = page.at("names").at(column);
+    const Json& text = texts.at(number);
+    return text.is_number() ? texts.at(text.get<std::size_t>()) : text;
+}
+
 std::vector<PageTask> tasksOf(const Json& page, std::size_t timeline) {
     const Json& packed = page.at("timelines").at(timeline);
     std::vector<PageTask> tasks;
@@ -101,7 +108,7 @@ std::vector<PageTask> tasksOf(const Json& page, std::size_t timeline) {
             task.copies = row.at("copies");
             task.start = before + packed.at("start").at(i).get<std::int64_t>();
             task.end = task.start + packed.at("length").at(i).get<std::int64_t>();
-            task.name = page.at("names").at("name").at(packed.at("name").at(i).get<std::size_t>());
+            task.name = textOf(page, "name", packed.at("name").at(i));
             task.step = packed.at("step").is_array() ? packed.at("step").at(i) : packed.at("step");
             task.twin = packed.at("twin").at(i);
             task.bytes = packed.contains("bytes") ? packed.at("bytes").at(i).get<std::int64_t>() : 0;
@@ -277,11 +284,15 @@ TEST_F(TimelinePage, HoldsBubblesMemoryFiguresAndTheSelection) {
     EXPECT_FALSE(data().contains("memory"));
 }
 
+/// The document with that many ranges on two threads, and kernels of its forwards, one below each third of a forward.
+std::shared_ptr<TraceDocument> withThreadsAndKernels(const TraceDocument& document, int ranges, int kernelsEach);
+
 TEST_F(TimelinePage, HoldsEveryOtherStepAsOnItsOwnPage) {
     SampleRun run;
     run.partitions = 3;
     run.steps = 5;
     load(run);
+    use(withThreadsAndKernels(*document_, 0, 2));
     EXPECT_FALSE(data().contains("others"));
     scene_.allSteps = true;
     const std::int32_t shown = scene_.step;
@@ -299,13 +310,14 @@ TEST_F(TimelinePage, HoldsEveryOtherStepAsOnItsOwnPage) {
         scene_.range = stepRange(*document_, step);
         const Json own = data();
         const Json& measured = other.at("measured");
+        EXPECT_TRUE(measured.at("rows").back().contains("kernels"));
         for (const char* key :
              {"start", "length", "step", "twin", "late", "rows", "steps", "critical", "arrows", "bubbles"}) {
             EXPECT_EQ(measured.at(key), own.at("timelines").at(0).at(key)) << key << " of step " << step;
         }
         for (std::size_t i = 0; i < measured.at("name").size(); ++i) {  // numbers of names differ
             const auto nameOf = [i](const Json& of, const Json& timeline) {
-                return of.at("names").at("name").at(timeline.at("name").at(i).get<std::size_t>());
+                return textOf(of, "name", timeline.at("name").at(i));
             };
             ASSERT_EQ(nameOf(page, measured), nameOf(own, own.at("timelines").at(0)));
         }
@@ -685,7 +697,6 @@ TEST_F(TimelinePage, OfManyRangesKeepsTheLongestAndSaysSo) {
     EXPECT_THAT(page.at("notes").dump(), HasSubstr("are not on this page"));
 }
 
-/// The document with that many ranges on two threads, and kernels of its forwards, one below each third of a forward.
 std::shared_ptr<TraceDocument> withThreadsAndKernels(const TraceDocument& document, int ranges, int kernelsEach) {
     auto more = std::make_shared<TraceDocument>(document);
     const TimeRange whole = document.measured->range();
@@ -805,6 +816,66 @@ TEST_F(TimelinePage, WithThreadsAndKernelsOfEightLanesStaysBelowTwoMegabytesAndS
     for (const char* text : {"ranges of less than", "kernels of less than"}) {
         EXPECT_THAT(page.at("notes").dump(), HasSubstr(text));
     }
+}
+
+TEST_F(TimelinePage, WithThreadsKernelsAndMemoryOfManyStepsStaysBelowTwoMegabytes) {
+    SampleRun run;
+    run.partitions = 8;
+    run.chunks = 32;
+    run.steps = 12;
+    load(run);
+    use(withThreadsAndKernels(*document_, 400'000, 60));
+    scene_.allSteps = true;
+    EXPECT_LT(timelinePageHtml(scene_).size(), 2'000'000);
+    const Json page = data();
+    ASSERT_GE(page.at("others").size(), 2U);
+    for (const Json& other : page.at("others")) {
+        const Json& rows = other.at("measured").at("rows");
+        EXPECT_TRUE(std::ranges::any_of(rows, [](const Json& row) { return row.contains("kernels"); }));
+    }
+    EXPECT_THAT(page.at("notes").dump(), HasSubstr("short kernels of other steps are not on this page"));
+}
+
+TEST_F(TimelinePage, OfManyKernelsKeepsTheLongestOfEachOtherStep) {
+    SampleRun run;
+    run.partitions = 4;
+    run.chunks = 8;
+    run.steps = 6;
+    load(run);
+    use(withThreadsAndKernels(*document_, 0, 2'000));
+    scene_.allSteps = true;
+    const Json page = data();
+    ASSERT_EQ(page.at("others").size(), 5U);
+    for (const Json& other : page.at("others")) {
+        const Json& measured = other.at("measured");
+        std::size_t first = 0;
+        std::size_t held = 0;
+        for (const Json& row : measured.at("rows")) {
+            (row.contains("kernels") ? held : first) += row.at("tasks").get<std::size_t>();
+        }
+        EXPECT_GT(held, 100U);
+        EXPECT_LT(held, 4U * 8 * 2'000);
+        std::int64_t least = std::numeric_limits<std::int64_t>::max();
+        for (std::size_t i = first; i < first + held; ++i) {
+            least = std::min(least, measured.at("length").at(i).get<std::int64_t>());
+        }
+        const TimeRange range = stepRange(*document_, other.at("step"));
+        std::size_t longer = 0;
+        for (const StoredRow& row : document_->kernels->slices().rows()) {
+            for (const std::size_t i : row.touching(range).indices()) {
+                longer += row.range(i).length() >= least ? 1 : 0;
+            }
+        }
+        EXPECT_EQ(longer, held) << "none that is as long is missing";
+    }
+}
+
+TEST_F(TimelinePage, WritesANameOnceHoweverManyTasksLaunchIt) {
+    load({});
+    use(withThreadsAndKernels(*document_, 0, 3));
+    const QByteArray page = timelinePageData(scene_);
+    EXPECT_EQ(page.count("void ns::gemm"), 1);
+    EXPECT_EQ(tasksOf(data(), 0).back().name, "void ns::gemm<float>(int)");
 }
 
 TEST_F(TimelinePage, NamesTheStepThatStaggeredOnesOverlap) {
@@ -1136,6 +1207,7 @@ QByteArray saidInFirefox(const QByteArray& html, int scale) {
         "user_pref('browser.dom.window.dump.enabled', true);\n"
         "user_pref('datareporting.policy.dataSubmissionEnabled', false);\n"
         "user_pref('app.update.enabled', false);\n"
+        "user_pref('layout.throttled_frame_rate', 60);\n"  // of a window that nobody sees: else one frame a second
         "user_pref('layout.css.devPixelsPerPx', '" +
         QByteArray::number(scale) + "');\n";
     if (!write("page.html", html) || !write("user.js", preferences)) {
@@ -1193,6 +1265,8 @@ class TimelinePageInBrowser : public TimelinePage, public testing::WithParamInte
 protected:
     /// Makes the scene of a run with a hostile name, and returns what the driver expects of its page.
     Json hostileScene();
+    /// Likewise of a file without tasks.
+    Json threadsAndCounters();
 };
 
 INSTANTIATE_TEST_SUITE_P(PixelRatio, TimelinePageInBrowser, testing::Values(1, 2));
@@ -1285,18 +1359,31 @@ TEST_P(TimelinePageInBrowser, ShowsThreadsAndCounters) {
     if (browser().isEmpty()) {
         GTEST_SKIP() << "no chromium is installed; apt-get install chromium, then run this test again";
     }
+    const Json expected = threadsAndCounters();
+    expectToHold(resultsOf(timelinePageHtml(scene_), expected, PIPESCOPE_THREADS_DRIVER, GetParam()), 20);
+}
+
+TEST_P(TimelinePageInBrowser, ShowsThreadsAndCountersInFirefoxToo) {
+    if (firefox().isEmpty()) {
+        GTEST_SKIP() << "no firefox is installed; apt-get install firefox-esr, then run this test again";
+    }
+    const Json expected = threadsAndCounters();
+    expectToHold(resultsOf(timelinePageHtml(scene_), expected, PIPESCOPE_THREADS_DRIVER, GetParam(), Browser::firefox),
+                 20);
+}
+
+Json TimelinePageInBrowser::threadsAndCounters() {
     scene_ = threadsScene("threads_in_browser.json", kTwoThreads);
     const std::vector<std::string>& texts = scene_.document->tracks->texts;
     const auto load = static_cast<std::size_t>(std::ranges::find(texts, "load") - texts.begin());
-    const Json expected{{"title", "threads_in_browser.json"},
-                        {"range", 1},
-                        {"next", 3},
-                        {"color", QColor::fromRgb(kRangeColors.at(rangeColorsOf(texts).at(load))).name().toStdString()},
-                        {"tip", {"load", "thread 1", "trainer", formatDuration(90'000).toStdString()}},
-                        {"details", {"load", "2, ", formatDuration(390'000).toStdString()}},
-                        {"counter", {"queue", "6", "−2"}},
-                        {"threads", 2}};
-    expectToHold(resultsOf(timelinePageHtml(scene_), expected, PIPESCOPE_THREADS_DRIVER, GetParam()), 20);
+    return {{"title", "threads_in_browser.json"},
+            {"range", 1},
+            {"next", 3},
+            {"color", QColor::fromRgb(kRangeColors.at(rangeColorsOf(texts).at(load))).name().toStdString()},
+            {"tip", {"load", "thread 1", "trainer", formatDuration(90'000).toStdString()}},
+            {"details", {"load", "2, ", formatDuration(390'000).toStdString()}},
+            {"counter", {"queue", "6", "−2"}},
+            {"threads", 2}};
 }
 }  // namespace
 }  // namespace pipescope
