@@ -2,6 +2,7 @@
 
 #include "gui/console/sql_examples.h"
 #include "gui/console/sql_highlighter.h"
+#include "gui/document/query_tracks.h"
 #include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
@@ -15,6 +16,7 @@
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
+#include <QMenu>
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QSplitter>
@@ -147,7 +149,12 @@ QWidget* SqlConsole::createResults() {
     auto* filter = new FilterLine(*table_, tr("Filter the rows"), side);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
-    auto* line = arrange(new QHBoxLayout, {{status_, 1}, filter, export_});
+    track_ = new QPushButton(tr("&Tracks"), side);
+    track_->setToolTip(tr("Draw these rows below the timelines"));
+    auto* menu = new QMenu(track_);
+    track_->setMenu(menu);
+    connect(menu, &QMenu::aboutToShow, this, &SqlConsole::fillTrackMenu);
+    auto* line = arrange(new QHBoxLayout, {{status_, 1}, filter, track_, export_});
     rows_->setSourceModel(model_);
     table_->setModel(rows_);
     table_->verticalHeader()->hide();
@@ -250,6 +257,7 @@ void SqlConsole::setRunning(bool running) {
 
 void SqlConsole::showRows(SqlResult result, std::int64_t milliseconds) {
     const bool more = result.more;
+    answered_ = asked_;
     model_->setResult(std::move(result));
     table_->resizeColumnsToContents();
     for (int column = 0; column < model_->columnCount(); ++column) {
@@ -340,6 +348,26 @@ void SqlConsole::findTask(std::int64_t id) {
             }
         },
         [this](const QString& error) { showError(error, std::nullopt); });
+}
+
+void SqlConsole::fillTrackMenu() {
+    QMenu& menu = *track_->menu();
+    menu.clear();
+    const std::vector<SqlColumn>& columns = model_->result().columns;
+    const QString why = columns.empty() ? tr("Run a query first.") : whyNoTrack(columns);
+    QAction* add = menu.addAction(tr("Show these rows as a track…"), this, [this] { Q_EMIT trackAsked(answered_); });
+    add->setEnabled(why.isEmpty());
+    if (!why.isEmpty()) {
+        menu.addAction(why)->setEnabled(false);
+    }
+    const QStringList names = trackNames_ ? trackNames_() : QStringList();
+    if (!names.isEmpty()) {
+        menu.addSeparator();
+    }
+    for (const QString& name : names) {
+        menu.addAction(tr("Remove the track “%1”").arg(QString(name).replace(QLatin1Char('&'), QLatin1String("&&"))),
+                       this, [this, name] { Q_EMIT trackRemoved(name); });
+    }
 }
 
 void SqlConsole::exportRows() {

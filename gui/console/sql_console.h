@@ -42,6 +42,8 @@ public:
     using MakeTables =
         std::function<std::vector<SqlTable>(const std::string& sql, const std::function<bool()>& cancelled)>;
     void setTables(MakeTables make) { makeTables_ = std::move(make); }
+    /// Gives the names of the tracks that queries made; unset: none.
+    void setTracks(std::function<QStringList()> names) { trackNames_ = std::move(names); }
     QString sql() const;
     void setSql(const QString& sql);
     /// Starts the query; `finished` follows.
@@ -63,6 +65,9 @@ Q_SIGNALS:
     void historyChanged();
     void taskPicked(pipescope::Source source, const pipescope::TaskKey& task);
     void timePicked(std::int64_t ns);
+    /// The user wants the rows of this query as a track.
+    void trackAsked(const QString& sql);
+    void trackRemoved(const QString& name);
 
 protected:
     void changeEvent(QEvent* event) override;
@@ -81,11 +86,14 @@ private:
     void follow(const QModelIndex& index);
     void findTask(std::int64_t id);
     void exportRows();
+    void fillTrackMenu();
 
     QString path_;
     FindDatabase database_;
     MakeTables makeTables_;
-    QString asked_;  // the current or last query
+    std::function<QStringList()> trackNames_;
+    QString answered_;  // the query whose rows are shown
+    QString asked_;     // the current or last query
     LatestJob job_;
     QStringList history_;
     int historyPosition_ = -1;
@@ -96,6 +104,7 @@ private:
     SqlHighlighter* highlighter_ = nullptr;
     QPushButton* run_ = nullptr;
     QPushButton* cancel_ = nullptr;
+    QPushButton* track_ = nullptr;
     QPushButton* export_ = nullptr;
     QLabel* error_ = nullptr;
     ElidedLabel* status_ = nullptr;

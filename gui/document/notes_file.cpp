@@ -46,13 +46,19 @@ TimeMark noteOf(const nlohmann::json& object) {
     }
     return {start, QString::fromStdString(object.at("text").get<std::string>()), end - start};
 }
-}  // namespace
 
-QString notesPathOf(const QString& trace) {
-    return trace + QStringLiteral(".notes.json");
+QueryTrack queryTrackOf(const nlohmann::json& object) {
+    return {QString::fromStdString(object.at("name").get<std::string>()),
+            QString::fromStdString(object.at("sql").get<std::string>())};
 }
 
-std::vector<TimeMark> readNotes(const QString& trace) {
+/// What the file holds.
+struct NotesFile {
+    std::vector<TimeMark> notes;
+    std::vector<QueryTrack> tracks;
+};
+
+NotesFile readFile(const QString& trace) {
     const QString path = notesPathOf(trace);
     if (!QFile::exists(path)) {
         return {};
@@ -74,17 +80,56 @@ std::vector<TimeMark> readNotes(const QString& trace) {
             throw Error("its version is " + notes.at("version").dump() + ", and this viewer reads version " +
                         std::to_string(kNotesVersion));
         }
-        std::vector<TimeMark> read;
+        NotesFile read;
         for (const nlohmann::json& each : notes.at("notes")) {
-            read.push_back(noteOf(each));
+            read.notes.push_back(noteOf(each));
         }
-        std::stable_sort(read.begin(), read.end(),
+        for (const nlohmann::json& each : notes.value("tracks", nlohmann::json::array())) {
+            read.tracks.push_back(queryTrackOf(each));
+        }
+        std::stable_sort(read.notes.begin(), read.notes.end(),
                          [](const TimeMark& a, const TimeMark& b) { return a.time < b.time; });
         return read;
     } catch (const std::exception& error) {
         throw Error(quotedPath(path) + " has no readable notes: " + std::string(without_error_number(error.what())) +
                     kept);
     }
+}
+
+void writeFile(const QString& trace, const NotesFile& content) {
+    const QString path = notesPathOf(trace);
+    if (content.notes.empty() && content.tracks.empty()) {
+        if (QFile::exists(path) && !QFile::remove(path)) {
+            throw Error(quotedPath(path) + " cannot be removed; the notes stay in it");
+        }
+        return;
+    }
+    nlohmann::ordered_json object{{"format", kNotesFormat},
+                                  {"version", kNotesVersion},
+                                  {"trace", QFileInfo(trace).fileName().toStdString()},
+                                  {"notes", nlohmann::ordered_json::array()}};
+    for (const TimeMark& note : content.notes) {
+        object["notes"].push_back(
+            {{"start_ns", note.time}, {"end_ns", note.time + note.length}, {"text", note.note.toStdString()}});
+    }
+    for (const QueryTrack& track : content.tracks) {
+        object["tracks"].push_back({{"name", track.name.toStdString()}, {"sql", track.sql.toStdString()}});
+    }
+    saveFile(path, QByteArray::fromStdString(object.dump(2) + "\n"),
+             "make its folder writable; until then the notes last as long as the viewer is open");
+}
+}  // namespace
+
+QString notesPathOf(const QString& trace) {
+    return trace + QStringLiteral(".notes.json");
+}
+
+std::vector<TimeMark> readNotes(const QString& trace) {
+    return readFile(trace).notes;
+}
+
+std::vector<QueryTrack> readTracks(const QString& trace) {
+    return readFile(trace).tracks;
 }
 
 MarksChange changeBetween(const std::vector<TimeMark>& before, const std::vector<TimeMark>& after) {
@@ -105,24 +150,11 @@ std::vector<TimeMark> withChange(std::vector<TimeMark> marks, const MarksChange&
 }
 
 void writeNotes(const QString& trace, const std::vector<TimeMark>& notes) {
-    readNotes(trace);  // throws rather than replace what is not ours
-    const QString path = notesPathOf(trace);
-    if (notes.empty()) {
-        if (QFile::exists(path) && !QFile::remove(path)) {
-            throw Error(quotedPath(path) + " cannot be removed; the notes stay in it");
-        }
-        return;
-    }
-    nlohmann::ordered_json object{{"format", kNotesFormat},
-                                  {"version", kNotesVersion},
-                                  {"trace", QFileInfo(trace).fileName().toStdString()},
-                                  {"notes", nlohmann::ordered_json::array()}};
-    for (const TimeMark& note : notes) {
-        object["notes"].push_back(
-            {{"start_ns", note.time}, {"end_ns", note.time + note.length}, {"text", note.note.toStdString()}});
-    }
-    saveFile(path, QByteArray::fromStdString(object.dump(2) + "\n"),
-             "make its folder writable; until then the notes last as long as the viewer is open");
+    writeFile(trace, {notes, readTracks(trace)});  // throws rather than replace what is not ours
+}
+
+void writeTracks(const QString& trace, const std::vector<QueryTrack>& tracks) {
+    writeFile(trace, {readNotes(trace), tracks});
 }
 
 std::vector<TimeMark> changeNotes(const QString& trace, const std::vector<TimeMark>& before,

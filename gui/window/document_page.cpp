@@ -1,6 +1,7 @@
 #include "gui/window/document_page.h"
 
 #include "base/printable.h"
+#include "gui/document/bubble_table.h"
 #include "gui/document/document_verdict.h"
 #include "gui/document/headlines.h"
 #include "gui/document/link_tiers.h"
@@ -170,7 +171,8 @@ DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
       views_(new TimelineStack(axis(), content_)),
       navigation_(*model_, *views_),
       lanes_(*model_, *views_),
-      notes_(new PageNotes(axis(), this)) {
+      notes_(new PageNotes(axis(), this)),
+      tracks_(new PageTracks(this)) {
     fillTop();
     arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
     stack_->addWidget(createOpening());
@@ -238,6 +240,12 @@ void DocumentPage::connectModel() {
     connect(&axis(), &TimeAxisModel::selectionChanged, this, &DocumentPage::showSelection);
     connect(notes_, &PageNotes::failed, this, &DocumentPage::setNoteTrouble);
     connect(notes_, &PageNotes::saved, this, [this] { setNoteTrouble({}); });
+    connect(tracks_, &PageTracks::failed, this, &DocumentPage::setNoteTrouble);
+    connect(tracks_, &PageTracks::saved, this, [this] { setNoteTrouble({}); });
+    connect(tracks_, &PageTracks::changed, this, [this] {
+        model_->setDocument(tracks_->added(read_), live_->follows());
+        shareHeightLater();
+    });
 }
 
 void DocumentPage::connectViews() {
@@ -349,12 +357,42 @@ void DocumentPage::askForNote() {
     dialog->open();
 }
 
+void DocumentPage::askForTrack(const QString& sql) {
+    auto* dialog = new QInputDialog(this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setWindowTitle(tr("A track of your own"));
+    dialog->setLabelText(tr("Name of the track; one of this name is replaced:"));
+    dialog->setTextValue(tr("track %1").arg(tracks_->names().size() + 1));
+    connect(dialog, &QInputDialog::textValueSelected, this, [this, sql](const QString& text) {
+        if (const QString name = text.simplified(); !name.isEmpty()) {
+            tracks_->add({name, sql}, queried());
+        }
+    });
+    dialog->open();
+}
+
+PageTracks::Queried DocumentPage::queried() const {
+    return {[files = files_] { return files->database(); },
+            [document = read_, step = model_->step()](const std::string& sql, const std::function<bool()>& cancelled) {
+                return readsBubbles(sql) ? std::vector<SqlTable>{bubbleTable(*document, step, cancelled)}
+                                         : std::vector<SqlTable>{};
+            }};
+}
+
+void DocumentPage::loadNotes(const QString& trace) {
+    notes_->load(trace);
+    tracks_->load(trace, queried());
+}
+
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
+    read_ = std::move(document);
     if (!std::exchange(notesRead_, true)) {
         QMetaObject::invokeMethod(
-            notes_, [this] { notes_->load(path()); }, Qt::QueuedConnection);
+            notes_, [this] { loadNotes(path()); }, Qt::QueuedConnection);
+    } else if (read_->complete && live_->state() != LiveBadge::State::following) {
+        tracks_->refresh(queried());
     }
-    if (!model_->setDocument(std::move(document), live_->follows())) {
+    if (!model_->setDocument(tracks_->added(read_), live_->follows())) {
         shareHeightLater();
     }
 }

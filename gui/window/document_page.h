@@ -6,6 +6,7 @@
 #include "gui/window/page_model.h"
 #include "gui/window/page_navigation.h"
 #include "gui/window/page_notes.h"
+#include "gui/window/page_tracks.h"
 #include "gui/window/timeline_stack.h"
 
 #include <QToolButton>
@@ -60,8 +61,14 @@ public:
     PageNavigation& navigation() { return navigation_; }
     LaneActions& lanes() { return lanes_; }
     PageNotes& notes() const { return *notes_; }
+    /// Reads notes and tracks from the file beside the trace.
+    void loadNotes(const QString& trace);
     /// Asks for a note on the measured range, or on the selected task or bubble.
     void askForNote();
+    /// Asks how the track that the query makes shall be called, and shows it.
+    void askForTrack(const QString& sql);
+    void removeTrack(const QString& name) { tracks_->remove(name, queried()); }
+    PageTracks& tracks() const { return *tracks_; }
     TimelineStack& views() const { return *views_; }
     Minimap& minimap() const { return *minimap_; }
     StepBox& stepBox() const { return *stepBox_; }
@@ -111,6 +118,7 @@ private:
     /// Computes the answer about the file in a worker.
     void answer(const std::shared_ptr<const TraceDocument>& document);
     void setNoteTrouble(const QString& text);
+    PageTracks::Queried queried() const;
     void fillSteps();
     /// Shows the results of the analysis as choice and selection require.
     void refreshMarks();
@@ -142,6 +150,8 @@ private:
     PageNavigation navigation_;
     LaneActions lanes_;
     PageNotes* notes_;
+    PageTracks* tracks_;
+    std::shared_ptr<const TraceDocument> read_;  // the document without tracks of the user's own
     bool notesRead_ = false;
     QString noteTrouble_;
     bool leavesOutRemarks_ = false;

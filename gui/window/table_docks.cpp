@@ -422,6 +422,17 @@ void TableDocks::addConsole(DockSet& docks, SessionState& session) {
             messages_.showMessage(MessageBar::Kind::note, tr("That task is not in the timelines."));
         }
     });
+    console_->setTracks([this] { return files_.page() != nullptr ? files_.page()->tracks().names() : QStringList(); });
+    connect(console_, &SqlConsole::trackAsked, this, [this](const QString& sql) {
+        if (files_.document() != nullptr) {
+            files_.page()->askForTrack(sql);
+        }
+    });
+    connect(console_, &SqlConsole::trackRemoved, this, [this](const QString& name) {
+        if (files_.document() != nullptr) {
+            files_.page()->removeTrack(name);
+        }
+    });
     connect(console_, &SqlConsole::timePicked, this, [this](std::int64_t ns) {
         if (files_.page() != nullptr) {
             files_.page()->navigation().goToTime(ns);

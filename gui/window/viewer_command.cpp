@@ -239,7 +239,7 @@ int renderWindow(const ViewOptions& options) {
     }
     QApplication::processEvents();  // lays out widgets and their scroll bars, and reads the notes beside FILE
     if (!options.notes_of.empty()) {
-        page.notes().load(QString::fromStdString(options.notes_of));
+        page.loadNotes(QString::fromStdString(options.notes_of));
     }
     QApplication::processEvents();
     window.finishWork();
@@ -284,7 +284,7 @@ int showWindows(const ViewOptions& options) {
     if (!options.notes_of.empty()) {
         QObject::connect(
             &window.files(), &FileTabs::loaded, &window,
-            [&] { window.page()->notes().load(QString::fromStdString(options.notes_of)); },
+            [&] { window.page()->loadNotes(QString::fromStdString(options.notes_of)); },
             static_cast<Qt::ConnectionType>(Qt::QueuedConnection | Qt::SingleShotConnection));
     }
     window.files().open(files);

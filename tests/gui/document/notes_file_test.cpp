@@ -42,6 +42,19 @@ TEST_F(NotesFile, IsReadAsItWasWritten) {
     EXPECT_FALSE(QFile::exists(trace_)) << "the trace is never written";
 }
 
+TEST_F(NotesFile, HoldsTracksBesideNotes) {
+    const std::vector<QueryTrack> tracks{{QStringLiteral("late"), QStringLiteral("SELECT start, end, 'x' AS name")}};
+    writeNotes(trace_, notes_);
+    EXPECT_TRUE(readTracks(trace_).empty());
+    EXPECT_FALSE(present().contains("tracks")) << "as files of earlier versions";
+    writeTracks(trace_, tracks);
+    EXPECT_EQ(readNotes(trace_), notes_);
+    writeNotes(trace_, {});
+    EXPECT_EQ(readTracks(trace_), tracks);
+    writeTracks(trace_, {});
+    EXPECT_FALSE(QFile::exists(notesPathOf(trace_)));
+}
+
 TEST_F(NotesFile, GoesWithItsLastNote) {
     writeNotes(trace_, notes_);
     writeNotes(trace_, {});
