@@ -306,7 +306,7 @@ void ExportMenu::askForPage() {
 
 void ExportMenu::copyImage() {
     if (files_.page() != nullptr) {
-        QApplication::clipboard()->setImage(files_.page()->grab().toImage());
+        QApplication::clipboard()->setImage(QImage::fromData(drawImage(*files_.page(), ImageFormat::png), "PNG"));
     }
 }
 
