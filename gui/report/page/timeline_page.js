@@ -1953,9 +1953,9 @@ function buildPage() {
     panes.push(new CounterPane(data.counters));
   }
   parts.push(
-    element('header', {class: 'top'},
-      element('div', {class: 'heading'}, element('h1', {}, data.title),
-        ...(data.answer ? [element('p', {class: 'answer'}, data.answer)] : []), element('p', {class: 'faint'}, data.summary)), tools),
+    element('header', {class: 'top'}, element('div', {class: 'heading'}, element('h1', {}, data.title)), tools),
+    element('div', {class: 'lead'}, ...(data.answer ? [element('p', {class: 'answer'}, data.answer)] : []),
+      element('p', {class: 'faint'}, data.summary)),
     ...noteLists(),
     figureCards(),
     ...(strip ? [strip.section] : []),
