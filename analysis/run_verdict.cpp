@@ -282,11 +282,21 @@ std::shared_ptr<const Advice> advice_for_verdict(const RecordedRun& run, const s
         return nullptr;  // the pipeline cannot be simulated, which the warnings about the run say
     }
 }
+
+/// What a busy machine has to do with it, which no replay of the tasks can tell apart.
+VerdictPart load_part(const MachineLoad& load) {
+    return {fmt::format(" {} took {} of the cores' time meanwhile, which explains a part of the idle time.",
+                        load.stolen > load.others ? "The host of this virtual machine" : "Other processes",
+                        short_percent(std::max(load.stolen, load.others)))};
+}
 }  // namespace
 
 RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::span<const RunLane> lanes,
                       const std::optional<ModelError>& error, const std::function<bool()>& cancelled) {
     RunVerdict verdict = why_idle(report, lanes);
+    if (run.load && is_notable(*run.load) && *verdict.idle >= kLittleIdle) {
+        verdict.parts.push_back(load_part(*run.load));
+    }
     verdict.advice = advice_for_verdict(run, error, cancelled);
     if (verdict.advice) {
         add_change(*verdict.advice, *run.profile, verdict);

@@ -95,6 +95,23 @@ TEST(RunVerdict, TakesTheCausesOfBubblesWithoutRootCauses) {
     EXPECT_EQ(part_with(verdict, "20 points").cause, BubbleCause::finished);
 }
 
+TEST(RunVerdict, SaysWhatOtherLoadTookOfABusyMachine) {
+    const auto text_of = [](const MachineLoad& load, double idle) {
+        RecordedRun run;
+        run.load = load;
+        run.why_not_simulated = "it has no profile";
+        return verdict_of(run, report_of({0, idle, 0, 0, 0, 0}, RootCause::imbalance), lanes_of({100, 100}),
+                          std::nullopt)
+            .text();
+    };
+    EXPECT_THAT(text_of({0.9, 0.1, std::nullopt}, 0.3),
+                EndsWith("(30 points). Other processes took 90 % of the cores' time meanwhile, which explains a part "
+                         "of the idle time."));
+    EXPECT_THAT(text_of({0, 0.2, std::nullopt}, 0.3), HasSubstr(" The host of this virtual machine took 20 % of"));
+    EXPECT_THAT(text_of({0.01, 0.01, std::nullopt}, 0.3), EndsWith("(30 points)."));
+    EXPECT_THAT(text_of({0.9, 0, std::nullopt}, 0.01), EndsWith("nothing stands out."));
+}
+
 /// Five equal layers, of which lane 0 has four.
 Advice advice_of(const Profile& profile) {
     PipelineOptions options;
