@@ -283,7 +283,7 @@ std::shared_ptr<const Advice> advice_for_verdict(const RecordedRun& run, const s
     }
 }
 
-/// What a busy machine has to do with it, which no replay of the tasks can tell apart.
+/// Says that other load explains a part of the idle time. A replay of the tasks cannot tell how much.
 VerdictPart load_part(const MachineLoad& load) {
     return {fmt::format(" {} took {} of the cores' time meanwhile, which explains a part of the idle time.",
                         load.stolen > load.others ? "The host of this virtual machine" : "Other processes",

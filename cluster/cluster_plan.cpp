@@ -414,7 +414,7 @@ void simulate_size(Size& size, const PlannedModel& model, const ClusterPlanReque
     };
     std::vector<Simulated> found;  // the quickest layout of each base, quickest first
     const auto step_of = [](const Simulated& each) { return each.step.step_ns(); };
-    // Of equally quick layouts, the one listed first counts, whichever is tried first.
+    // Orders equally quick layouts as they are listed, so that the result does not depend on which is tried first.
     const auto order_of = [](const Simulated& each) {
         return std::tuple(each.step.step_ns(), each.base, each.step.layout.recompute, each.step.layout.zero);
     };

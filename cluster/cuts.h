@@ -40,7 +40,7 @@ struct CopyTimes {
 /// `bytes`: the least that a partition passes on. An empty placement: partition j on lane j.
 CopyTimes copy_times(const Hardware& hardware, const std::vector<LaneId>& placement, std::size_t lanes,
                      std::size_t partitions, double bytes);
-/// Of any cuts into as many partitions as the options' balance.
+/// Holds for any cuts into as many partitions as the options' balance has.
 CopyTimes copy_times(const PartProfiles& profiles, const PipelineOptions& options);
 
 /// Equal numbers of blocks, with the embedding before and the output layer after. Precondition: partitions divide the

@@ -165,7 +165,7 @@ std::string name_of_random_state(int rank) {
     return "random_state_" + std::to_string(rank);
 }
 
-/// What one process saves. The tensors are the training's own, or copies of them.
+/// The tensors that one process saves: the training's own, or copies of them.
 struct OwnTensors {
     NamedTensors model;
     NamedTensors optimizer;

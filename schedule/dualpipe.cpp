@@ -159,7 +159,7 @@ DualPipeLane lane_from_both_ends(const PipelineShape& shape, int lane) {
             is_near_start ? reversed : ahead};
 }
 
-/// What each lane's order has.
+/// Takes one part of each lane's order: its program, or its joints.
 template <class Part>
 std::vector<Part> of_lanes(const PipelineShape& shape, DualPipeLane (*order_of)(const PipelineShape&, int),
                            Part (DualPipeLane::*take)()) {

@@ -52,7 +52,7 @@ QueryTrack queryTrackOf(const nlohmann::json& object) {
             QString::fromStdString(object.at("sql").get<std::string>())};
 }
 
-/// What the file holds.
+/// The content of the file.
 struct NotesFile {
     std::vector<TimeMark> notes;
     std::vector<QueryTrack> tracks;

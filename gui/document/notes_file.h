@@ -34,6 +34,6 @@ void writeNotes(const QString& trace, const std::vector<TimeMark>& notes);
 /// Returns all notes of the file; a file that is gone is written anew. Throws like writeNotes().
 std::vector<TimeMark> changeNotes(const QString& trace, const std::vector<TimeMark>& before,
                                   const std::vector<TimeMark>& after);
-/// Likewise replaces the tracks in the file, whose notes stay.
+/// Replaces the tracks in the file and keeps its notes. Throws like writeNotes().
 void writeTracks(const QString& trace, const std::vector<QueryTrack>& tracks);
 }  // namespace pipescope

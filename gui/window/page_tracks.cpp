@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// What the queries gave; those that failed are left out, with the first reason.
+/// The results of the queries that succeeded, and why the first of the others failed.
 struct DrawnTracks {
     TrackStore store;
     QString error;

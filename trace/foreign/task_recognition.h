@@ -93,7 +93,8 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
 /// numbers.
 std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks);
 
-/// Where the partitions of ranks are in the pipeline if the program numbers them for each rank (RankTasks::chunks).
+/// The way to the place of a partition in the pipeline if the program numbers each rank's partitions from 0
+/// (RankTasks::chunks).
 struct ChunkPlaces {
     std::int32_t positions = 1;  ///< ranks of the pipeline; 0: it would have too many partitions
     bool turns = false;          ///< each second chunk goes back through the ranks, as in a V
