@@ -22,11 +22,13 @@ namespace {
 /// Fills n parts up to the bound, one after the other.
 struct Filled {
     bool fits = false;                                      ///< n parts reach the end
+    std::vector<std::size_t> ends;                          ///< of each part: its latest one within the bound
     double most = 0;                                        ///< heaviest part
     double next = std::numeric_limits<double>::infinity();  ///< smallest bound with which a part would end later
 };
 Filled filled(std::span<const double> costs, std::size_t n, double bound) {
     Filled result;
+    result.ends.reserve(n);
     std::size_t end = 0;
     for (std::size_t part = 0; part < n; ++part) {
         const std::size_t most = costs.size() - (n - part - 1);  // leaves a layer for each later part
@@ -34,6 +36,7 @@ Filled filled(std::span<const double> costs, std::size_t n, double bound) {
         while (end < most && sum + costs[end] <= bound) {
             sum += costs[end++];
         }
+        result.ends.push_back(end);
         result.most = std::max(result.most, sum);
         if (end < most) {
             result.next = std::min(result.next, sum + costs[end]);
@@ -41,21 +44,6 @@ Filled filled(std::span<const double> costs, std::size_t n, double bound) {
     }
     result.fits = end == costs.size();
     return result;
-}
-
-/// Latest end of each of n parts if none may exceed the bound. Empty if n parts do not reach the end.
-std::vector<std::size_t> latest_ends(std::span<const double> costs, std::size_t n, double bound) {
-    std::vector<std::size_t> ends;
-    std::size_t end = 0;
-    for (std::size_t part = 0; part < n; ++part) {
-        const std::size_t most = costs.size() - (n - part - 1);  // leaves a layer for each later part
-        double sum = 0;
-        while (end < most && sum + costs[end] <= bound) {
-            sum += costs[end++];
-        }
-        ends.push_back(end);
-    }
-    return end == costs.size() ? ends : std::vector<std::size_t>{};
 }
 
 double smallest_bound(std::span<const double> costs, std::size_t n) {
@@ -102,7 +90,7 @@ struct Choice {
 };
 
 Balance evenest_within(std::span<const double> costs, std::size_t n, double bound) {
-    const std::vector<std::size_t> latest = latest_ends(costs, n, bound);
+    const std::vector<std::size_t> latest = filled(costs, n, bound).ends;
     const std::vector<std::size_t> earliest = earliest_ends(costs, n, bound);
     std::vector<std::vector<Choice>> best(n, std::vector<Choice>(costs.size() + 1));
     for (std::size_t part = 0; part < n; ++part) {
