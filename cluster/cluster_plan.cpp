@@ -143,8 +143,7 @@ std::vector<Layout> smaller_layouts(const LanguageModel& model, const Layout& la
                              ? Recompute::selective
                              : Recompute::full;
     }
-    constexpr int kMostZero = 3;
-    if (layout.zero > 0 && layout.zero < kMostZero) {
+    if (layout.zero > 0 && layout.zero < most_zero(layout)) {
         ++smaller.emplace_back(layout).zero;
     }
     return smaller;
@@ -232,8 +231,8 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
             size.layouts.push_back({layout, std::move(parts), least, base++});
             // With buckets, messages of ZeRO 2 and 3 overlap with layers' work, so these stages may be quicker than
             // ZeRO 1.
-            const int most_zero = !has_copies(model, layout) ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
-            for (int zero = 1; zero <= most_zero; ++zero) {
+            const int quickest = layout.gradient_bucket > 0 ? most_zero(layout) : 1;
+            for (int zero = 1; zero <= (has_copies(model, layout) ? quickest : 0); ++zero) {
                 BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
                 with_zero.layout.zero = zero;
                 with_zero.least_ns = bounds.of(with_zero.layout, with_zero.parts);
@@ -249,7 +248,7 @@ PlacedLayouts frugal_layouts(const Size& size, const LanguageModel& model, const
     for_each_base(size, model, request, 1, [&](const Layout& base) {
         Layout layout = base;
         layout.recompute = Recompute::full;
-        layout.zero = has_copies(model, layout) ? 3 : 0;
+        layout.zero = has_copies(model, layout) ? most_zero(layout) : 0;
         for (PipelineParts& parts : parts_of(size, layout)) {
             frugal.emplace_back(layout, std::move(parts));
         }

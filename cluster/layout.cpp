@@ -297,6 +297,10 @@ int expert_tensor_of(const LanguageModel& model, const Layout& layout) {
     return model.experts > 0 && is_wide && divides ? layout.tensor : 1;
 }
 
+int most_zero(const Layout& layout) {
+    return layout.pipeline > 1 ? layout.how().pipeline_zero : 3;
+}
+
 void check_dispatch(const LanguageModel& model, const Layout& layout) {
     if (layout.dispatch != TokenDispatch::expert && model.experts == 0) {
         refuse(option_name("token-dispatch") + " is " + to_string(layout.dispatch), "the model has no experts",

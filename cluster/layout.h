@@ -140,6 +140,8 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout, const s
 /// The devices that split each expert in the layout's program: the tensor-parallel ones if experts are wide enough for
 /// TrainingProgram::split_experts_from and a lane has the devices, otherwise 1.
 int expert_tensor_of(const LanguageModel& model, const Layout& layout);
+/// The highest ZeRO stage that the layout's program runs with these lanes (TrainingProgram::pipeline_zero).
+int most_zero(const Layout& layout);
 /// Throws UsageError if the layout sets TokenDispatch although the model has no experts.
 void check_dispatch(const LanguageModel& model, const Layout& layout);
 /// Throws UsageError for Muon's update of LoRA's matrices, and for an offloaded state of nothing.

@@ -746,6 +746,7 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     check_layout(model, layout, parts);
     Layout split = layout;
     split.expert_tensor = expert_tensor_of(model, layout);
+    split.zero = std::min(layout.zero, most_zero(layout));
     return quickest_placement(split, [&](const Layout& each) {
         return step_of_layout(model, cluster, parts, each, detail, known, enough_ns);
     });

@@ -289,7 +289,9 @@ std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>
         return "memory: lane " + std::to_string(worst.lane.value()) + "'s peak of " + format_bytes(worst.peak) +
                " is above its limit of " + format_bytes(worst.limit) + "; " +
                listed({{step.layout.recompute != Recompute::full, "recompute"},
-                       {step.tokens > 0 && step.layout.zero < 3 && step.layout.weight_copies().ranks > 1, "more ZeRO"},
+                       {step.tokens > 0 && step.layout.zero < most_zero(step.layout) &&
+                            step.layout.weight_copies().ranks > 1,
+                        "more ZeRO"},
                        {can_have_more_lanes(step), "more lanes"},
                        {step.tokens > 0, "more tensor-parallel devices"},
                        {true, "devices with more memory"}}) +

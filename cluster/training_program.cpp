@@ -52,6 +52,7 @@ TrainingProgram program_of(const Value& value) {
                                "pair_overlap",
                                "forward_gather_overlap",
                                "backward_gather_overlap",
+                               "pipeline_zero",
                                "update_gather_overlap",
                                "overlap_slowdown",
                                "tensor_sum_share",
@@ -107,6 +108,13 @@ TrainingProgram program_of(const Value& value) {
     }
     program.forward_gather_overlap = read_truth(object, "forward_gather_overlap", program.forward_gather_overlap);
     program.backward_gather_overlap = read_truth(object, "backward_gather_overlap", program.backward_gather_overlap);
+    if (const std::optional<Value> stage = object.find("pipeline_zero")) {
+        const double most = stage->amount();
+        if (most != std::floor(most) || most > 3) {
+            stage->refuse("a stage of ZeRO, 0 to 3");
+        }
+        program.pipeline_zero = static_cast<int>(most);
+    }
     program.update_gather_overlap = read_truth(object, "update_gather_overlap", program.update_gather_overlap);
     program.overlap_slowdown = read_share(object, "overlap_slowdown", program.overlap_slowdown);
     program.parameter_bytes = object.amount("parameter_bytes", program.parameter_bytes);
@@ -192,7 +200,7 @@ StepRange step_range(const TrainingProgram& program, const std::string& device, 
         double low = 1;
         double high = 1;
     };
-    const Peaks peaks = program.context_bytes ? Peaks{0.93, 1.21} : Peaks{0.95, 1.69};
+    const Peaks peaks = program.context_bytes ? Peaks{0.93, 1.17} : Peaks{0.95, 1.69};
     const auto own = std::ranges::find_if(program.published, [&](const PublishedErrors& each) {
         return each.device == device && each.experts == experts;
     });
@@ -254,6 +262,7 @@ std::string program_text(const TrainingProgram& program) {
     }
     put("forward_gather_overlap", program.forward_gather_overlap, usual.forward_gather_overlap);
     put("backward_gather_overlap", program.backward_gather_overlap, usual.backward_gather_overlap);
+    put("pipeline_zero", program.pipeline_zero, usual.pipeline_zero);
     put("update_gather_overlap", program.update_gather_overlap, usual.update_gather_overlap);
     put("overlap_slowdown", program.overlap_slowdown, usual.overlap_slowdown);
     put("tensor_sum_share", program.tensor_sum_share, usual.tensor_sum_share);

@@ -48,6 +48,9 @@ struct TrainingProgram : KernelProgram {
     std::optional<double> pair_overlap;
     bool forward_gather_overlap = true;  ///< ZeRO 3's parameters; with a gradient bucket
     bool backward_gather_overlap = true;
+    /// The highest ZeRO stage that runs with several lanes: FSDP2 in a pipeline gathers parameters once per step, and
+    /// sums gradients once, as ZeRO 1 does.
+    int pipeline_zero = 3;
     bool update_gather_overlap = false;  ///< ZeRO 1 and 2: updated parameters arrive during the next step's forward
     /// Work beside a message takes longer by this share of the message's time.
     double overlap_slowdown = 0;

@@ -15,6 +15,7 @@ namespace pipescope {
 class OperatorTimes {
 public:
     OperatorTimes(const DeviceType& device, std::string dtype, const KernelProgram& program);
+    OperatorTimes(const DeviceType& device, std::string dtype, KernelProgram&& program) = delete;
 
     /// A product of weights, or of activations.
     double product(const ProductShape& shape) const { return product(shape, dtype_); }

@@ -83,8 +83,12 @@ Layout layout_of(const CsvRow& row, const std::string& programs) {
     layout.expert = row.count("expert");
     // Some programs count the embedding and the output layer as blocks; a partition of a layout has a block or more.
     layout.interleave = std::max(1, std::min(row.count("interleave"), row.count("layers") / layout.pipeline));
-    layout.micro_batch_size = row.text("micro_batch").empty() ? 1 : row.count("micro_batch");
     layout.batch = row.count("batch");
+    // torchtitan runs as many micro-batches as a pipeline has lanes (pipeline_parallel_microbatches).
+    const bool as_lanes = row.text("program") == "torchtitan" && layout.pipeline > 1;
+    layout.micro_batch_size = !row.text("micro_batch").empty() ? row.count("micro_batch")
+                              : as_lanes ? std::max<std::int64_t>(1, layout.batch / layout.data / layout.pipeline)
+                                         : 1;
     // The last micro-batch of a step may be smaller; the step then has as many samples as whole ones.
     const std::int64_t at_once = layout.data * layout.micro_batch_size;
     layout.batch = (layout.batch + at_once - 1) / at_once * at_once;
@@ -95,8 +99,10 @@ Layout layout_of(const CsvRow& row, const std::string& programs) {
     // MaxText recomputes everything unless it is told otherwise (remat_policy of its base.yml).
     const bool recomputes_all =
         row.text("recompute") == "full" || (row.text("recompute").empty() && row.text("program") == "maxtext");
+    // torchtitan's configurations recompute selectively (activation_checkpoint of its llama3_8b.toml).
+    const bool by_default = row.text("recompute").empty() && row.text("program") == "torchtitan";
     layout.recompute = recomputes_all ? Recompute::full
-                       : row.text("recompute") == "selective" || row.text("recompute") == "products" ||
+                       : by_default || row.text("recompute") == "selective" || row.text("recompute") == "products" ||
                                row.text("recompute") == "operators"
                            ? Recompute::selective
                            : Recompute::none;

@@ -199,7 +199,8 @@ TEST(TraceProfile, CountsLaunchesOfHostsThatWaitAsTheirTasksTime) {
     }
     RecordedRun run = of_another_program();
     run.launches = TaskLaunches(tasks);
-    for (const LayerProfile& layer : profile_of(run, measured).profile->layers) {
+    const TraceProfile made = profile_of(run, measured);
+    for (const LayerProfile& layer : made.profile->layers) {
         EXPECT_TRUE(layer.launches.empty());
     }
 }

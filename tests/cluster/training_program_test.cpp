@@ -56,6 +56,8 @@ TEST(TrainingProgram, ReadsAFileAndNamesItsFaults) {
     EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "product_shares": 1)"); }),
                 HasSubstr("product_shares is unknown"));
     EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "gradient_bytes": 3)"); }), HasSubstr("2, 4 or 8"));
+    EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "pipeline_zero": 1.5)"); }),
+                HasSubstr("a stage of ZeRO, 0 to 3"));
     EXPECT_EQ(parse(R"(, "work_factor_on": {"H100": 1.2})").work_factor_of("H100"), 1.2);
     EXPECT_THAT(thrown<ProfileError>([&] { parse(R"(, "work_factor_on": {"H100": 0})"); }), HasSubstr("above 0"));
     EXPECT_THAT(thrown<ProfileError>([] { parse_program("{}"); }), HasSubstr("pipescope.program"));
@@ -158,6 +160,21 @@ TEST(TrainingProgram, GathersThatWaitMakeAStepLonger) {
     layout.zero = 1;
     EXPECT_LT(step_with([](TrainingProgram& program) { program.update_gather_overlap = true; }, layout),
               step_with(nothing, layout));
+}
+
+TEST(TrainingProgram, ALowerStageOfZeroRunsInAPipelineIfTheProgramSaysSo) {
+    Layout layout;
+    layout.data = 16;
+    layout.gradient_bucket = 1 << 20;
+    const auto with = [&](int pipeline, int zero, int most) {
+        layout.pipeline = pipeline;
+        layout.zero = zero;
+        return step_with([most](TrainingProgram& program) { program.pipeline_zero = most; }, layout);
+    };
+    EXPECT_NE(with(2, 3, 3), with(2, 1, 3));
+    EXPECT_EQ(with(2, 3, 1), with(2, 1, 3));
+    EXPECT_EQ(with(2, 0, 1), with(2, 0, 3));
+    EXPECT_EQ(with(1, 3, 1), with(1, 3, 3));
 }
 
 TEST(TrainingProgram, TheSlowestOfMoreDevicesIsSlower) {

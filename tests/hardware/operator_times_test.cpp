@@ -19,15 +19,16 @@ KernelProgram with_flash() {
 
 TEST(OperatorTimes, AProductsShapeSetsItsTime) {
     const DeviceType device = h100();
-    KernelProgram program;
+    const KernelProgram program;
     const OperatorTimes times(device, "bfloat16", program);
     const double usual = 2.0 * 8192 * 8192 * 8192 / (peak_rate(device, "bfloat16") * device.matmul_efficiency) * 1e9;
     EXPECT_NEAR(times.product({1, 8192, 8192, 8192}), usual, 0.1 * usual);
     // The same operations with a short sum fill fewer tiles, or lose more of each.
     EXPECT_GT(times.product({1, 8192, 65536, 1024}), times.product({1, 8192, 8192, 8192}));
-    program.product_share = 0.5;
-    EXPECT_DOUBLE_EQ(OperatorTimes(device, "bfloat16", program).product({1, 8192, 8192, 8192}),
-                     2 * OperatorTimes(device, "bfloat16", {}).product({1, 8192, 8192, 8192}));
+    KernelProgram half;
+    half.product_share = 0.5;
+    EXPECT_DOUBLE_EQ(OperatorTimes(device, "bfloat16", half).product({1, 8192, 8192, 8192}),
+                     2 * times.product({1, 8192, 8192, 8192}));
 }
 
 TEST(OperatorTimes, HeadsWhoseRowsAreNotAlignedLeaveTheTensorCores) {
@@ -68,7 +69,8 @@ TEST(OperatorTimes, WorkIsPricedByItsShape) {
 // 77 tokens for each of eight experts are no multiple of 16 bytes, but each expert's matrices lie by themselves.
 TEST(OperatorTimes, MatricesOfExpertsNeedNoAlignmentAndStartOneByOne) {
     const DeviceType device = h100();
-    const OperatorTimes times(device, "bfloat16", KernelProgram{});
+    const KernelProgram program;
+    const OperatorTimes times(device, "bfloat16", program);
     const ProductShape experts{8, 4096, 1536, 77};
     const ProductShape aligned{8, 4096, 1536, 80};
     EXPECT_LT(times.matrices(experts, "bfloat16"), times.matrices(aligned, "bfloat16"));
