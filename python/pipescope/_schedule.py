@@ -79,7 +79,8 @@ class Schedule:
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """The cells by lane: "0F0", or "" for a slot in which the lane is idle."""
-        return tuple(tuple(line.split(",")) for line in self.to_csv().splitlines())
+        lines = [line for line in self.to_csv().splitlines() if not line.startswith("#")]  # which gives the placement
+        return tuple(tuple(line.split(",")) for line in lines)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Schedule does not change; make another one to set {name}")

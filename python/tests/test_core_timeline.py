@@ -135,6 +135,19 @@ def test_makes_and_reads_schedules(tmp_path, profile):
     assert {(each.schedule, each.chunks) for each in only.candidates} == {("1f1b", 4)}
 
 
+def test_a_schedule_from_a_text_keeps_its_cells(profile):
+    """Pairs of tasks, whose times overlap, recomputes, and the line with the placement."""
+    pairs = pipescope.Schedule("dualpipe-v", lanes=2, chunks=4)
+    again = pipescope.Schedule.from_csv(pairs.to_csv(), "again.csv")
+    assert again.rows == pairs.rows
+    options = {"balance": [2, 2, 2, 2], "batch": 16, "checkpoint": "never", "pair_overlap": 1}
+    assert profile.simulate(**options, schedule=again).step_ns == profile.simulate(**options, schedule=pairs).step_ns
+    text = "# placement 0,1\n0F0,,,0R0,0B0\n,1F0,1L0,1R0,1B0,1O\n"
+    placed = pipescope.Schedule.from_csv(text)
+    assert placed.to_csv() == text
+    assert placed.rows == (("0F0", "", "", "0R0", "0B0"), ("", "1F0", "1L0", "1R0", "1B0", "1O"))
+
+
 def test_refuses_schedules_that_cannot_run(tmp_path):
     with pytest.raises(pipescope.Error, match="wait"):
         pipescope.Schedule.from_csv("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n")

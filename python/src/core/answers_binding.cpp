@@ -185,7 +185,7 @@ Table schedule(const std::string& name, const Values& values) {
 Table schedule_from_csv(const std::string& name, const std::string& csv) {
     const Schedule schedule = Schedule::from_csv(name, csv);
     const TaskGraph graph = make_schedule(schedule, schedule.file()->shape);
-    return schedule_of(graph, to_csv(schedule_table(graph)));
+    return schedule_of(graph, to_csv(schedule.file()->table));  // its cells, such as pairs, which a graph may not have
 }
 
 std::vector<std::string> named_schedules(bool runnable) {
