@@ -344,8 +344,9 @@ private:
     int trials_ = 24;
 };
 
-/// The costs for a bound: those of the smallest micro-batch, on lanes that run as fast as they ever do, and with the
-/// part of a loss of the whole mini-batch if that is shorter.
+/// The costs for a bound: those of the micro-batch for which each is the least, on lanes that run as fast as they ever
+/// do, and with the part of a loss of the whole mini-batch if that is shorter. Most costs grow with the micro-batch,
+/// but measured ones may also fall.
 ScheduleCosts least_costs(const PipelineOptions& options, const TaskCosts& costs) {
     const std::vector<std::int64_t>& sizes = costs.micro_batches();
     const int m = static_cast<int>(sizes.size());
@@ -363,8 +364,16 @@ ScheduleCosts least_costs(const PipelineOptions& options, const TaskCosts& costs
         const auto shortest = [](const ScheduleCosts::Partition& of) {
             return of.forward + std::min<std::int64_t>(0, of.kept_more) + of.backward + of.backward_weight;
         };
-        const std::int64_t of_other = shortest(other) - (is_last ? loss_ns(0) : 0);
-        each.forward += is_last ? std::min<std::int64_t>(0, loss_ns(-1) / m - loss_ns(m - 1)) : 0;
+        const std::int64_t loss_of_other = is_last ? loss_ns(0) : 0;
+        const std::int64_t own_loss = is_last ? loss_ns(m - 1) : 0;
+        const std::int64_t least_loss = is_last ? std::min(own_loss, loss_ns(-1) / m) : 0;
+        const std::int64_t of_other = shortest(other) - loss_of_other;
+        each.forward = std::min(each.forward - own_loss, other.forward - loss_of_other) + least_loss;
+        each.kept_more = std::min(each.kept_more, other.kept_more);
+        each.recompute = std::min(each.recompute, other.recompute);
+        each.backward = std::min(each.backward, other.backward);
+        each.backward_weight = std::min(each.backward_weight, other.backward_weight);
+        each.copy = std::min(each.copy, other.copy);
         each.larger = num_larger * std::max<std::int64_t>(0, of_other - shortest(each));
     }
     return least;

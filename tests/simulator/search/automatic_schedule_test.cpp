@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <random>
@@ -118,6 +119,34 @@ TEST(AutomaticSchedule, BoundsEveryScheduleThatDrains) {
         }
     }
     EXPECT_GE(bounded, 200);
+}
+
+// Measured times may fall from one size to the next. The bound once took all costs of the smaller micro-batches.
+TEST(AutomaticSchedule, BoundsStepsWhoseLargerMicroBatchesAreQuicker) {
+    std::mt19937 random(5);
+    int bounded = 0;
+    for (int round = 0; round < 40; ++round) {
+        Profile profile = random_profile(random, 8, round % 3 == 0);
+        for (LayerProfile& layer : profile.layers) {
+            for (PerSize* times : {&layer.forward_ns, &layer.recompute_ns, &layer.backward_ns, &layer.output_bytes}) {
+                if (random() % 2 == 0) {
+                    std::ranges::sort(*times, std::greater());
+                }
+            }
+        }
+        PipelineOptions options = random_placement(random, profile);
+        options.batch = 1 + 3 * static_cast<int>(random() % 8);
+        options.chunks = 2 + static_cast<int>(random() % 4);
+        for (const Schedule& named : all_schedules()) {
+            std::optional<Simulation> simulation = simulated_if_accepted(profile, options, named);
+            if (simulation && holds_weights_once(named)) {
+                add_lower_bound(CheckedProfile(profile), *simulation);
+                EXPECT_LE(*simulation->lower_bound, simulation->step_time) << to_string(named) << ", round " << round;
+                ++bounded;
+            }
+        }
+    }
+    EXPECT_GE(bounded, 60);
 }
 
 // Brute force over named schedules and cuts. A plan once searched cuts for a V as if each partition had a lane.
