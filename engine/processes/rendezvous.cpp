@@ -32,6 +32,17 @@ Addresses resolve(const std::string& host, std::uint16_t port, int socket_type) 
     }
     return {found, &::freeaddrinfo};
 }
+
+/// -1 for a family of addresses that this system does not have. Throws ProcessError if no socket can be opened.
+int open_socket(int family, int type) {
+    const int socket = ::socket(family, type | SOCK_CLOEXEC, 0);
+    if (socket < 0 && errno != EAFNOSUPPORT) {
+        throw ProcessError(
+            std::string("no socket can be opened (") + std::strerror(errno) +
+            "); the processes need some to meet; close other programs, or raise the limit of open files");
+    }
+    return socket;
+}
 }  // namespace
 
 KeyStore::Address parse_rendezvous(const std::string& text) {
@@ -56,7 +67,7 @@ KeyStore::Address parse_rendezvous(const std::string& text) {
 }
 
 int listen_on(std::uint16_t port) {
-    const int socket = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int socket = open_socket(AF_INET6, SOCK_STREAM);
     const auto fail = [&](const char* remedy) {
         const std::string reason = std::strerror(errno);
         if (socket >= 0) {
@@ -92,9 +103,9 @@ bool is_connected_to_itself(int socket) {
            std::memcmp(&own, &peer, own_size) == 0;
 }
 
-/// Tries to connect, for as long as the looks at it are apart.
+/// Tries to connect, for as long as the looks at it are apart. Throws ProcessError if no socket can be opened.
 bool connects(const addrinfo& address, std::chrono::milliseconds look) {
-    const int socket = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int socket = open_socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK);
     if (socket < 0) {
         return false;
     }
@@ -132,8 +143,9 @@ bool is_answered(const KeyStore::Address& rendezvous, std::chrono::steady_clock:
 
 std::string address_towards(const KeyStore::Address& rendezvous) {
     const Addresses there = resolve(rendezvous.host, rendezvous.port, SOCK_DGRAM);
+    int reason = EAFNOSUPPORT;
     for (const addrinfo* each = there.get(); each != nullptr; each = each->ai_next) {
-        const int socket = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        const int socket = open_socket(each->ai_family, SOCK_DGRAM);
         sockaddr_storage own{};
         socklen_t size = sizeof(own);
         std::array<char, NI_MAXHOST> name{};
@@ -142,6 +154,7 @@ std::string address_towards(const KeyStore::Address& rendezvous) {
                            ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
                            ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, name.data(), name.size(),
                                          nullptr, 0, NI_NUMERICHOST) == 0;
+        reason = errno;
         if (socket >= 0) {
             ::close(socket);
         }
@@ -149,8 +162,8 @@ std::string address_towards(const KeyStore::Address& rendezvous) {
             return name.data();
         }
     }
-    throw ProcessError("this host has no route to " + rendezvous.host +
-                       ", where the processes meet; check its network, or name another host in the rendezvous");
+    throw ProcessError("this host has no route to " + rendezvous.host + ", where the processes meet (" +
+                       std::strerror(reason) + "); check its network, or name another host in the rendezvous");
 }
 
 std::string host_name() {
