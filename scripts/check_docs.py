@@ -67,11 +67,13 @@ class Help:
         """None where the program cannot tell, as that of a build without torch for `run`."""
         if command not in self.known:
             text = self.output(command, "--help")
-            self.known[command] = set(OPTION.findall(text)) | {"--help", "-h"} if text else None
-            if text and command == "check":  # which takes those of run, too
-                self.known[command] |= self.options("run") or set()
-            if not text:
+            known = set(OPTION.findall(text)) | {"--help", "-h"} if text else None
+            if known is not None and command == "check":  # which takes those of run, too
+                of_run = self.options("run")
+                known = known | of_run if of_run is not None else None
+            if known is None:
                 self.unknown.add(command)
+            self.known[command] = known
         return self.known[command]
 
 

@@ -9,7 +9,8 @@ import unittest
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_docs.py"
 PROGRAM = """#!/bin/sh
 case "$1" in
---help) printf 'Commands\\n  plan         Ranks\\n  run          Trains\\n' ;;
+--help) printf 'Commands\\n  plan         Ranks\\n  run          Trains\\n  check        Compares\\n' ;;
+check) printf 'Usage\\n  --rounds N\\n' ;;
 plan) printf 'Usage\\n  -n, --partitions N\\n  --json\\n' ;;
 *) exit 1 ;;
 esac
@@ -55,6 +56,11 @@ class CheckDocs(unittest.TestCase):
     def test_finds_an_option_that_is_not_there(self):
         self.assert_fault("`pipescope plan --gone`", "no option --gone")
         self.assert_fault("\n\n    ./pipescope plan \\\n        --gone\n", "no option --gone")
+
+    def test_leaves_out_the_options_of_check_if_the_program_cannot_tell_those_of_run(self):
+        result = self.check("`pipescope check m --steps 3`")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("cannot tell of check, run", result.stdout)
 
     def test_finds_a_command_that_is_not_there(self):
         self.assert_fault("`pipescope gone x`", "`pipescope gone` is no command")
