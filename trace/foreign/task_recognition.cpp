@@ -1711,23 +1711,23 @@ std::set<int> ranks_of_unknown_steps(const std::vector<const RankTasks*>& ranks)
     return unknown.size() < ranks.size() ? unknown : std::set<int>();
 }
 
-ChunkPlaces chunk_places(const std::vector<const RankTasks*>& ranks) {
+ChunkPlaces chunk_places(const std::vector<RankTasks>& ranks) {
     ChunkPlaces places;
     std::map<std::int32_t, Nanoseconds> second;  // the first forward of each rank's second chunk, by position
-    for (const RankTasks* rank : ranks) {
-        for (const Slice& slice : rank->tasks) {
-            const std::int32_t position = slice.key.partition / rank->chunks;
+    for (const RankTasks& rank : ranks) {
+        for (const Slice& slice : rank.tasks) {
+            const std::int32_t position = slice.key.partition / rank.chunks;
             places.positions = std::max(places.positions, position + 1);
-            if (slice.key.kind == TaskKind::forward && slice.key.partition % rank->chunks == 1) {
+            if (slice.key.kind == TaskKind::forward && slice.key.partition % rank.chunks == 1) {
                 Nanoseconds& first = second.try_emplace(position, slice.start).first->second;
                 first = std::min(first, slice.start);
             }
         }
     }
     places.turns = !second.empty() && second.begin()->second > second.rbegin()->second;
-    const auto has_too_many = [&](const RankTasks* rank) {
-        return std::ranges::any_of(rank->tasks, [&](const Slice& slice) {
-            return slice.key.partition % rank->chunks * places.positions + places.positions > kMostPartitions;
+    const auto has_too_many = [&](const RankTasks& rank) {
+        return std::ranges::any_of(rank.tasks, [&](const Slice& slice) {
+            return slice.key.partition % rank.chunks * places.positions + places.positions > kMostPartitions;
         });
     };
     places.positions = std::ranges::any_of(ranks, has_too_many) ? 0 : places.positions;
@@ -2039,9 +2039,7 @@ void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
         return;
     }
     warn(found.warnings);
-    std::vector<const RankTasks*> ranks;
-    std::ranges::transform(found.ranks, std::back_inserter(ranks), [](const RankTasks& rank) { return &rank; });
-    const ChunkPlaces places = chunk_places(ranks);
+    const ChunkPlaces places = chunk_places(found.ranks);
     std::ranges::for_each(found.ranks, [&](RankTasks& rank) { place_chunks(rank, places); });
     warn(set_timeline(found.ranks, trace.rank ? std::vector{*trace.rank} : std::vector<RecordingRank>(), trace));
     if (trace.rank && trace.rank->size > 1) {

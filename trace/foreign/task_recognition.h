@@ -101,7 +101,7 @@ struct ChunkPlaces {
 };
 /// The order in which the first forward of the second chunk comes to the ranks shows whether the pipeline turns.
 /// Precondition: `ranks` have one clock.
-ChunkPlaces chunk_places(const std::vector<const RankTasks*>& ranks);
+ChunkPlaces chunk_places(const std::vector<RankTasks>& ranks);
 /// Gives the tasks the partitions of the pipeline, or removes them if these are too many; sets `chunks` to 1.
 void place_chunks(RankTasks& tasks, const ChunkPlaces& places);
 

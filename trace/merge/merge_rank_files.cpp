@@ -927,9 +927,7 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
             ranks.push_back(on_clock(rank, part.clock));
         }
     }
-    std::vector<const RankTasks*> on_one_clock;
-    std::ranges::transform(ranks, std::back_inserter(on_one_clock), [](const RankTasks& rank) { return &rank; });
-    const ChunkPlaces places = chunk_places(on_one_clock);
+    const ChunkPlaces places = chunk_places(ranks);
     std::ranges::for_each(ranks, [&](RankTasks& rank) { place_chunks(rank, places); });
     for (RankPart& part : parts) {
         std::ranges::for_each(part.found.ranks, [&](RankTasks& rank) { place_chunks(rank, places); });

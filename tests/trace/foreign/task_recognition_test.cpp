@@ -237,7 +237,7 @@ TEST_F(TaskRecognition, CountsThePartitionsOfARankBesideThoseOfOthers) {
         return tasks;
     };
     const auto partitions = [](std::vector<RankTasks> ranks) {
-        const ChunkPlaces places = chunk_places({&ranks[0], &ranks[1]});
+        const ChunkPlaces places = chunk_places(ranks);
         std::vector<std::int32_t> found;
         for (RankTasks& rank : ranks) {
             place_chunks(rank, places);
