@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "schedule/schedules.h"
 #include "simulator/clock/task_clock.h"
+#include "tests/simulator/clock/random_graph.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
@@ -17,20 +18,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-/// A separate server for every lane and channel.
-SharedResources nothing_shared(const TaskGraph& graph) {
-    SharedResources resources;
-    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
-        resources.server_of_lane.push_back(resources.speeds.size());
-        resources.speeds.push_back({1});
-    }
-    for (std::size_t k = 0; k < graph.channels().size(); ++k) {
-        resources.server_of_channel.push_back(resources.speeds.size());
-        resources.speeds.push_back({1});
-    }
-    return resources;
-}
 
 SharedResources one_device(const TaskGraph& graph, int capacity) {
     SharedResources resources = nothing_shared(graph);
@@ -60,32 +47,6 @@ std::vector<double> uniform_durations(const TaskGraph& graph) {
     std::vector<double> durations;
     for (const Task& task : graph.tasks()) {
         durations.push_back(task.key.kind == TaskKind::backward ? 2000 : is_compute(task.key.kind) ? 1000 : 0);
-    }
-    return durations;
-}
-
-TaskGraph random_graph(std::mt19937& random) {
-    const std::vector<Schedule> schedules = all_schedules();
-    const Schedule schedule = schedules[random() % schedules.size()];
-    PipelineShape shape{.num_partitions = 1 + static_cast<int>(random() % 6),
-                        .num_micro_batches = 1 + static_cast<int>(random() % 9),
-                        .checkpoint = static_cast<Checkpoint>(random() % 3),
-                        .backward_order = static_cast<BackwardOrder>(random() % 2),
-                        .recompute_start = static_cast<RecomputeStart>(random() % 2),
-                        .replicas = 1 + static_cast<int>(random() % 2)};
-    if (!runs_one_partition_a_lane(schedule)) {
-        shape.num_partitions = 4;
-        shape.num_micro_batches = 2 * (4 + static_cast<int>(random() % 3));
-        shape.placement = placement_of(schedule, 4, 2);
-        shape.joins_pairs = random() % 2 == 0;
-    }
-    return make_schedule(schedule, shape);
-}
-
-std::vector<double> random_durations(std::mt19937& random, std::size_t count) {
-    std::vector<double> durations(count);
-    for (double& duration : durations) {
-        duration = random() % 4 == 0 ? 0 : std::uniform_real_distribution<double>(0, 1000)(random);
     }
     return durations;
 }

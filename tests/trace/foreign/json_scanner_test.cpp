@@ -1,93 +1,19 @@
 #include "trace/foreign/json_scanner.h"
+#include "tests/trace/foreign/parsed_json.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
-#include <algorithm>
+#include <optional>
 #include <random>
-#include <streambuf>
 #include <string>
 
 namespace pipescope {
 namespace {
-using nlohmann::json;
-
-/// Serves a text in pieces of a few bytes.
-class Pieces : public std::streambuf {
-public:
-    Pieces(const std::string& text, std::size_t size) : text_(text), size_(size) {}
-
-protected:
-    int_type underflow() override {
-        if (at_ == text_.size()) {
-            return traits_type::eof();
-        }
-        const std::size_t length = std::min(size_, text_.size() - at_);
-        piece_ = text_.substr(at_, length);
-        at_ += length;
-        setg(piece_.data(), piece_.data(), piece_.data() + length);
-        return traits_type::to_int_type(piece_.front());
-    }
-
-private:
-    const std::string& text_;
-    std::size_t size_;
-    std::size_t at_ = 0;
-    std::string piece_;
-};
-
-/// Writes down what a parser reports: "{ k:a u1 }".
-struct Notes {
-    std::string all;
-    bool add(const std::string& what) {
-        all += what + ' ';
-        return true;
-    }
-};
-
-struct ScannerSax : Notes {
-    bool null() { return add("null"); }
-    bool boolean(bool value) { return add(value ? "true" : "false"); }
-    bool number_unsigned(std::uint64_t value) { return add("u" + std::to_string(value)); }
-    bool number_integer(std::int64_t value) { return add("i" + std::to_string(value)); }
-    bool number_float(std::string_view value) { return add("f" + std::string(value)); }
-    bool text(std::string_view value) { return add("t:" + std::string(value)); }
-    bool key(std::string_view value) { return add("k:" + std::string(value)); }
-    bool start_object() { return add("{"); }
-    bool end_object() { return add("}"); }
-    bool start_array() { return add("["); }
-    bool end_array() { return add("]"); }
-};
-
-struct ParserSax : nlohmann::json_sax<json>, Notes {
-    bool null() override { return add("null"); }
-    bool boolean(bool value) override { return add(value ? "true" : "false"); }
-    bool number_unsigned(std::uint64_t value) override { return add("u" + std::to_string(value)); }
-    bool number_integer(std::int64_t value) override { return add("i" + std::to_string(value)); }
-    bool number_float(double, const std::string& value) override { return add("f" + value); }
-    bool string(std::string& value) override { return add("t:" + value); }
-    bool binary(json::binary_t&) override { return true; }
-    bool key(std::string& value) override { return add("k:" + value); }
-    bool start_object(std::size_t) override { return add("{"); }
-    bool end_object() override { return add("}"); }
-    bool start_array(std::size_t) override { return add("["); }
-    bool end_array() override { return add("]"); }
-    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
-};
-
 /// Expects what nlohmann's parser reports, whatever the pieces are.
 void expect_same(const std::string& text) {
-    ParserSax parser;
-    const bool is_json = json::sax_parse(text, &parser);
+    const std::optional<std::string> expected = parsed_json(text);
     for (const std::size_t size : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{7}, text.size() + 1}) {
-        Pieces pieces(text, size);
-        JsonScanner scanner(pieces);
-        ScannerSax sax;
-        const JsonScanner::Outcome outcome = scanner.scan(sax);
-        ASSERT_EQ(outcome == JsonScanner::Outcome::done, is_json) << text << " in pieces of " << size;
-        if (is_json) {
-            ASSERT_EQ(sax.all, parser.all) << text << " in pieces of " << size;
-        }
+        ASSERT_EQ(scanned_json(text, size), expected) << text << " in pieces of " << size;
     }
 }
 
