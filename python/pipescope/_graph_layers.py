@@ -44,10 +44,14 @@ from pipescope._graph_cuts import (
 from pipescope._trace_model import (
     MODE_ARGUMENTS,
     FunctionCall,
+    batch_sizes_of,
     cumulative_batch_norm,
     expect,
     expect_size,
     op_name,
+    packed_data,
+    packed_rnn,
+    padded_data,
     place_of,
     unknown_sizes_of,
 )
@@ -156,7 +160,8 @@ class _Code:
         return {**self.__dict__, "_function": None}
 
 
-_KNOWN = (probability, count_up, cumulative_batch_norm, expect, expect_size, _device_of, operator.getitem)
+_KNOWN = (probability, count_up, cumulative_batch_norm, expect, expect_size, batch_sizes_of, packed_data, packed_rnn, padded_data, _device_of,
+          operator.getitem)
 
 
 # ---- Parts: what a layer does in one of the model's modes ----
@@ -263,6 +268,8 @@ class TracedLayer(Skippable):
 #: What layers call in the place of operators that stand for something in a trace.
 _AT_RUN: dict[str, Any] = {
     "pipescope.ctc_loss": torch.ops.aten.ctc_loss.Tensor, "pipescope.cumulative_batch_norm": cumulative_batch_norm, "pipescope.expect": expect,
+    "pipescope.packed_data": packed_data, "pipescope.batch_sizes": batch_sizes_of, "pipescope.padded_data": padded_data,
+    "pipescope.packed_rnn": packed_rnn,
 }
 
 

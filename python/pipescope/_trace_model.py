@@ -58,6 +58,7 @@ __all__ = [
     "Trace",
     "arguments_of",
     "autocast_state",
+    "batch_sizes_of",
     "cumulative_batch_norm",
     "depends_on_values",
     "expect",
@@ -66,6 +67,9 @@ __all__ = [
     "leaves_of",
     "may_free_more",
     "op_name",
+    "packed_data",
+    "packed_rnn",
+    "padded_data",
     "place_of",
     "place_of_error",
     "put_back_of",
@@ -401,6 +405,7 @@ class _Losses:
         self._names = {id(module): name for name, module in call.model.named_modules()}
         self._before: dict[tuple[int, str], tuple[nn.Module, str, Any]] = {}
         self._buffers = [(module, dict(module._buffers)) for module in call.model.modules()]
+        self._packed: dict[int, tuple[Tensor, Any]] = {}  #: tensors of batch sizes of packed sequences, with the number of samples, by id
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
@@ -489,11 +494,34 @@ class _Losses:
         inference: Any = torch.inference_mode
         inference.__enter__ = refusing(enter, "uses torch.inference_mode(){}, which a trace loses; use torch.no_grad()")
         packing: Any = torch._VF
-        packing._pack_padded_sequence = refusing(
-            packing._pack_padded_sequence,
-            "packs sequences{}: sizes of its values then depend on the lengths, so its layers would have other shapes for each "
-            "micro-batch; give the padded tensor to the RNN, and mask the padding in the loss",
-        )
+        for name, function in self._packed_functions().items():
+            setattr(packing, name, function)
+        rnns: Any = nn.RNNBase
+        check_states = rnns.check_forward_args
+
+        def noting_states(module: Any, input: Tensor, hidden: Any, batch_sizes: Optional[Tensor]) -> None:
+            if not self._state.is_running or batch_sizes is None:  # which it would read as numbers
+                check_states(module, input, hidden, batch_sizes)
+
+        rnns.check_forward_args = noting_states
+        kinds: tuple[Any, ...] = (nn.RNN, nn.LSTM, nn.GRU)
+        rnn_forwards = [each.forward for each in kinds]
+
+        def with_zeros(forward: Any) -> Any:
+            @functools.wraps(forward)
+            def call(module: Any, input: Any, hx: Any = None) -> Any:
+                if self._state.is_running and isinstance(input, nn.utils.rnn.PackedSequence) and hx is None:
+                    count = module.num_layers * (2 if module.bidirectional else 1)
+                    samples = self._samples_of(input.batch_sizes)
+                    hidden, *cell = (input.data.new_zeros(count, samples, width) for width in (module.proj_size or module.hidden_size,
+                                     *([module.hidden_size] if module.mode == "LSTM" else [])))
+                    hx = (hidden, *cell) if cell else hidden
+                return forward(module, input, hx)
+
+            return call
+
+        for each, forward in zip(kinds, rnn_forwards):
+            each.forward = with_zeros(forward)
         functions: Any = torch.autograd.Function
         functions.apply = classmethod(noting_apply)
         forwards = {cls: cls.__dict__.get("forward", Absent) for cls in _functions_of(functions)}
@@ -568,7 +596,12 @@ class _Losses:
             forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map
             of_function._func_increment_nesting = nest_function
             _clear_caches()
-            del packing._pack_padded_sequence, of_tensor.__bool__, of_tensor.data  # which it inherits, as the next ones
+            rnns.check_forward_args = check_states
+            for each, forward in zip(kinds, rnn_forwards):
+                each.forward = forward
+            for name in self._packed_functions():
+                delattr(packing, name)
+            del of_tensor.__bool__, of_tensor.data  # which it inherits, as the next ones
             for name in _READS_VALUES:
                 delattr(of_tensor, name)
             for module, buffers in self._buffers:
@@ -579,6 +612,51 @@ class _Losses:
                     module.__dict__.pop(name, None)
                 else:
                     module.__dict__[name] = value
+
+    def _samples_of(self, batch_sizes: Tensor) -> Any:
+        """The number of samples of a packed sequence."""
+        if id(batch_sizes) not in self._packed:
+            self.lost.append(
+                f"makes a packed sequence by hand{self._here()}, whose samples a trace does not know; make it by pack_padded_sequence()"
+            )
+            raise UsageError(f"the model {self.lost[-1]}")
+        return self._packed[id(batch_sizes)][1]
+
+    def _packed_functions(self) -> dict[str, Callable[..., Any]]:
+        """What stands in for torch's functions of packed sequences, by name. Sizes of packed values depend on the lengths."""
+
+        def pack(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+            if not self._state.is_running:
+                return torch.ops.aten._pack_padded_sequence(input, lengths, batch_first)  # type: ignore[no-any-return]
+            batch, steps = (input.shape[0], input.shape[1]) if batch_first else (input.shape[1], input.shape[0])
+            torch._check(lengths.shape[0] == batch)
+            data = torch.ops.pipescope.packed_data(input, lengths, batch_first)
+            batch_sizes = torch.ops.pipescope.batch_sizes(lengths)
+            torch._check(batch_sizes.shape[0] <= steps)
+            self._packed[id(batch_sizes)] = batch_sizes, batch
+            return data, batch_sizes
+
+        def pad(data: Tensor, batch_sizes: Tensor, batch_first: bool, padding: float, steps: int) -> tuple[Tensor, Tensor]:
+            if not self._state.is_running:
+                return torch.ops.aten._pad_packed_sequence(data, batch_sizes, batch_first, padding, steps)  # type: ignore[no-any-return]
+            batch = self._samples_of(batch_sizes)
+            padded, lengths = torch.ops.pipescope.padded_data(data, batch_sizes, batch_first, float(padding), steps, batch)
+            return padded, lengths
+
+        def rnn(kind: str) -> Callable[..., Any]:
+            original = getattr(torch._C._VariableFunctions, kind)
+
+            def call(*args: Any) -> Any:
+                is_packed = isinstance(args[1 if kind == "lstm" else 2], Tensor)
+                if not self._state.is_running or not is_packed:
+                    return original(*args)
+                data, batch_sizes, states, *more = args
+                given = [*states] if kind == "lstm" else [states]
+                return tuple(torch.ops.pipescope.packed_rnn(kind, data, batch_sizes, given, *more, self._samples_of(batch_sizes)))
+
+            return call
+
+        return {"_pack_padded_sequence": pack, "_pad_packed_sequence": pad, **{kind: rnn(kind) for kind in _RNNS}}
 
     def _here(self) -> str:
         """ ", at blocks.0 (my.py, line 12: code)" """
@@ -1064,6 +1142,12 @@ _CTC_LOSS = "pipescope::ctc_loss"
 #: Stands in a trace for a batch norm with momentum=None, whose factor is a number that depends on a counter's value.
 _CUMULATIVE_BATCH_NORM = "pipescope::cumulative_batch_norm"
 
+#: Stand in a trace for torch's operators of packed sequences, which need values.
+_PACKED_DATA, _BATCH_SIZES = "pipescope::packed_data", "pipescope::batch_sizes"
+_PADDED_DATA, _PACKED_RNN = "pipescope::padded_data", "pipescope::packed_rnn"
+_RNNS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
 class FunctionCall:
     """Calls an autograd.Function with other tensors in the places of those of its trace."""
 
@@ -1129,6 +1213,56 @@ def cumulative_batch_norm(
     """Torch's batch norm with momentum=None. ``count``: of the mini-batches so far, with this one."""
     factor = 1.0 / float(count) if training and not count.is_meta else 0.0
     return torch.batch_norm(input, weight, bias, running_mean, running_var, training, factor, eps, torch.backends.cudnn.enabled)
+
+
+def packed_data(input: Tensor, lengths: Tensor, batch_first: bool) -> Tensor:
+    """The values of a packed sequence, [sum of lengths, ..]. ``lengths``: [samples], descending, on the host."""
+    return torch.ops.aten._pack_padded_sequence(input, lengths, batch_first)[0]  # type: ignore[no-any-return]
+
+
+def batch_sizes_of(lengths: Tensor) -> Tensor:
+    """How many samples have a value at each position, [longest length]."""
+    return (lengths[None] > torch.arange(int(lengths.max()), device=lengths.device)[:, None]).sum(1)
+
+
+def padded_data(
+    data: Tensor, batch_sizes: Tensor, batch_first: bool, padding: float, steps: int, batch: int
+) -> tuple[Tensor, Tensor]:
+    """Torch's inverse of packed_data(): the padded values, and the lengths. ``batch``: the number of samples, which a trace needs."""
+    return torch.ops.aten._pad_packed_sequence(data, batch_sizes, batch_first, padding, steps)  # type: ignore[no-any-return]
+
+
+def packed_rnn(
+    kind: str, data: Tensor, batch_sizes: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], has_biases: bool, layers: int,
+    dropout: float, training: bool, bidirectional: bool, batch: int,
+) -> list[Tensor]:
+    """Torch's RNN of a packed sequence: its packed output, and its states. ``batch``: the number of samples, which a trace needs."""
+    run = getattr(torch.ops.aten, kind).data
+    given = list(states) if kind == "lstm" else states[0]
+    return list(run(data, batch_sizes, given, list(weights), has_biases, layers, dropout, training, bidirectional))
+
+
+def _like_packed_data(input: Tensor, lengths: Tensor, batch_first: bool) -> Tensor:
+    return input.new_empty((torch.library.get_ctx().new_dynamic_size(), *input.shape[2:]))
+
+
+def _like_batch_sizes(lengths: Tensor) -> Tensor:
+    return lengths.new_empty((torch.library.get_ctx().new_dynamic_size(),))
+
+
+def _like_padded_data(
+    data: Tensor, batch_sizes: Tensor, batch_first: bool, padding: float, steps: int, batch: int
+) -> tuple[Tensor, Tensor]:
+    sizes = (batch, steps) if batch_first else (steps, batch)
+    return data.new_empty((*sizes, *data.shape[1:])), batch_sizes.new_empty((batch,))
+
+
+def _like_packed_rnn(
+    kind: str, data: Tensor, batch_sizes: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], has_biases: bool, layers: int,
+    dropout: float, training: bool, bidirectional: bool, batch: int,
+) -> list[Tensor]:
+    width = states[0].shape[2] * (2 if bidirectional else 1)
+    return [data.new_empty((data.shape[0], width)), *(data.new_empty((each.shape[0], batch, each.shape[2])) for each in states)]
 
 
 def _functions_of(base: Any) -> Iterator[Any]:
@@ -1199,6 +1333,21 @@ torch.library.define(_CUMULATIVE_BATCH_NORM, "(Tensor input, Tensor? weight, Ten
                      "bool training, Tensor count, float eps) -> Tensor")
 torch.library.impl(_CUMULATIVE_BATCH_NORM, "CompositeExplicitAutograd", lambda *args: cumulative_batch_norm(*args))
 torch.library.register_fake(_CUMULATIVE_BATCH_NORM, lambda input, *args: torch.empty_like(input))
+torch.library.define(_PACKED_DATA, "(Tensor input, Tensor lengths, bool batch_first) -> Tensor")
+torch.library.impl(_PACKED_DATA, "CompositeExplicitAutograd", packed_data)
+torch.library.register_fake(_PACKED_DATA, _like_packed_data)
+torch.library.define(_BATCH_SIZES, "(Tensor lengths) -> Tensor")
+torch.library.impl(_BATCH_SIZES, "CompositeExplicitAutograd", batch_sizes_of)
+torch.library.register_fake(_BATCH_SIZES, _like_batch_sizes)
+torch.library.define(_PADDED_DATA, "(Tensor data, Tensor batch_sizes, bool batch_first, float padding, SymInt steps, SymInt batch) -> "
+                     "(Tensor, Tensor)")
+torch.library.impl(_PADDED_DATA, "CompositeExplicitAutograd", padded_data)
+torch.library.register_fake(_PADDED_DATA, _like_padded_data)
+torch.library.define(_PACKED_RNN, "(str kind, Tensor data, Tensor batch_sizes, Tensor[] states, Tensor[] weights, bool has_biases, "
+                     "int layers, float dropout, bool training, bool bidirectional, SymInt batch) -> Tensor[]",
+                     tags=(torch.Tag.nondeterministic_seeded,))
+torch.library.impl(_PACKED_RNN, "CompositeExplicitAutograd", packed_rnn)
+torch.library.register_fake(_PACKED_RNN, _like_packed_rnn)
 torch.library.define(_FUNCTION, "(Tensor[] tensors, int number) -> Tensor[]")
 torch.library.impl(_FUNCTION, "CompositeExplicitAutograd", _of_function)
 torch.library.register_fake(_FUNCTION, _of_function)
@@ -1249,6 +1398,7 @@ MODE_ARGUMENTS: dict[str, tuple[int, bool]] = {
     "aten.instance_norm": (5, False), "aten.rrelu": (3, False), "aten.rrelu_": (3, False),
     "aten.scaled_dot_product_attention": (4, True), "aten.lstm": (6, False), "aten.gru": (6, False),
     "aten.rnn_tanh": (6, False), "aten.rnn_relu": (6, False), "pipescope.cumulative_batch_norm": (5, False),
+    "pipescope.packed_rnn": (8, False),
 }
 
 

@@ -120,6 +120,81 @@ def test_sizes_that_depend_on_values_stay_within_a_layer(model, schedule, checkp
     assert len(pipe.layers) > 1
 
 
+class Packed(nn.Module):
+    """An RNN that skips padding: its states, and its outputs padded to the longest sequence or to the input's length."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 2)
+        self.rnn = getattr(nn, kind)(6, 6, batch_first=True, **options)
+
+    def forward(self, x, lengths, whole=True):
+        packed = nn.utils.rnn.pack_padded_sequence(torch.tanh(self.first(x)), lengths, batch_first=True, enforce_sorted=False)
+        output, state = self.rnn(packed)
+        output, found = nn.utils.rnn.pad_packed_sequence(output, batch_first=True, total_length=x.size(1) if whole else None)
+        output = output.sum(1) / found[:, None]
+        state = state[0] if isinstance(state, tuple) else state
+        output = torch.cat([output, output], 1)[:, :6]
+        return self.last(output + torch.cat([state, state], 2).mean(0)[:, :6])
+
+
+def packed_batch(rows=7, length=5):
+    torch.manual_seed(4)
+    return {"x": torch.randn(rows, length, 4).double(), "lengths": torch.tensor([2, 5, 3, 1, 4, 2, 3])[:rows]}
+
+
+@pytest.mark.parametrize(
+    "kind, options, schedule",
+    [("LSTM", {"num_layers": 2, "bidirectional": True}, "zero-bubble-h1"), ("LSTM", {"proj_size": 3}, "gpipe"),
+     ("GRU", {"bias": False}, "1f1b"), ("RNN", {"nonlinearity": "relu"}, "gpipe")],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_packed_sequences_train_as_in_the_plain_model(kind, options, schedule, whole):
+    torch.manual_seed(0)
+    model = Packed(kind, **options).double()
+    batch = {**packed_batch(), "whole": whole}
+    layers = pipescope.layers_of(model, batch)
+    assert len(layers) > 1
+    for rows, length in ((7, 5), (5, 9)):
+        batch = {**packed_batch(rows, length), "whole": whole}
+        model.zero_grad()
+        for first, size in (((0, 3), (3, 2), (5, 2)) if rows == 7 else ((0, 2), (2, 2), (4, 1))):
+            part = {name: each[first : first + size] if name != "whole" else each for name, each in batch.items()}
+            (own_or_squares(model(**part)) * size / rows).backward()
+        expected = {name: each.grad.clone() for name, each in model.named_parameters()}
+        model.zero_grad()
+        half = len(layers) // 2
+        pipe = pipescope.GPipe(layers, [half, len(layers) - half], devices=["cpu"] * 2, chunks=3, schedule=schedule)
+        pipe.step(batch, loss=own_or_squares)
+        assert max(float((each.grad - expected[name]).abs().max()) for name, each in model.named_parameters()) < 1e-12
+
+
+def test_dropout_of_a_packed_rnn_follows_the_mode():
+    torch.manual_seed(0)
+    model = Packed("LSTM", num_layers=2, dropout=0.5).double()
+    batch = packed_batch()
+    pipe = pipescope.GPipe(model, sample=batch, devices=["cpu"] * 2, chunks=2)
+    found = [pipe(**batch), pipe(**batch)]
+    assert not torch.equal(*found)
+    model.eval()
+    assert float((pipe(**batch) - model(**batch)).abs().max()) < 1e-12
+
+
+class PackedByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.rnn = nn.Linear(4, 6), nn.GRU(6, 6)
+
+    def forward(self, x):
+        packed = nn.utils.rnn.PackedSequence(self.first(x), torch.tensor([6], device=x.device))
+        return self.rnn(packed)[1][0]
+
+
+def test_a_packed_sequence_made_by_hand_is_refused_with_its_line():
+    with pytest.raises(pipescope.UsageError, match=r"makes a packed sequence by hand, at .*test_any_model_values.py, line \d+: return self.rnn"):
+        pipescope.layers_of(PackedByHand(), torch.randn(6, 4))
+
+
 def test_a_micro_batch_with_another_size_that_a_branch_relies_on_is_refused():
     torch.manual_seed(0)
     batch = batch_of()
