@@ -13,7 +13,7 @@
 namespace pipescope {
 namespace {
 double now_ns() {
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double, std::nano>(ThreadClock::now().time_since_epoch()).count();
 }
 
 /// Best effort: without permission the thread runs wherever the system puts it.
@@ -103,7 +103,7 @@ void CoreScheduler::leave(LaneId id) {
     hand_out(lock);
 }
 
-void CoreScheduler::hand_out(std::unique_lock<std::mutex>& lock) {
+void CoreScheduler::hand_out(std::unique_lock<Mutex>& lock) {
     std::vector<Lane*> granted;
     if (!given_up_) {
         while (const auto grant = queue_.grant(now_ns())) {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "base/ids.h"
+#include "base/thread_primitives.h"
 #include "schedule/core_queue.h"
 
 #include <pthread.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,18 +50,18 @@ private:
     struct Lane {
         const std::function<bool()>* ready = nullptr;  ///< while the lane waits and is not queued
         std::optional<pthread_t> thread;
-        std::condition_variable its_turn;
+        Condition its_turn;
     };
 
     /// Unlocks before it wakes a lane. A lane that wakes on its waker's core and finds the lock held sleeps again,
     /// which doubled the time of a change of lanes.
-    void hand_out(std::unique_lock<std::mutex>& lock);
+    void hand_out(std::unique_lock<Mutex>& lock);
     void give_up();  ///< with mutex_ held
 
     const std::vector<int> cores_;
     const std::vector<int> usable_;  ///< by the thread that called the constructor
     const std::chrono::nanoseconds patience_;
-    std::mutex mutex_;
+    Mutex mutex_;
     std::vector<std::unique_ptr<Lane>> lanes_;  // null for a lane that takes no part
     bool given_up_ = false;
     CoreQueue queue_;  // of cores_, by position

@@ -1,5 +1,8 @@
 #include "engine/lanes/task_gate.h"
 
+#include <atomic>
+#include <mutex>
+
 namespace pipescope {
 TaskGate::TaskGate(const TaskGraph& graph, CoreScheduler* scheduler)
     : graph_(graph),

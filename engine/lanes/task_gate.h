@@ -1,11 +1,9 @@
 #pragma once
 
+#include "base/thread_primitives.h"
 #include "engine/cores/core_scheduler.h"
 #include "schedule/task_graph.h"
 
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <vector>
 
 namespace pipescope {
@@ -34,16 +32,16 @@ private:
     bool shares_cores(LaneId lane) const noexcept { return scheduler_ != nullptr && scheduler_->takes_part(lane); }
 
     struct Bell {
-        std::mutex mutex;
-        std::condition_variable rung;
+        Mutex mutex;
+        Condition rung;
     };
     bool is_ready(TaskIndex task) const noexcept { return missing_[task].load(std::memory_order_acquire) == 0; }
     void ring(LaneId lane);
 
     const TaskGraph& graph_;
     CoreScheduler* const scheduler_;
-    std::vector<std::atomic<int>> missing_;  // per task
-    std::vector<Bell> bells_;                // per lane
-    std::atomic<bool> stopped_ = false;
+    std::vector<Atomic<int>> missing_;  // per task
+    std::vector<Bell> bells_;           // per lane
+    Atomic<bool> stopped_ = false;
 };
 }  // namespace pipescope
