@@ -177,7 +177,7 @@ def test_dropout_of_a_packed_rnn_follows_the_mode():
     found = [pipe(**batch), pipe(**batch)]
     assert not torch.equal(*found)
     model.eval()
-    assert float((pipe(**batch) - model(**batch)).abs().max()) < 1e-12
+    assert float((pipe(**batch) - model(**batch)).detach().abs().max()) < 1e-12
 
 
 class PackedByHand(nn.Module):
@@ -388,6 +388,19 @@ def test_a_loop_over_the_samples_of_one_input_is_refused():
 
     with pytest.raises(pipescope.UsageError, match="holds on to the sample's 6 samples of the input images"):
         pipescope.layers_of(Pictures(), {"x": torch.randn(6, 4), "images": torch.randn(6, 1, 4)})
+
+
+def test_a_loop_over_samples_is_refused_if_the_input_that_is_cut_changes_nothing():
+    class Rows(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x, weight):
+            return torch.stack([self.second(torch.tanh(self.first(each))) for each in x])
+
+    with pytest.raises(pipescope.UsageError, match="holds on to the sample's 6 samples of the input x"):
+        pipescope.layers_of(Rows(), {"x": torch.randn(6, 4), "weight": torch.ones(6)})
 
 
 # ---- What a model keeps ----
