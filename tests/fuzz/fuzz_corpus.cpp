@@ -129,8 +129,10 @@ void write_corpus(const Corpus& corpus) {
             "CREATE TRIGGER emptied AFTER INSERT ON PIPESCOPE_RUN BEGIN DELETE FROM PIPESCOPE_TASK; END");
     corpus.add("trace_file", "foreign_sql", read_text(folder / "t.sqlite"));
     corpus.add("chrome", "ours", json.str());
-    corpus.add("chrome", "kineto", kKineto);
-    corpus.add("chrome", "odd", kOddChrome);
+    for (const char* target : {"chrome", "json_scanner"}) {
+        corpus.add(target, "kineto", kKineto);
+        corpus.add(target, "odd", kOddChrome);
+    }
     corpus.add("chrome", "packed", packed(folder, kKineto));
     corpus.add("safetensors", "small", std::string("\x20\0\0\0\0\0\0\0", 8) + kSafetensors);
     TrainingRecord record{{10, "mlp:layers=4", "adam", 0.001, 7}, std::nullopt};
@@ -138,7 +140,7 @@ void write_corpus(const Corpus& corpus) {
     record.checksums = {{"model-00001-of-00001.safetensors", {1, {{"0.weight", 2}, {"0.bias", 3}}}}};
     corpus.add("saved_step", "training", std::string(1, '\0') + to_json(record));
     corpus.add("saved_step", "index", std::string(1, '\1') + kTensorIndex);
-    for (const char* target : {"trace_values", "nsys_values"}) {
+    for (const char* target : {"trace_values", "nsys_values", "balance", "clock"}) {
         corpus.add(target, "values", std::string(64, '\x01') + std::string(64, '\xf0'));
     }
 }
