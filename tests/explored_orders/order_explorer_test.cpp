@@ -59,7 +59,7 @@ TEST(OrderExplorer, FindsADeadlockByTheOrderOfLocks) {
     EXPECT_EQ(replay(program, found.choices).failure, found.failure);
 }
 
-TEST(OrderExplorer, RunsEveryOrderOnce) {
+TEST(OrderExplorer, RunsEveryOrder) {
     // Two threads of two stores each beside a waiting third: without a bound, 4! / (2! 2!) orders of the stores.
     std::vector<std::string> seen;
     const Outcome all = explore(
