@@ -186,6 +186,8 @@ def spread(calls, most):
     """The numbers of the calls that fail: the first and last ones, and some between, further and further apart."""
     if calls <= most:
         return list(range(1, calls + 1))
+    if most < 6:
+        return [1, calls]
     numbers = {1, 2, 3, calls, calls - 1}
     step = calls ** (1 / (most - len(numbers)))
     at = 3.0
@@ -202,7 +204,7 @@ def main():
     parser.add_argument("--part", choices=["files", "sockets"], help="only these calls")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only", default="")
-    parser.add_argument("--most", type=int, default=6, help="calls of a kind that fail in each command; at least 6")
+    parser.add_argument("--most", type=int, default=6, help="calls of a kind that fail in each command; below 6: the first and the last")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     session = Session(options.bins, options.library)
