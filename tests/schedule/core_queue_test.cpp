@@ -43,6 +43,8 @@ TEST(CoreQueue, PrefersTheLaneThatHadTheCoreLast) {
     const auto second = queue.grant(0);
     ASSERT_TRUE(first && second);
     EXPECT_NE(first->core, second->core);
+    EXPECT_LT(first->core, 2U);
+    EXPECT_LT(second->core, 2U);
     EXPECT_TRUE(first->moves) << "to its first core";
     ask(queue, {2});
     queue.give_back(1);
@@ -83,11 +85,13 @@ TEST(CoreQueue, StartsAnewAsTheFirstTime) {
     ask(queue, {2, 1, 0});
     const auto first = queue.grant(0);
     queue.reset();
+    EXPECT_FALSE(queue.may_keep(2, 0)) << "no lane holds a core";
     ask(queue, {2, 1, 0});
     const auto again = queue.grant(0);
     ASSERT_TRUE(first && again);
     EXPECT_EQ(again->lane, first->lane);
     EXPECT_EQ(again->core, first->core);
+    EXPECT_TRUE(again->moves) << "no lane had that core before";
     EXPECT_THAT(granted(queue), ElementsAre(1));
 }
 }  // namespace
