@@ -72,10 +72,11 @@ TEST(CoreQueue, LetsALaneKeepItsCoreForASlice) {
     const double slice = std::chrono::duration<double, std::nano>(kCoreSlice).count();
     CoreQueue queue(2, 1);
     ask(queue, {0, 1});
-    ASSERT_TRUE(queue.grant(1000));
-    EXPECT_TRUE(queue.may_keep(0, 1000 + slice / 2));
-    EXPECT_FALSE(queue.may_keep(0, 1000 + slice));
-    EXPECT_FALSE(queue.may_keep(1, 1000)) << "it holds none";
+    const double now = 10 * slice;
+    ASSERT_TRUE(queue.grant(now));
+    EXPECT_TRUE(queue.may_keep(0, now + slice / 2));
+    EXPECT_FALSE(queue.may_keep(0, now + slice));
+    EXPECT_FALSE(queue.may_keep(1, now)) << "it holds none";
     EXPECT_TRUE(queue.asks(1));
     EXPECT_FALSE(queue.asks(0));
 }
