@@ -124,7 +124,7 @@ private:
         plan_.backward(weights_.back());
     }
     void next_weight() {
-        if (weights_.empty()) {
+        if (!weights_.empty()) {
             plan_.backward_weight(weights_.front());
             weights_.pop_front();
         }

@@ -1,6 +1,7 @@
 #include "schedule/micro_batches.h"
 
 #include "base/error.h"
+#include "schedule/task_key.h"
 
 #include <gtest/gtest.h>
 
@@ -24,6 +25,13 @@ TEST(MicroBatches, NeedAChunkAndASample) {
     EXPECT_THROW(micro_batch_sizes(4, 0), UsageError);
     EXPECT_THROW(micro_batch_sizes(0, 4), UsageError);
     EXPECT_THROW(micro_batch_sizes(4, -1), UsageError);
+    EXPECT_EQ(micro_batch_sizes(1, 1), (Sizes{1}));
+}
+
+TEST(MicroBatches, AreLimitedInNumber) {
+    EXPECT_EQ(micro_batch_sizes(kMostMicroBatches, kMostMicroBatches).size(), std::size_t{kMostMicroBatches});
+    EXPECT_THROW(micro_batch_sizes(kMostMicroBatches + 1, kMostMicroBatches + 1), UsageError);
+    EXPECT_EQ(micro_batch_sizes(kMostMicroBatches + 1, 2).size(), 2U);
 }
 }  // namespace
 }  // namespace pipescope
