@@ -480,7 +480,21 @@ class _Losses:
             return call
 
         changed: Any = nn.Module
-        changed.__setattr__, changed.register_buffer = noting_setattr, noting_register
+        convert = changed.to
+
+        def noting_to(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+            """A conversion to what a module has changes nothing, and a trace cannot make it."""
+            device, dtype, _, memory_format = torch._C._nn._parse_to(*args, **kwargs)
+            has_both = all(
+                (dtype is None or each.dtype == dtype or not (each.is_floating_point() or each.is_complex()))
+                and (device is None or each.device == device)
+                for each in (*module.parameters(), *module.buffers())
+            )
+            if self._state.is_running and memory_format is None and has_both:
+                return module
+            return convert(module, *args, **kwargs)  # type: ignore[no-any-return]
+
+        changed.__setattr__, changed.register_buffer, changed.to = noting_setattr, noting_register, noting_to
         changed.__getattribute__ = noting_getattribute
         of_tensor: Any = torch.Tensor
         to_bool = of_tensor.__bool__
@@ -583,6 +597,7 @@ class _Losses:
                 yield
         finally:
             changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
+            changed.to = convert
             for cls, forward in forwards.items():
                 if forward is Absent:
                     del cls.forward

@@ -498,3 +498,32 @@ def test_sizes_of_images_that_become_long_expressions_stay_the_samples(monkeypat
     x = torch.randn(6, 3, 8, 8)
     monkeypatch.setattr(_trace_model, "_MOST_PARTS", 2)
     assert [type(each) for each in pipescope.layers_of(Halves(), x).inputs[0].shape] == [str, int, int, int]
+
+
+class Converted(nn.Module):
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype, self.body, self.router, self.head = dtype, nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        self.router = self.router.to(self.dtype)  # as routers of experts do
+        hidden = self.body(x)
+        return self.head(torch.relu(self.router(hidden.to(self.dtype)).to(hidden.dtype)))
+
+
+def test_a_module_that_is_converted_to_what_it_is_trains_as_in_the_plain_model():
+    torch.manual_seed(0)
+    model = Converted(torch.float64).double()
+    x = torch.randn(6, 4, dtype=torch.float64)
+    model(x).square().mean().backward()
+    expected = {name: each.grad.clone() for name, each in model.named_parameters()}
+    model.zero_grad()
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3)
+    pipe.step(x, loss=lambda output, _=None: output.square().mean())
+    assert max(float((each.grad - expected[name]).abs().max()) for name, each in model.named_parameters()) < 1e-12
+
+
+def test_a_conversion_to_another_type_is_refused_with_its_line():
+    model = Converted(torch.float64)
+    with pytest.raises(pipescope.UsageError, match=r"self\.router\.to\(self\.dtype\)"):
+        pipescope.GPipe(model, sample=torch.randn(6, 4), devices=["cpu"] * 2, chunks=3)
