@@ -252,8 +252,8 @@ as lanes; where rows have no recompute, it is the default of MaxText, everything
   their neighbours; the source does not say why. 13 B on eight cards of 40 GB fills their memory.
 - BigScience: heads whose width is no multiple of eight run without tensor units. One run (78 layers, one sample per micro-batch)
   took 1.4 times as long as its neighbours.
-- torchtitan: the source calls its rowwise float8 with tensor parallelism slow by a fault. Runs of 128 K tokens with context parallelism took 1.4 times
-  as long as predicted.
+- torchtitan: the source calls its rowwise float8 with tensor parallelism slow by a fault. Runs of 128 K tokens with context
+  parallelism took 1.4 times as long as predicted.
 
 )";
 

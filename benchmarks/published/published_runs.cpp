@@ -71,6 +71,16 @@ LanguageModel model_of(const CsvRow& row) {
     return parse_language_model(text);
 }
 
+/// Of the row, or the default of its program: MaxText's remat_policy (base.yml), and torchtitan's activation_checkpoint
+/// (llama3_8b.toml).
+std::string recompute_of(const CsvRow& row) {
+    const std::string& program = row.text("program");
+    return !row.text("recompute").empty() ? row.text("recompute")
+           : program == "maxtext"         ? "full"
+           : program == "torchtitan"      ? "selective"
+                                          : "";
+}
+
 /// `programs`: "own", the row's; empty: none; or the file of one for all rows.
 Layout layout_of(const CsvRow& row, const std::string& programs) {
     Layout layout;
@@ -96,14 +106,9 @@ Layout layout_of(const CsvRow& row, const std::string& programs) {
     layout.dtype = layout.product_dtype.empty() ? row.text("dtype") : "bfloat16";
     layout.zero = row.count("zero");
     layout.gradient_bytes = row.text("gradient_bytes").empty() ? 4 : row.count("gradient_bytes");
-    // MaxText recomputes everything unless it is told otherwise (remat_policy of its base.yml).
-    const bool recomputes_all =
-        row.text("recompute") == "full" || (row.text("recompute").empty() && row.text("program") == "maxtext");
-    // torchtitan's configurations recompute selectively (activation_checkpoint of its llama3_8b.toml).
-    const bool by_default = row.text("recompute").empty() && row.text("program") == "torchtitan";
-    layout.recompute = recomputes_all ? Recompute::full
-                       : by_default || row.text("recompute") == "selective" || row.text("recompute") == "products" ||
-                               row.text("recompute") == "operators"
+    const std::string recompute = recompute_of(row);
+    layout.recompute = recompute == "full" ? Recompute::full
+                       : recompute == "selective" || recompute == "products" || recompute == "operators"
                            ? Recompute::selective
                            : Recompute::none;
     const bool is_deepspeed = row.text("program") == "megatron-deepspeed";
