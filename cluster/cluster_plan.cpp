@@ -231,8 +231,9 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
             size.layouts.push_back({layout, std::move(parts), least, base++});
             // With buckets, messages of ZeRO 2 and 3 overlap with layers' work, so these stages may be quicker than
             // ZeRO 1.
-            const int quickest = layout.gradient_bucket > 0 ? most_zero(layout) : 1;
-            for (int zero = 1; zero <= (has_copies(model, layout) ? quickest : 0); ++zero) {
+            const int stages = layout.gradient_bucket > 0 ? most_zero(layout) : std::min(1, most_zero(layout));
+            const int most = has_copies(model, layout) ? stages : 0;
+            for (int zero = 1; zero <= most; ++zero) {
                 BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
                 with_zero.layout.zero = zero;
                 with_zero.least_ns = bounds.of(with_zero.layout, with_zero.parts);
