@@ -10,7 +10,8 @@
 #include <mutex>
 #include <utility>
 
-// What base/thread_primitives.h names, for explored programs: the interfaces of std, as far as the engine uses them.
+// The names of base/thread_primitives.h for explored programs, with threads and latches: the interfaces of std, as far
+// as the engine and the tests use them.
 
 namespace pipescope::explored {
 class ExploredMutex {
