@@ -484,14 +484,14 @@ class _Losses:
 
         def noting_to(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
             """A conversion to what a module has changes nothing, and a trace cannot make it."""
-            device, dtype, _, memory_format = torch._C._nn._parse_to(*args, **kwargs)
-            has_both = all(
-                (dtype is None or each.dtype == dtype or not (each.is_floating_point() or each.is_complex()))
-                and (device is None or each.device == device)
-                for each in (*module.parameters(), *module.buffers())
-            )
-            if self._state.is_running and memory_format is None and has_both:
-                return module
+            if self._state.is_running:
+                device, dtype, _, memory_format = torch._C._nn._parse_to(*args, **kwargs)
+                if memory_format is None and all(
+                    (dtype is None or each.dtype == dtype or not (each.is_floating_point() or each.is_complex()))
+                    and (device is None or each.device == device)
+                    for each in (*module.parameters(), *module.buffers())
+                ):
+                    return module
             return convert(module, *args, **kwargs)  # type: ignore[no-any-return]
 
         changed.__setattr__, changed.register_buffer, changed.to = noting_setattr, noting_register, noting_to
@@ -508,7 +508,8 @@ class _Losses:
         inference: Any = torch.inference_mode
         inference.__enter__ = refusing(enter, "uses torch.inference_mode(){}, which a trace loses; use torch.no_grad()")
         packing: Any = torch._VF
-        for name, function in self._packed_functions().items():
+        packed = self._packed_functions()
+        for name, function in packed.items():
             setattr(packing, name, function)
         rnns: Any = nn.RNNBase
         check_states = rnns.check_forward_args
@@ -596,8 +597,7 @@ class _Losses:
             with self.reads.noted(lambda: self._state.is_running):
                 yield
         finally:
-            changed.__setattr__, changed.register_buffer, functions.apply = set_attribute, register, apply
-            changed.to = convert
+            changed.__setattr__, changed.register_buffer, changed.to, functions.apply = set_attribute, register, convert, apply
             for cls, forward in forwards.items():
                 if forward is Absent:
                     del cls.forward
@@ -614,7 +614,7 @@ class _Losses:
             rnns.check_forward_args = check_states
             for each, forward in zip(kinds, rnn_forwards):
                 each.forward = forward
-            for name in self._packed_functions():
+            for name in packed:
                 delattr(packing, name)
             del of_tensor.__bool__, of_tensor.data  # which it inherits, as the next ones
             for name in _READS_VALUES:
