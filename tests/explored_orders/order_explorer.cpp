@@ -23,7 +23,7 @@ struct Choice {
     int affordable = 1;  ///< alternatives within the limits, the first ones
 };
 
-/// What a thread of the C++ runtime knows of its exceptions; the layout is part of the ABI.
+/// The exceptions of a thread, as the C++ runtime keeps them; the layout is part of the ABI.
 struct OpenExceptions {
     void* caught = nullptr;
     unsigned int uncaught = 0;

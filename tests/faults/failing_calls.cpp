@@ -140,7 +140,7 @@ bool hits_open(const char* path, int flags) {
            hits("open", EMFILE);
 }
 
-/// Where the code of libsqlite3 lies; empty in a program without it.
+/// The addresses of libsqlite3's code; empty in a program without it.
 struct Code {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;

@@ -77,7 +77,7 @@ struct ParserSax : nlohmann::json_sax<nlohmann::json>, Notes {
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
 };
 
-/// What nlohmann's parser reports of the text; empty if it is not JSON.
+/// The events that nlohmann's parser reports for the text; empty if the text is not JSON.
 inline std::optional<std::string> parsed_json(const std::string& text) {
     ParserSax sax;
     return nlohmann::json::sax_parse(text, &sax) ? std::optional(std::move(sax.all)) : std::nullopt;
