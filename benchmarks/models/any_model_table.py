@@ -3,8 +3,9 @@
     pip install transformers timm diffusers peft torchvision
     pip install x-transformers segmentation-models-pytorch torchaudio mambapy monai xlstm tab-transformer-pytorch reformer-pytorch
     python benchmarks/models/any_model_table.py [NAME..]
+    python -m torch.distributed.run --nproc-per-node 2 benchmarks/models/any_model_table.py [NAME..]
 
-Each model is small, has random weights, and is in float64. Columns:
+The second command trains each model in two processes, and prints the worst gradients only. Each model is small, has random weights, and is in float64. Columns:
 
 - worst gradient: the largest difference from the plain model that runs micro-batch by micro-batch, 6 samples in 4 micro-batches, over
   each schedule with each checkpoint mode, on 2 to 4 lanes, in eval mode, or in train mode where a model has batch norm;
@@ -23,6 +24,7 @@ import gc
 import io
 import itertools
 import logging
+import os
 import random
 import re
 import sys
@@ -533,7 +535,8 @@ class Row:
         return pipescope.GPipe(self.layers, balance, devices=["cpu"] * lanes, chunks=self.chunks, schedule=schedule,
                                checkpoint=checkpoint, **more)
 
-    def worst_gradient(self):
+    def worst_gradient(self, processes=None):
+        """Of all processes, each of which has the gradients of its own layers."""
         self.model.train(self.trains)
         buffers = [(each, each.clone()) for each in self.model.buffers()]
         self.plain_step(self.model)
@@ -542,7 +545,9 @@ class Row:
         worst = 0.0
         for schedule, checkpoint, lanes in CONFIGURATIONS:
             self.model.zero_grad()
-            self.pipe(schedule, checkpoint, lanes).step(self.batch, loss=own_or_squares)
+            self.pipe(schedule, checkpoint, lanes, processes=processes).step(self.batch, loss=own_or_squares)
+            if processes:
+                bring_together(self.model)
             worst = max(worst, difference(expected, self.model))
             put_back(buffers)
         return worst
@@ -651,6 +656,17 @@ def difference(expected, model):
     return worst
 
 
+def bring_together(model):
+    """Gives each process the gradients that another one has."""
+    for each in model.parameters():
+        has = torch.tensor(0 if each.grad is None else 1 << torch.distributed.get_rank())
+        torch.distributed.all_reduce(has)
+        if has:
+            first = (int(has) & -int(has)).bit_length() - 1
+            each.grad = torch.zeros_like(each) if each.grad is None else each.grad
+            torch.distributed.broadcast(each.grad, first)
+
+
 def tied_names(model):
     numbers = {}
     return [numbers.setdefault(id(each), len(numbers)) for _, each in model.named_parameters(remove_duplicate=False)]
@@ -676,10 +692,31 @@ def run_split(pipe, batch):
     return torch.fx.Interpreter(pipe.split_gm).run(*values)
 
 
+def in_processes(names):
+    """Models that cannot be cut are left out."""
+    torch.distributed.init_process_group("gloo")
+    processes = pipescope.join_processes()
+    if processes.rank == 0:
+        print(f"| model | worst gradient, {processes.size} processes |\n| --- | --- |", flush=True)
+    for name in names:
+        row = Row(name)
+        try:
+            row.layers = pipescope.layers_of(row.model, row.batch)
+        except pipescope.UsageError:
+            continue
+        worst = row.worst_gradient(processes)
+        if processes.rank == 0:
+            print(f"| {name} | {worst:.0e} |", flush=True)
+        gc.collect()
+
+
 def main():
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     names = [name for name in MODELS if not sys.argv[1:] or any(each.lower() in name.lower() for each in sys.argv[1:])]
+    if "WORLD_SIZE" in os.environ:
+        in_processes(names)
+        return
     print("| model | unmodified | why not | worst gradient | AdamW | dropout | lines | torch.distributed.pipelining |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for name in names:
