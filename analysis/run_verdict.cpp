@@ -102,6 +102,20 @@ std::vector<VerdictPart> root_parts(const RootCauses& roots, std::span<const Run
     return parts;
 }
 
+double idle_of(const RootCauses& roots) {
+    double idle = 0;
+    for (const RootCauses::Part& part : roots.parts) {
+        idle += part.share;
+    }
+    return idle;
+}
+
+/// False if a cause takes more than all idle time: the replay takes longer than the run did, as its tasks overlap.
+bool explain(const RootCauses& roots, double idle) {
+    return std::ranges::all_of(roots.parts,
+                               [idle](const RootCauses::Part& part) { return part.share < idle + kLeastShown; });
+}
+
 std::vector<VerdictPart> cause_parts(const BubbleReport& report) {
     std::vector<BubbleCause> order;
     for (int number = 0; number < kNumBubbleCauses; ++number) {
@@ -194,26 +208,22 @@ std::string RunVerdict::text() const {
 
 RunVerdict why_idle(const BubbleReport& report, std::span<const RunLane> lanes) {
     RunVerdict verdict;
-    double idle = report.total();
-    if (report.roots) {
-        idle = 0;
-        for (const RootCauses::Part& part : report.roots->parts) {
-            idle += part.share;
-        }
-    }
+    const double replayed = report.roots ? idle_of(*report.roots) : 0;
+    const RootCauses* const roots = report.roots && explain(*report.roots, replayed) ? &*report.roots : nullptr;
+    const double idle = roots != nullptr ? replayed : report.total();
     verdict.idle = idle;
     verdict.parts.push_back({short_percent(idle) + " idle", Evidence::bubbles});
     if (idle < kLittleIdle) {
         verdict.parts.push_back({": nothing stands out."});
         return verdict;
     }
-    if (report.roots && report.roots->main == RootCause::ramp) {
+    if (roots != nullptr && roots->main == RootCause::ramp) {
         verdict.parts.push_back({": "});
-        append(verdict.parts, root_parts(*report.roots, lanes));
+        append(verdict.parts, root_parts(*roots, lanes));
         verdict.parts.push_back({"; no other cause takes 3 % of the step."});
         return verdict;
     }
-    std::vector<VerdictPart> list = report.roots ? root_parts(*report.roots, lanes) : cause_parts(report);
+    std::vector<VerdictPart> list = roots != nullptr ? root_parts(*roots, lanes) : cause_parts(report);
     if (!list.empty()) {
         verdict.parts.push_back({": "});
         append(verdict.parts, std::move(list));

@@ -95,6 +95,14 @@ TEST(RunVerdict, TakesTheCausesOfBubblesWithoutRootCauses) {
     EXPECT_EQ(part_with(verdict, "20 points").cause, BubbleCause::finished);
 }
 
+TEST(RunVerdict, NamesNoRootCauseThatTakesMoreThanAllIdleTime) {
+    BubbleReport report =
+        report_of({0.57, 0, 0, 0, 0, -0.14}, RootCause::ramp);  // tasks overlap, which a replay does not
+    report.causes[static_cast<std::size_t>(BubbleCause::next_partition)].share = 0.4;
+    EXPECT_EQ(why_idle(report, lanes_of({1, 1})).text(),
+              "40 % idle: " + std::string(describe(BubbleCause::next_partition)) + " (40 points).");
+}
+
 TEST(RunVerdict, SaysWhatOtherLoadTookOfABusyMachine) {
     const auto text_of = [](const MachineLoad& load, double idle) {
         RecordedRun run;
