@@ -4,6 +4,7 @@
 #include "engine/engine_error.h"
 #include "engine/processes/processes.h"
 #include "tests/engine/device/device_fixtures.h"
+#include "tests/engine/skips/readers_model.h"
 #include "tests/models/process_group.h"
 
 #include <gmock/gmock.h>
@@ -191,6 +192,24 @@ TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
 
 TEST_F(DeviceMessagesTest, TrainAsOneProcessDoesBitForBit) {
     expect_values_of_one_process(kDirectly);
+}
+
+TEST_F(DeviceProcessesTest, TrainWithSkipsOfSeveralReadersAsOneProcessDoesBitForBit) {
+    const std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1};
+    for (std::size_t k = 0; k < kFourLanes.size(); ++k) {
+        const Checkpoint mode = kModes[k % kModes.size()];
+        const Schedule schedule = schedules[k % schedules.size()];
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__,
+                                           name_of(kFourLanes[k], mode) + " " + to_string(schedule));
+        GPipeOptions options = on_lanes(kFourLanes[k], readers_model().size(), mode);
+        options.device_messages = "host";
+        options.schedule = schedule;
+        options.seed = 5;
+        const Values alone = trained(readers_model(), options, nullptr, 3);
+        EXPECT_GT(alone.size(), 10U);
+        expect_equal(trained_in_ranks(2, readers_model(), options, 3), alone);
+        expect_equal(trained_in_ranks(4, readers_model(), options, 3), alone);
+    }
 }
 
 void expect_shared_parameters_of_lanes_on_the_host(const std::string& way) {

@@ -4,6 +4,7 @@
 #include "schedule/schedules.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
+#include "tests/engine/skips/readers_model.h"
 #include "tests/engine/task_log.h"
 #include "tests/thrown.h"
 
@@ -22,68 +23,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Skips that several layers pop.
-
-SkipNames named(const std::vector<std::string>& stash, const std::vector<std::string>& pop) {
-    SkipNames names;
-    for (const std::string& each : stash) {
-        names.stash.push_back({"", each});
-    }
-    for (const std::string& each : pop) {
-        names.pop.push_back({"", each});
-    }
-    return names;
-}
-
-/// x -> tanh(Wx). Stashes Wx, and what it gets, the signs and the largest features of that: four skips, one of the
-/// pipeline's input, one of truth values and one of whole numbers.
-LayerSpec stem() {
-    return {"stem", [] {
-                auto linear = std::make_shared<torch::nn::LinearImpl>(6, 4);
-                linear->to(torch::kFloat64);
-                return skippable_layer(linear, named({"wx", "input", "positive", "largest"}, {}),
-                                       [=](const Tensors& in, SkipContext& skips) {
-                                           const at::Tensor wx = linear->forward(in[0]);
-                                           skips.stash("wx", wx);
-                                           skips.stash("input", in[0]);
-                                           skips.stash("positive", in[0].narrow(1, 0, 4) > 0);
-                                           skips.stash("largest", in[0].narrow(1, 0, 4).argmax(1, true));
-                                           return Tensors{torch::tanh(wx)};
-                                       });
-            }};
-}
-
-/// x -> Wx with all that it pops.
-LayerSpec reader(const std::vector<std::string>& pops) {
-    return {"reader", [=] {
-                auto linear = std::make_shared<torch::nn::LinearImpl>(4, 4);
-                linear->to(torch::kFloat64);
-                return skippable_layer(linear, named({}, pops), [=](const Tensors& in, SkipContext& skips) {
-                    at::Tensor x = torch::tanh(linear->forward(in[0]));
-                    for (const std::string& name : pops) {
-                        const at::Tensor skip = skips.pop(name);
-                        x = name == "wx"         ? x + skip * x
-                            : name == "input"    ? x * skip.narrow(1, 1, 4) + 1
-                            : name == "positive" ? torch::where(skip, x, x * 0.5)
-                                                 : x + x.gather(1, skip);
-                    }
-                    return Tensors{x};
-                });
-            }};
-}
-
-/// Ten layers. The last one reads nothing.
-std::vector<LayerSpec> readers_model() {
-    return {stem(),
-            reader({"wx"}),
-            linear(4, 4),
-            reader({"wx", "positive"}),
-            reader({"input", "largest"}),
-            reader({"wx", "input"}),
-            dropout(0.2),
-            reader({"positive", "wx", "largest"}),
-            reader({"wx", "input"}),
-            linear(4, 4)};
-}
 
 void expect_equal_gradients(const NamedTensors& ours, const NamedTensors& plain) {
     ASSERT_EQ(ours.size(), plain.size());
