@@ -527,3 +527,24 @@ def test_a_conversion_to_another_type_is_refused_with_its_line():
     model = Converted(torch.float64)
     with pytest.raises(pipescope.UsageError, match=r"self\.router\.to\(self\.dtype\)"):
         pipescope.GPipe(model, sample=torch.randn(6, 4), devices=["cpu"] * 2, chunks=3)
+
+
+DRAWS = {
+    "rand": lambda sizes, **more: torch.rand(sizes, **more),
+    "randn": lambda sizes, **more: torch.randn(*sizes, **more),
+    "randint": lambda sizes, **more: torch.randint(3, sizes, **more),
+    "randint_low": lambda sizes, **more: torch.randint(1, 3, sizes, **more),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_draw_that_names_no_generator_is_one_of_torchs(draw):
+    torch.manual_seed(0)
+    x = torch.randn(6, 4)
+    first, last, losses = nn.Linear(4, 4), nn.Linear(4, 2), []
+    for more in ({}, {"generator": None}):
+        model = Runs(lambda model, x, labels, more=more: model.last(x + draw((x.shape[0], 4), **more)))
+        model.first, model.last = first, last
+        pipe = pipescope.GPipe(model, sample=x, balance=[2, 2], devices=["cpu"] * 2, chunks=3, seed=5)
+        losses.append([float(pipe.step(x, loss=lambda output, _=None: output.square().mean()).detach()) for _ in range(2)])
+    assert losses[0] == losses[1] and losses[0][0] != losses[0][1]
