@@ -339,6 +339,34 @@ def test_check_leaves_the_input_as_it_is():
     assert pipescope.check(layers_of(), embedded, y.clamp(min=0), token_mean)
 
 
+class InFloat32(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(0.3, 0.7, 4).double())
+
+    def forward(self, x):
+        return x * (self.scale.float() ** 3).sum().double()  # the gradient of the scale is rounded to float32
+
+
+def test_check_allows_for_parts_that_compute_in_float32():
+    x, y = tokens_of()
+    found = pipescope.check(layers_of(InFloat32()), x, y.clamp(min=0), token_mean)
+    assert found and found.gradient_error > 1e-10
+
+
+class ScalesGradients(nn.Module):
+    def forward(self, x):
+        if x.requires_grad:
+            x.register_hook(lambda gradient: gradient / gradient.norm())
+        return x
+
+
+def test_check_says_so_if_only_gradients_differ():
+    x, y = tokens_of()
+    found = pipescope.check(layers_of(ScalesGradients()), x, y.clamp(min=0), token_mean)
+    assert "outputs and losses agree, and gradients do not" in found.explanation and found.loss_error < 1e-12
+
+
 def test_check_keeps_the_modules_modes():
     x, y = tokens_of()
     for module in (nn.Dropout(0.5), nn.Sequential(nn.Flatten(0, 1), nn.BatchNorm1d(8), nn.Unflatten(0, (-1, 5)))):
