@@ -548,3 +548,21 @@ def test_a_draw_that_names_no_generator_is_one_of_torchs(draw):
         pipe = pipescope.GPipe(model, sample=x, balance=[2, 2], devices=["cpu"] * 2, chunks=3, seed=5)
         losses.append([float(pipe.step(x, loss=lambda output, _=None: output.square().mean()).detach()) for _ in range(2)])
     assert losses[0] == losses[1] and losses[0][0] != losses[0][1]
+
+
+class MaskOfHeads(nn.Module):
+    """Repeats a mask for each head, and counts the samples of another input to give them back their dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 2)
+
+    def forward(self, x, mask):
+        q = torch.tanh(self.first(x)).unflatten(-1, (2, 3)).transpose(1, 2)
+        bias = (1 - mask.to(q.dtype)).mul(-9.0)[:, None].repeat_interleave(2, dim=0).view(x.shape[0], -1, 1, mask.shape[-1])
+        return self.last(functional.scaled_dot_product_attention(q, q, q, bias).transpose(1, 2).flatten(2))
+
+
+def test_inputs_that_count_the_samples_each_are_cut_together():
+    torch.manual_seed(0)
+    train_as_plain(MaskOfHeads().double(), {"x": torch.randn(7, 5, 4).double(), "mask": torch.rand(7, 5) > 0.3})
