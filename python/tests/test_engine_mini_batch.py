@@ -354,6 +354,17 @@ def test_check_allows_for_parts_that_compute_in_float32():
     assert found and found.gradient_error > 1e-10
 
 
+class AddsNoise(nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)
+
+
+def test_check_says_so_if_a_model_draws_random_numbers_in_eval_mode():
+    x, y = tokens_of()
+    found = pipescope.check(layers_of(AddsNoise()), x, y.clamp(min=0), token_mean)
+    assert found.explanation.startswith("the model draws random numbers in eval mode")
+
+
 class ScalesGradients(nn.Module):
     def forward(self, x):
         if x.requires_grad:
