@@ -566,3 +566,30 @@ class MaskOfHeads(nn.Module):
 def test_inputs_that_count_the_samples_each_are_cut_together():
     torch.manual_seed(0)
     train_as_plain(MaskOfHeads().double(), {"x": torch.randn(7, 5, 4).double(), "mask": torch.rand(7, 5) > 0.3})
+
+
+class WithPadding(nn.Module):
+    """Computes its own loss, over the labels that are no padding, if it gets labels."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 5)
+
+    def forward(self, x, labels=None):
+        scores = self.last(torch.tanh(self.first(x)))
+        return {"loss": None if labels is None else functional.cross_entropy(scores, labels, ignore_index=-1), "scores": scores}
+
+
+def test_check_takes_traced_models():
+    torch.manual_seed(0)
+    model, batch = WithPadding().double(), batch_of()
+    pipe = pipescope.GPipe(model, sample=batch, devices=["cpu"] * 2, chunks=3, schedule="1f1b")
+    for module in (model, pipe, pipe.layers):
+        found = pipescope.check(module, batch, chunks=3)
+        assert not found and "weight=lambda" in found.explanation and found.output_error < 1e-12 and found.loss_error > 1e-3
+        assert pipescope.check(module, batch, chunks=3, weight=lambda batch: (batch["labels"] != -1).sum())
+    x, y = {"x": batch["x"]}, batch["labels"].clamp(min=0)
+    assert pipescope.check(model, x, y, lambda output, target: functional.cross_entropy(output["scores"], target))
+    assert all(each.grad is None for each in model.parameters()) and model.training
+    with pytest.raises(pipescope.UsageError, match="split is given with a traced model"):
+        pipescope.check(pipe, batch, split={"x": None})
