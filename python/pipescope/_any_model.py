@@ -679,8 +679,9 @@ def _traced_layers(
 
 
 def _warn_of_changed_attributes(trace: Trace, counted: Optional[Collection[str]], is_compared: bool) -> None:
-    """Warns of an attribute that the forward reads and changes. A flag that its first call sets, and no later one, is none, as of
-    hooks that are in place, if layers of that first call compute what the later ones do, and change no buffer.
+    """Warns of an attribute that the forward reads and changes. A flag or a text that its first call sets, and no later one, is none,
+    as of hooks that are in place or the kind of a loss, if layers of that first call compute what the later ones do, and change no
+    buffer.
 
     ``counted``: those of a later call, if known. ``is_compared``: whether the layers were compared with later calls.
     """

@@ -238,7 +238,7 @@ class Reads:
         self.own: dict[tuple[int, str], tuple[Any, str, str]] = {}  #: attributes of objects: (object, name, title)
         self.of_classes: dict[tuple[type, str], str] = {}  #: attributes of classes, with a title
         self.counted: list[str] = []  #: attributes that the forward both reads and changes
-        self.flags: set[str] = set()  #: of these, those that are now true and were not
+        self.flags: set[str] = set()  #: of these, those that are now true or a text, and were nothing
         self.of_tensors: dict[Any, tuple[Tensor, Any, str]] = {}  #: tensors whose values Python read, with these, and the place
         self._changed: list[tuple[Any, str]] = []
         self._first: dict[tuple[int, str], Any] = {}
@@ -368,7 +368,7 @@ class Reads:
                 self._changed.append((owner, title))  # as an RNN's lists of its weights
             else:
                 self.counted.append(title)
-                if value is True and _own_value(owner, name) in (Absent, None, False):
+                if (value is True or type(value) is str) and _own_value(owner, name) in (Absent, None, False):
                     self.flags.add(title)
 
     def finish(self, kept: Any = ()) -> None:
