@@ -679,8 +679,9 @@ def _traced_layers(
 
 
 def _warn_of_changed_attributes(trace: Trace, counted: Optional[Collection[str]], is_compared: bool) -> None:
-    """Warns of an attribute that the forward reads and changes. A flag that its first call sets, and no later one, is none, as of
-    hooks that are in place, if layers of that first call compute what the later ones do, and change no buffer.
+    """Warns of an attribute that the forward reads and changes. A flag or a text that its first call sets, and no later one, is none,
+    as of hooks that are in place or the kind of a loss, if layers of that first call compute what the later ones do, and change no
+    buffer.
 
     ``counted``: those of a later call, if known. ``is_compared``: whether the layers were compared with later calls.
     """
@@ -703,17 +704,31 @@ def _symbol(size: Any) -> Any:
     return int(expression) if isinstance(expression, int) or expression.is_number else expression
 
 
+_BATCH = sympy.Symbol("batch", integer=True, positive=True)
+
+
+def _in_batch(expression: Any, batch: set[Any]) -> Any:
+    """The expression with one name for the number of samples, which may have a symbol in each input. So what it cancels is gone."""
+    return expression.subs({symbol: _BATCH for symbol in batch}) if hasattr(expression, "subs") else expression
+
+
+def _has_samples(size: Any, batch: set[Any]) -> bool:
+    """True for a size that depends on the number of samples."""
+    expression = _symbol(size)
+    found: set[Any] = getattr(expression, "free_symbols", set()) & batch
+    return len(found) == 1 or len(found) > 1 and _BATCH in _in_batch(expression, batch).free_symbols
+
+
 def _named_shape(shape: Sequence[Any], batch: set[Any]) -> tuple[Any, ...]:
-    symbols = [_symbol(size) for size in shape]
-    return tuple("batch" if each in batch else each if isinstance(each, int) else str(each) for each in symbols)
+    symbols = [_in_batch(_symbol(size), batch) for size in shape]
+    return tuple(int(each) if isinstance(each, int) or each.is_number else str(each) for each in symbols)
 
 
 def _guards_of(trace: Trace, batch: set[Any]) -> dict[Any, str]:
     """What the trace relies on, as sympy's expressions of the sizes' names, and where."""
-    names = {symbol: sympy.Symbol("batch", integer=True, positive=True) for symbol in batch}
     found: dict[Any, str] = {}
     for guard, place in trace.guards.items():
-        expression = guard.subs(names) if hasattr(guard, "subs") else guard
+        expression = _in_batch(guard, batch)
         if getattr(expression, "free_symbols", None):
             found[expression] = found.get(expression) or place
     return found
@@ -757,7 +772,7 @@ def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> t
             rules.append(given[name])
             continue
         places = [d for d, symbol in enumerate(shape) if symbol in batch]
-        multiples = [d for d, symbol in enumerate(shape) if d not in places and getattr(symbol, "free_symbols", set()) & batch]
+        multiples = [d for d, symbol in enumerate(shape) if d not in places and _has_samples(symbol, batch)]
         if multiples and not places:
             raise CannotCut(
                 f"dimension {multiples[0]} of the input {name} is {shape[multiples[0]]}, which is not the number of samples; say "
@@ -771,8 +786,8 @@ def _output_dimensions(analysis: Analysis, batch: set[Any]) -> list[Optional[int
     """Where the samples of each output are. None: it has none, as a loss."""
     dimensions: list[Optional[int]] = []
     for node in analysis.trace.output_nodes:
-        shape = [_symbol(size) for size in node.meta["val"].shape] if isinstance(node, torch.fx.Node) else []
-        places = [d for d, symbol in enumerate(shape) if getattr(symbol, "free_symbols", set()) & batch]
+        shape = node.meta["val"].shape if isinstance(node, torch.fx.Node) else []
+        places = [d for d, size in enumerate(shape) if _has_samples(size, batch)]
         dimensions.append(places[0] if places else None)
     return dimensions
 
@@ -780,7 +795,7 @@ def _output_dimensions(analysis: Analysis, batch: set[Any]) -> list[Optional[int
 def _refuse_mixed_samples(analysis: Analysis, batch: set[Any]) -> None:
     for node in analysis.nodes:
         for value in tensors_in(node.meta.get("val")):
-            places = [size for size in value.shape if getattr(_symbol(size), "free_symbols", set()) & batch]
+            places = [size for size in value.shape if _has_samples(size, batch)]
             if len(places) > 1:
                 raise CannotCut(
                     f"the model compares samples with each other, at {place_of(node)}, which makes values of the shape "
@@ -805,9 +820,9 @@ def _named_samples(analysis: Analysis, batch: set[Any], rules: Sequence[Rule]) -
         if not each.dtype.is_floating_point and each.dtype != torch.bool and not callable(rule)
     }
 
-    def has_samples(value: Any, dimension: int) -> bool:
+    def is_along_samples(value: Any, dimension: int) -> bool:
         size = value.meta["val"].shape[dimension] if isinstance(value, torch.fx.Node) and value.meta["val"].dim() else 0
-        return bool(getattr(_symbol(size), "free_symbols", set()) & batch)
+        return _has_samples(size, batch)
 
     for node in analysis.nodes:
         name = op_name(node)
@@ -819,10 +834,10 @@ def _named_samples(analysis: Analysis, batch: set[Any], rules: Sequence[Rule]) -
                     f"{place_of(node)}, so samples have different numbers of rows and cannot be cut: give each sample as many rows, "
                     "with a weight of 0 for those that are missing, or say how both inputs are cut, as by split={'offsets': function}"
                 )
-        elif name in _TAKES_BY_NUMBER and has_samples(node.args[0], node.args[1]):
+        elif name in _TAKES_BY_NUMBER and is_along_samples(node.args[0], node.args[1]):
             numbers = [node.args[2]]
         elif name in ("aten.index", "aten.index_put", "aten.index_put_"):
-            numbers = [each for k, each in enumerate(node.args[1]) if has_samples(node.args[0], k)]
+            numbers = [each for k, each in enumerate(node.args[1]) if is_along_samples(node.args[0], k)]
         if found := next((sources[each] for each in numbers if each in sources), ""):
             return (
                 f"the input {found} names samples by their numbers in the mini-batch, at {place_of(node)}, as the edges of a graph "

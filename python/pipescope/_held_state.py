@@ -228,6 +228,7 @@ def _joined(name: str, key: str) -> str:
 _OF_TORCH = frozenset((
     "training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook",
 ))
+_HOOKS = frozenset(name for name in vars(nn.Module()) if name.endswith("_hooks"))  #: a module's tables of hooks
 
 
 class Reads:
@@ -237,7 +238,7 @@ class Reads:
         self.own: dict[tuple[int, str], tuple[Any, str, str]] = {}  #: attributes of objects: (object, name, title)
         self.of_classes: dict[tuple[type, str], str] = {}  #: attributes of classes, with a title
         self.counted: list[str] = []  #: attributes that the forward both reads and changes
-        self.flags: set[str] = set()  #: of these, those that are now true and were not
+        self.flags: set[str] = set()  #: of these, those that are now true or a text, and were nothing
         self.of_tensors: dict[Any, tuple[Tensor, Any, str]] = {}  #: tensors whose values Python read, with these, and the place
         self._changed: list[tuple[Any, str]] = []
         self._first: dict[tuple[int, str], Any] = {}
@@ -248,7 +249,7 @@ class Reads:
         self.watched: frozenset[type] = frozenset()
         for module, name in list(self._titles.values()):
             for key, value in vars(module).items():
-                if key not in _OF_TORCH and not key.endswith("_hooks"):
+                if key not in _OF_TORCH and key not in _HOOKS:
                     self._reach(value, _joined(name, key), 8)
 
     def _reach(self, value: Any, title: str, depth: int) -> None:
@@ -326,7 +327,7 @@ class Reads:
             self.own[key] = owner, name, _joined(title, name)
             value = _own_value(owner, name)
             self._first[key] = frozen(value, self.watched)
-            if not name.endswith("_hooks"):
+            if name not in _HOOKS:
                 self._note_contents(value)
 
     def note_values(self, tensor: Tensor, place: str) -> None:
@@ -344,7 +345,7 @@ class Reads:
     def put_back(self) -> None:
         """At the end of a forward: notes which attributes the forward has changed, and gives containers their contents again."""
         for key, (owner, name, title) in self.own.items():
-            if title not in self.counted and not name.endswith("_hooks"):
+            if title not in self.counted and name not in _HOOKS:
                 if frozen(_own_value(owner, name), self.watched) != self._first[key]:
                     self._changed.append((owner, title))
         for value, before in self._contents.values():
@@ -367,7 +368,7 @@ class Reads:
                 self._changed.append((owner, title))  # as an RNN's lists of its weights
             else:
                 self.counted.append(title)
-                if value is True and _own_value(owner, name) in (Absent, None, False):
+                if (value is True or type(value) is str) and _own_value(owner, name) in (Absent, None, False):
                     self.flags.add(title)
 
     def finish(self, kept: Any = ()) -> None:
@@ -601,7 +602,7 @@ class HeldState:
         absent: dict[int, tuple[Any, str, set[str]]] = {}
         for owner, name, title in () if reads is None else reads.own.values():
             raw = _own_value(owner, name)
-            if name.endswith("_hooks") and isinstance(owner, nn.Module):
+            if name in _HOOKS and isinstance(owner, nn.Module):
                 self._hooks.append((owner, name, title, _hooks_in(raw)))
             elif raw is Absent and isinstance(owner, nn.Module):
                 absent.setdefault(id(owner), (owner, title.rpartition(".")[0], set()))[2].add(name)

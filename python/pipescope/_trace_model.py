@@ -384,6 +384,8 @@ class _NeedsBranches(Exception):
 
 #: Methods of tensors that give their values to Python, beside __bool__().
 _READS_VALUES = ("item", "tolist", "__int__", "__float__", "__index__", "__complex__")
+#: Draw a tensor of a given size. With ``generator=None`` they are operators of torch that take no unknown sizes.
+_DRAW_SIZES = ("rand", "randn", "randint")
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -576,6 +578,18 @@ class _Losses:
             return function(log_probs, targets, input_lengths, target_lengths, *more, **named)
 
         losses.ctc_loss = noting_ctc_loss
+
+        def from_any_generator(original: Any) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if self._state.is_running and kwargs.get("generator", self) is None:
+                    kwargs.pop("generator")
+                return original(*args, **kwargs)
+
+            return call
+
+        draws = {name: getattr(torch, name) for name in _DRAW_SIZES}
+        for name, original in draws.items():
+            setattr(losses, name, from_any_generator(original))
         norms: Any = nn.modules.batchnorm._BatchNorm
         normalize = norms.forward
 
@@ -606,6 +620,8 @@ class _Losses:
             del changed.__getattribute__
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
             losses.ctc_loss, losses.manual_seed, losses.random.manual_seed = ctc_loss, seed, seed
+            for name, original in draws.items():
+                setattr(losses, name, original)
             norms.forward = normalize
             gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting = grad, nest, nest_forward
             forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map

@@ -315,23 +315,31 @@ def test_nothing_is_printed_where_an_export_fails(capfd):
     assert capfd.readouterr().err == ""
 
 
+class Choices:
+    def __init__(self):
+        self.kind = None
+
+
 class Prepares(nn.Module):
-    """Sets a flag in its first call. ``counts``: a number in each."""
+    """Sets a flag and a text in its first call. ``counts``: a number in each."""
 
     def __init__(self, counts):
         super().__init__()
         self.first, self.last, self.counts, self.calls = nn.Linear(6, 6), nn.Linear(6, 2), counts, 0
+        self.choices = Choices()
 
     def forward(self, x):
         if not getattr(self, "is_ready", False):
             self.is_ready = True
+        if self.choices.kind is None:  # as a configuration's kind of loss
+            self.choices.kind = "regression" if x.is_floating_point() else "classes"
         if self.counts:
             self.calls += 1
         return self.last(self.first(x))
 
 
 @pytest.mark.parametrize("counts", [False, True])
-def test_a_flag_of_the_first_call_is_nothing_to_warn_of(counts, recwarn):
+def test_a_flag_or_a_text_of_the_first_call_is_nothing_to_warn_of(counts, recwarn):
     pipescope.layers_of(Prepares(counts), torch.randn(4, 6), split=["last"])
     assert [str(each.message).split(";")[0] for each in recwarn] == ["the model's forward reads and changes calls"] * counts
 

@@ -609,6 +609,40 @@ class Does(nn.Module):
         return self.compute(self, x)
 
 
+class OwnHooks(nn.Module):
+    """Has names that end as those of torch's tables of hooks do: a method, and values."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.num_hooks, self.my_hooks = 2.0, [torch.tanh]
+
+    def run_hooks(self, x):
+        for hook in self.my_hooks:
+            x = hook(x)
+        return x * self.num_hooks
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = self.run_hooks(block(x))
+        return x
+
+
+def test_what_a_model_names_hooks_is_read_as_anything_else():
+    torch.manual_seed(0)
+    model, x = OwnHooks(), torch.randn(6, 4)
+    pipe = pipescope.GPipe(model, sample=x, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["blocks.1"])
+    expected = plain_step(model, {"x": x}, squares, 3)[1]
+    model.zero_grad()
+    pipe.step(x, loss=squares)
+    assert worst(model, expected) < 1e-5
+    model.num_hooks = 3.0
+    is_refused(lambda: pipe.step(x, loss=squares), "num_hooks has changed from 2.0 to 3.0")
+    model.num_hooks = 2.0
+    model.my_hooks.append(torch.sin)
+    is_refused(lambda: pipe.step(x, loss=squares), "my_hooks")
+
+
 def rounded(model, x):
     for block in model.blocks:
         x = torch.tanh(functional.linear(x, Rounds.apply(block.weight, 8.0), block.bias))

@@ -527,3 +527,69 @@ def test_a_conversion_to_another_type_is_refused_with_its_line():
     model = Converted(torch.float64)
     with pytest.raises(pipescope.UsageError, match=r"self\.router\.to\(self\.dtype\)"):
         pipescope.GPipe(model, sample=torch.randn(6, 4), devices=["cpu"] * 2, chunks=3)
+
+
+DRAWS = {
+    "rand": lambda sizes, **more: torch.rand(sizes, **more),
+    "randn": lambda sizes, **more: torch.randn(*sizes, **more),
+    "randint": lambda sizes, **more: torch.randint(3, sizes, **more),
+    "randint_low": lambda sizes, **more: torch.randint(1, 3, sizes, **more),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_draw_that_names_no_generator_is_one_of_torchs(draw):
+    torch.manual_seed(0)
+    x = torch.randn(6, 4)
+    first, last, losses = nn.Linear(4, 4), nn.Linear(4, 2), []
+    for more in ({}, {"generator": None}):
+        model = Runs(lambda model, x, labels, more=more: model.last(x + draw((x.shape[0], 4), **more)))
+        model.first, model.last = first, last
+        pipe = pipescope.GPipe(model, sample=x, balance=[2, 2], devices=["cpu"] * 2, chunks=3, seed=5)
+        losses.append([float(pipe.step(x, loss=lambda output, _=None: output.square().mean()).detach()) for _ in range(2)])
+    assert losses[0] == losses[1] and losses[0][0] != losses[0][1]
+
+
+class MaskOfHeads(nn.Module):
+    """Repeats a mask for each head, and counts the samples of another input to give them back their dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 2)
+
+    def forward(self, x, mask):
+        q = torch.tanh(self.first(x)).unflatten(-1, (2, 3)).transpose(1, 2)
+        bias = (1 - mask.to(q.dtype)).mul(-9.0)[:, None].repeat_interleave(2, dim=0).view(x.shape[0], -1, 1, mask.shape[-1])
+        return self.last(functional.scaled_dot_product_attention(q, q, q, bias).transpose(1, 2).flatten(2))
+
+
+def test_inputs_that_count_the_samples_each_are_cut_together():
+    torch.manual_seed(0)
+    train_as_plain(MaskOfHeads().double(), {"x": torch.randn(7, 5, 4).double(), "mask": torch.rand(7, 5) > 0.3})
+
+
+class WithPadding(nn.Module):
+    """Computes its own loss, over the labels that are no padding, if it gets labels."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 5)
+
+    def forward(self, x, labels=None):
+        scores = self.last(torch.tanh(self.first(x)))
+        return {"loss": None if labels is None else functional.cross_entropy(scores, labels, ignore_index=-1), "scores": scores}
+
+
+def test_check_takes_traced_models():
+    torch.manual_seed(0)
+    model, batch = WithPadding().double(), batch_of()
+    pipe = pipescope.GPipe(model, sample=batch, devices=["cpu"] * 2, chunks=3, schedule="1f1b")
+    for module in (model, pipe, pipe.layers):
+        found = pipescope.check(module, batch, chunks=3)
+        assert not found and "weight=lambda" in found.explanation and found.output_error < 1e-12 and found.loss_error > 1e-3
+        assert pipescope.check(module, batch, chunks=3, weight=lambda batch: (batch["labels"] != -1).sum())
+    x, y = {"x": batch["x"]}, batch["labels"].clamp(min=0)
+    assert pipescope.check(model, x, y, lambda output, target: functional.cross_entropy(output["scores"], target))
+    assert all(each.grad is None for each in model.parameters()) and model.training
+    with pytest.raises(pipescope.UsageError, match="split is given with a traced model"):
+        pipescope.check(pipe, batch, split={"x": None})

@@ -339,6 +339,45 @@ def test_check_leaves_the_input_as_it_is():
     assert pipescope.check(layers_of(), embedded, y.clamp(min=0), token_mean)
 
 
+class InFloat32(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(0.3, 0.7, 4).double())
+
+    def forward(self, x):
+        return x * (self.scale.float() ** 3).sum().double()  # the gradient of the scale is rounded to float32
+
+
+def test_check_allows_for_parts_that_compute_in_float32():
+    x, y = tokens_of()
+    found = pipescope.check(layers_of(InFloat32()), x, y.clamp(min=0), token_mean)
+    assert found and found.gradient_error > 1e-10
+
+
+class AddsNoise(nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)
+
+
+def test_check_says_so_if_a_model_draws_random_numbers_in_eval_mode():
+    x, y = tokens_of()
+    found = pipescope.check(layers_of(AddsNoise()), x, y.clamp(min=0), token_mean)
+    assert found.explanation.startswith("the model draws random numbers in eval mode")
+
+
+class ScalesGradients(nn.Module):
+    def forward(self, x):
+        if x.requires_grad:
+            x.register_hook(lambda gradient: gradient / gradient.norm())
+        return x
+
+
+def test_check_says_so_if_only_gradients_differ():
+    x, y = tokens_of()
+    found = pipescope.check(layers_of(ScalesGradients()), x, y.clamp(min=0), token_mean)
+    assert "outputs and losses agree, and gradients do not" in found.explanation and found.loss_error < 1e-12
+
+
 def test_check_keeps_the_modules_modes():
     x, y = tokens_of()
     for module in (nn.Dropout(0.5), nn.Sequential(nn.Flatten(0, 1), nn.BatchNorm1d(8), nn.Unflatten(0, (-1, 5)))):
