@@ -60,6 +60,7 @@ class ModelInput:
     dtype: torch.dtype
     rule: Rule
     requires_grad: bool = False  #: of the sample; layers cut the gradient of an input that needs none
+    held_at: Mapping[int, str] = dataclasses.field(default_factory=dict, compare=False)  #: by dimension, where the model holds on to its size
 
 
 def is_any_model(module: Any) -> bool:
@@ -217,7 +218,8 @@ class ModelLayers(Mapping[str, nn.Module]):
                 if isinstance(expected, int) and expected != size:
                     raise UsageError(
                         f"dimension {k} of the input {each.name} is {size}, and the model was traced for {expected} only, since its "
-                        f"forward holds on to it; give {expected}, or build a pipeline with a sample of the other size"
+                        f"forward holds on to it{_at(each.held_at.get(k, ''))}; give {expected}, or build a pipeline with a sample of the "
+                        "other size"
                     )
                 before = sizes.setdefault(str(expected), (int(size), f"{each.name}'s dimension {k}"))
                 if not isinstance(expected, int) and before[0] != size:

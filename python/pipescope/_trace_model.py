@@ -10,6 +10,7 @@ backwards, and buffers that a forward replaces.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import copy
 import dataclasses
@@ -313,6 +314,8 @@ class Trace:
     guards: dict[Any, str]  #: sympy expressions of sizes that the model's branches relied on, and where
     fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where
     calls: list[FunctionCall] = dataclasses.field(default_factory=list)  #: of autograd.Functions, by number
+    held: dict[tuple[int, int], str] = dataclasses.field(default_factory=dict)  #: (input, dimension) of sizes that the model could not
+    #: be traced without, and where
     signature: str = ""  #: equal for traces of the same operators
     assigned: list[str] = dataclasses.field(default_factory=list)  #: buffers that a forward replaces
     reads: Optional[Reads] = None  #: what the forward read besides tensors, and did not change
@@ -403,7 +406,6 @@ class _Losses:
         self._assigned: dict[tuple[int, str], tuple[nn.Module, str, Tensor]] = {}  #: buffers, with their tensors before
         self._model = call.model
         self._names = {id(module): name for name, module in call.model.named_modules()}
-        self._before: dict[tuple[int, str], tuple[nn.Module, str, Any]] = {}
         self._buffers = [(module, dict(module._buffers)) for module in call.model.modules()]
         self._packed: dict[int, tuple[Tensor, Any]] = {}  #: tensors of batch sizes of packed sequences, with the number of samples, by id
 
@@ -471,6 +473,21 @@ class _Losses:
             return object.__getattribute__(module, name)
 
         def refusing(original: Any, what: str) -> Any:
+        sizes: Any = torch.SymInt
+        hash_size = sizes.__hash__
+        # A cache by lengths has no entry of an unknown one, so the forward makes what it would find there.
+        sizes.__hash__ = lambda size: hash(size.node.expr) if self._state.is_running and size.node.is_symbolic() else hash_size(size)
+        functions_of_python: Any = builtins
+        measure = functions_of_python.len
+
+        def unknown_len(value: Any) -> Any:
+            """Python would ask for a number, and so hold on to the sample's."""
+            if self._state.is_running and isinstance(value, Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
+                return value.shape[0]
+            return measure(value)
+
+        functions_of_python.len = unknown_len
+
             def call(*args: Any, **kwargs: Any) -> Any:
                 if self._state.is_running and (not args or getattr(args[0], "mode", True)):  # inference_mode(False) loses nothing
                     self.lost.append(what.format(self._here()))
@@ -607,6 +624,7 @@ class _Losses:
             of_tensor.register_hook, inference.__enter__ = register_hook, enter
             losses.ctc_loss, losses.manual_seed, losses.random.manual_seed = ctc_loss, seed, seed
             norms.forward = normalize
+            functions_of_python.len, sizes.__hash__ = measure, hash_size
             gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting = grad, nest, nest_forward
             forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map
             of_function._func_increment_nesting = nest_function
@@ -622,11 +640,6 @@ class _Losses:
             for module, buffers in self._buffers:
                 if any(module._buffers.get(name) is not each for name, each in buffers.items()):
                     module._buffers.update(buffers)
-            for module, name, value in self._before.values():
-                if value is _TENSOR:
-                    module.__dict__.pop(name, None)
-                else:
-                    module.__dict__[name] = value
 
     def _samples_of(self, batch_sizes: Tensor) -> Any:
         """The number of samples of a packed sequence."""
@@ -687,10 +700,9 @@ class _Losses:
             return self._note_buffer(module, name, value)
         if name not in module._parameters and name not in module._modules:
             self.reads.note_written(module, name, value)
-            if any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
-                self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
-                if not type(module).__module__.startswith("torch."):  # as the list of an RNN's weights
-                    self.kept.append(self._title(module, name))
+            is_of_torch = type(module).__module__.startswith("torch.")  # as the list of an RNN's weights
+            if not is_of_torch and any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
+                self.kept.append(self._title(module, name))
         return True
 
     def _note_buffer(self, module: nn.Module, name: str, value: Any) -> bool:
@@ -803,10 +815,15 @@ def trace_of(
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*(export|dynamic).*")
         errors: list[Exception] = []
-        for dims in _dynamic_shapes(arguments, batch, frees_all):
+        tried = list(_dynamic_shapes(arguments, batch, frees_all))
+        for dims in tried:
             try:
                 with _short_sizes() if frees_all else contextlib.nullcontext():
-                    return _exported_somehow(model, arguments, dims)
+                    trace = _exported_somehow(model, arguments, dims)
+                if errors:
+                    place = place_of_error(model, errors[0])
+                    trace.held = {(k, d): place for k, (more, fewer) in enumerate(zip(tried[0], dims)) for d in more if d not in fewer}
+                return trace
             except UsageError:
                 raise
             except Exception as error:  # of the model or of torch; the first is raised again below
