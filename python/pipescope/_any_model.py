@@ -584,7 +584,7 @@ def _own_failure(model: nn.Module, arguments: Arguments) -> Optional[Exception]:
         return None
     put_back = put_back_of(model)
     try:
-        with torch.no_grad(), torch.random.fork_rng():
+        with torch.random.fork_rng():  # with gradients, which some operators have on some devices only
             arguments.call(model, [each.detach().clone() for each in arguments.tensors])
     except Exception as error:
         return error
@@ -660,8 +660,11 @@ def _traced_layers(
     dimensions = {mode: each.dimensions for mode, each in outputs.items()}
     layers, crossings, borders = layers_from(model, analyses, names, dimensions)
     inputs = [
-        ModelInput(each.name, _named_shape(each.shape, batch), each.dtype, rule, each.requires_grad)
-        for each, rule in zip(train.inputs, rules)
+        ModelInput(
+            each.name, _named_shape(each.shape, batch), each.dtype, rule, each.requires_grad,
+            {d: train.held.get((k, d)) or train.fixed.get(int(size), "") for d, size in enumerate(each.shape) if isinstance(_symbol(size), int)},
+        )
+        for k, (each, rule) in enumerate(zip(train.inputs, rules))
     ]
     guards = _guards_of(train, batch)
     if evaluation is not None and False in analyses:
@@ -742,7 +745,8 @@ def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> t
         raise CannotCut(
             f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
             f"{name}{where}. {other}A loss that compares samples with each other belongs outside the model, with the "
-            "schedule gpipe; elsewhere take sizes from the input, as by x.shape[0] in a view"
+            "schedule gpipe; elsewhere take sizes from the input, as by x.shape[0] in a view, and not as a number of Python, as by "
+            "int(x.shape[0])"
         )
     counted = [size for _, _, size in open_]
     samples = max(counted, key=lambda size: (counted.count(size), -counted.index(size)))
@@ -850,7 +854,7 @@ def _held_samples(trace: Trace, inputs: Sequence[ModelInput], given: Mapping[str
             where = _at(trace.fixed.get(size, ""))
             return (
                 f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
-                f"{each.name}{where}, as a loop over samples does. If every sample needs all of {each.name}, say so, as by "
+                f"{each.name}{where}, as a loop over samples or a number of Python such as int(x.shape[0]) does. If every sample needs all of {each.name}, say so, as by "
                 f"split={{{each.name!r}: None}}"
             )
     return ""
