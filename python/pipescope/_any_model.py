@@ -60,6 +60,7 @@ class ModelInput:
     dtype: torch.dtype
     rule: Rule
     requires_grad: bool = False  #: of the sample; layers cut the gradient of an input that needs none
+    held_at: Mapping[int, str] = dataclasses.field(default_factory=dict, compare=False)  #: by dimension, where the model holds on to its size
 
 
 def is_any_model(module: Any) -> bool:
@@ -217,7 +218,8 @@ class ModelLayers(Mapping[str, nn.Module]):
                 if isinstance(expected, int) and expected != size:
                     raise UsageError(
                         f"dimension {k} of the input {each.name} is {size}, and the model was traced for {expected} only, since its "
-                        f"forward holds on to it; give {expected}, or build a pipeline with a sample of the other size"
+                        f"forward holds on to it{_at(each.held_at.get(k, ''))}; give {expected}, or build a pipeline with a sample of the "
+                        "other size"
                     )
                 before = sizes.setdefault(str(expected), (int(size), f"{each.name}'s dimension {k}"))
                 if not isinstance(expected, int) and before[0] != size:
@@ -582,7 +584,7 @@ def _own_failure(model: nn.Module, arguments: Arguments) -> Optional[Exception]:
         return None
     put_back = put_back_of(model)
     try:
-        with torch.no_grad(), torch.random.fork_rng():
+        with torch.random.fork_rng():  # with gradients, which some operators have on some devices only
             arguments.call(model, [each.detach().clone() for each in arguments.tensors])
     except Exception as error:
         return error
@@ -658,8 +660,11 @@ def _traced_layers(
     dimensions = {mode: each.dimensions for mode, each in outputs.items()}
     layers, crossings, borders = layers_from(model, analyses, names, dimensions)
     inputs = [
-        ModelInput(each.name, _named_shape(each.shape, batch), each.dtype, rule, each.requires_grad)
-        for each, rule in zip(train.inputs, rules)
+        ModelInput(
+            each.name, _named_shape(each.shape, batch), each.dtype, rule, each.requires_grad,
+            {d: train.held.get((k, d)) or train.fixed.get(int(size), "") for d, size in enumerate(each.shape) if isinstance(_symbol(size), int)},
+        )
+        for k, (each, rule) in enumerate(zip(train.inputs, rules))
     ]
     guards = _guards_of(train, batch)
     if evaluation is not None and False in analyses:
@@ -755,7 +760,8 @@ def _batch_of(trace: Trace, arguments: Arguments, given: Mapping[str, Any]) -> t
         raise CannotCut(
             f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
             f"{name}{where}. {other}A loss that compares samples with each other belongs outside the model, with the "
-            "schedule gpipe; elsewhere take sizes from the input, as by x.shape[0] in a view"
+            "schedule gpipe; elsewhere take sizes from the input, as by x.shape[0] in a view, and not as a number of Python, as by "
+            "int(x.shape[0])"
         )
     counted = [size for _, _, size in open_]
     samples = max(counted, key=lambda size: (counted.count(size), -counted.index(size)))
@@ -863,7 +869,7 @@ def _held_samples(trace: Trace, inputs: Sequence[ModelInput], given: Mapping[str
             where = _at(trace.fixed.get(size, ""))
             return (
                 f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
-                f"{each.name}{where}, as a loop over samples does. If every sample needs all of {each.name}, say so, as by "
+                f"{each.name}{where}, as a loop over samples or a number of Python such as int(x.shape[0]) does. If every sample needs all of {each.name}, say so, as by "
                 f"split={{{each.name!r}: None}}"
             )
     return ""

@@ -242,9 +242,10 @@ class Reads:
         self.of_tensors: dict[Any, tuple[Tensor, Any, str]] = {}  #: tensors whose values Python read, with these, and the place
         self._changed: list[tuple[Any, str]] = []
         self._first: dict[tuple[int, str], Any] = {}
-        self._contents: dict[int, tuple[Any, Any]] = {}  #: lists, dicts and sets that the forward read, with copies
+        self._contents: dict[int, tuple[Any, Any, str]] = {}  #: lists, dicts and sets that the forward read, with copies and titles
         self._seen: set[tuple[int, str]] = set()
         self._written: set[tuple[int, str]] = set()  #: so that the forward reads its own value
+        self._replaced: dict[tuple[int, str], tuple[Any, str, Any]] = {}  #: attributes that the forward set, with what they were
         self._titles: dict[int, tuple[Any, str]] = {id(module): (module, name) for name, module in model.named_modules()}
         self.watched: frozenset[type] = frozenset()
         for module, name in list(self._titles.values()):
@@ -271,10 +272,12 @@ class Reads:
                 self._watch(kind, is_running, before)
                 watched.add(kind)
         self.watched = frozenset(watched)
+        self._note_globals()
         try:
             yield
         finally:
             self.put_back()
+            self._put_back_attributes()
             self._contents.clear()
             for kind, name, value in reversed(before):
                 if value is Absent:
@@ -323,24 +326,38 @@ class Reads:
             is_own = name in _dict_of(owner) or not _is_of_library(cls.__module__)
         if cls is not None and not _is_of_library(cls.__module__) and not isinstance(value, types.MemberDescriptorType):
             self.of_classes.setdefault((type(owner), name), _joined(title, name))
+        own = _own_value(owner, name) if is_own else Absent
         if is_own:
             self.own[key] = owner, name, _joined(title, name)
-            value = _own_value(owner, name)
-            self._first[key] = frozen(value, self.watched)
-            if name not in _HOOKS:
-                self._note_contents(value)
+            self._first[key] = frozen(own, self.watched)
+        if name not in _HOOKS:
+            self._note_contents(*((value, _joined(title, name)) if own is Absent else (own, "")))
 
     def note_values(self, tensor: Tensor, place: str) -> None:
         """Of a tensor outside of the trace whose values Python reads."""
         if (key := _place_of(tensor)) not in self.of_tensors:
             self.of_tensors[key] = tensor, _values_of(tensor), place
 
-    def _note_contents(self, value: Any) -> None:
-        """Of containers, which a forward may put tensors of the trace into, as into a cache of masks."""
-        if type(value) in (list, dict, set, tuple, collections.OrderedDict) and id(value) not in self._contents:
-            self._contents[id(value)] = value, copy.copy(value)
-            for each in list(value.values() if isinstance(value, dict) else value)[:_MOST_ITEMS]:
-                self._note_contents(each)
+    def _note_contents(self, value: Any, title: str = "") -> None:
+        """Of containers, which a forward may put tensors of the trace into, as into a cache of masks. ``title``: of those that are no
+        attributes of an object, whose changes are noted elsewhere."""
+        is_container = type(value) in (list, dict, set, tuple, collections.OrderedDict)
+        is_function = isinstance(value, types.FunctionType) and not _is_of_library(value.__module__)
+        if id(value) in self._contents or not (is_container or is_function or isinstance(value, (functools.partial, types.MethodType))):
+            return
+        self._contents[id(value)] = value, copy.copy(value) if is_container else None, title
+        parts = (value.values() if isinstance(value, dict) else value) if is_container else (each for _, each in _parts_of(value))
+        for each in list(itertools.islice(parts, _MOST_ITEMS)):
+            self._note_contents(each, title)
+
+    def _note_globals(self) -> None:
+        """Of the containers among the globals that the code of the modules' classes and functions names."""
+        owners = [owner for owner, _ in self._titles.values()]
+        classes = {cls for owner in owners for cls in type(owner).__mro__ if not _is_of_library(cls.__module__)}
+        values = [each for cls in classes for each in vars(cls).values()]
+        values += [each for owner in owners for each in _dict_of(owner).values()]
+        for names, name, title in _globals_of(values, frozenset(), of_packages=False).values():
+            self._note_contents(names.get(name), title)
 
     def put_back(self) -> None:
         """At the end of a forward: notes which attributes the forward has changed, and gives containers their contents again."""
@@ -348,18 +365,40 @@ class Reads:
             if title not in self.counted and name not in _HOOKS:
                 if frozen(_own_value(owner, name), self.watched) != self._first[key]:
                     self._changed.append((owner, title))
-        for value, before in self._contents.values():
+        for value, before, title in self._contents.values():
+            if not isinstance(value, (list, dict, set)) or _has_same_items(value, before):
+                continue
+            if title and title not in self.counted:
+                self.counted.append(title)
             if isinstance(value, list):
                 value[:] = before
-            elif not isinstance(value, tuple):
+            else:
                 value.clear()
                 value.update(before)
+
+    def _put_back_attributes(self) -> None:
+        """If the forward kept something of the trace, all attributes that it set are again what they were, also a flag that says that
+        it is kept. Else its flags stay, as of hooks that are in place."""
+        of_trace = {key for key, (owner, name, _) in self._replaced.items() if _is_of_trace(_own_value(owner, name))}
+        keeps = any(not _is_of_library(type(self._replaced[key][0]).__module__) for key in of_trace)
+        for key, (owner, name, value) in self._replaced.items():
+            if not keeps and key not in of_trace:
+                continue
+            state = _dict_of(owner)
+            if value is Absent:
+                state.pop(name, None)
+            elif name in state:
+                state[name] = value
+            else:  # of slots
+                object.__setattr__(owner, name, value)
+        self._replaced.clear()
 
     def note_written(self, owner: Any, name: str, value: Any) -> None:
         """Of an attribute that is set."""
         if self._titles.get(id(owner), (None, ""))[0] is not owner:
             return
         key = id(owner), name
+        self._replaced.setdefault(key, (owner, name, _own_value(owner, name)))
         if key not in self.own:
             self._written.add(key)
         elif frozen(value, self.watched) != self._first[key]:
@@ -383,13 +422,32 @@ class Reads:
         return [title for owner, name, title in self.own.values() if isinstance(_own_value(owner, name), torch.Generator)]
 
     def joined(self, other: Optional[Reads]) -> Reads:
-        """With those of another trace of the same model."""
+        """With those of another call of the same model, which finds its caches as the first one left them."""
         if other is not None:
-            self.own = {**self.own, **other.own}
+            self.own = {**self.own, **{key: each for key, each in other.own.items() if each[2] not in self.counted}}
             self.of_classes = {**self.of_classes, **other.of_classes}
             self.of_tensors = {**self.of_tensors, **other.of_tensors}
             self.watched = self.watched & other.watched
         return self
+
+
+def _has_same_items(value: Any, before: Any) -> bool:
+    """Of a list, dict or set, and its earlier copy."""
+    if len(value) != len(before):
+        return False
+    if isinstance(value, dict):
+        return all(value.get(key, Absent) is each for key, each in before.items())
+    return before <= value if isinstance(value, set) else all(one is other for one, other in zip(value, before))
+
+
+def _is_of_trace(value: Any, depth: int = _DEEPEST) -> bool:
+    """True for a tensor or an unknown size, and what holds one."""
+    if isinstance(value, (Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return True
+    if depth == 0 or isinstance(value, (*_BY_IDENTITY, str, bytes)):
+        return False
+    keys = list(value) if isinstance(value, dict) else []
+    return any(_is_of_trace(each, depth - 1) for each in (*keys, *(each for _, each in _parts_of(value))))
 
 
 def _place_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -456,8 +514,11 @@ class _Names:
 _MOST_VALUES = 20_000
 
 
-def _globals_of(values: list[Any], watched: frozenset[type]) -> dict[tuple[int, str], tuple[_Names, str, str]]:
-    """What the code of all functions names that these values and these names lead to: (names, name, title)."""
+def _globals_of(
+    values: list[Any], watched: frozenset[type], of_packages: bool = True
+) -> dict[tuple[int, str], tuple[_Names, str, str]]:
+    """What the code of all functions names that these values and these names lead to: (names, name, title). ``of_packages``: also the
+    code of installed packages."""
     found: dict[tuple[int, str], tuple[_Names, str, str]] = {}
     functions: list[Any] = []  # first, since there may be very many other values
     others: list[Any] = []
@@ -479,6 +540,8 @@ def _globals_of(values: list[Any], watched: frozenset[type]) -> dict[tuple[int, 
         seen[id(function)] = function
         add(_within(function, watched, classes))
         if not isinstance(function, types.FunctionType) or _is_of_library(function.__module__):
+            continue
+        if not of_packages and _Names(None, function.__globals__).is_installed:
             continue
         named |= _names_in(function.__code__)
         classes.update((each, True) for _, each in _parts_of(function) if isinstance(each, type))
@@ -628,6 +691,8 @@ class HeldState:
         places += _globals_of(values, self._watched).values()
         found = []
         for names, name, title in places:
+            if title in reads.counted:
+                continue
             raw = names.get(name)
             held = None if _is_atom(raw, self._watched) or isinstance(raw, property) else frozen(raw, self._watched)
             found.append((names, name, title, raw if held is None else None, held))
@@ -694,8 +759,9 @@ class HeldState:
                 is_same = before is not None and after is not None and before[0] is after[0]
                 what = "has another class or forward" if is_same else "is another one" if before and after else (
                     "was added" if after else "was removed")
+                title = f"'s module {path}" if path else ""
                 raise UsageError(
-                    f"the model{path and f's module {path}'} {what} since it was traced, and the pipeline's layers do what they saw "
+                    f"the model{title} {what} since it was traced, and the pipeline's layers do what they saw "
                     "then; build the pipeline again"
                 )
         of_all = hooks_of_all_modules()

@@ -10,6 +10,7 @@ backwards, and buffers that a forward replaces.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import copy
 import dataclasses
@@ -30,6 +31,7 @@ from typing import Any, Optional
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
+from torch._export import non_strict_utils
 from torch._functorch import config as _functorch_config, eager_transforms, vmap as _vmaps
 from torch._subclasses import fake_tensor, fake_utils
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
@@ -312,6 +314,8 @@ class Trace:
     output_nodes: list[Any]
     guards: dict[Any, str]  #: sympy expressions of sizes that the model's branches relied on, and where
     fixed: dict[int, str]  #: sizes of the sample that the model holds on to, and where
+    held: dict[tuple[int, int], str] = dataclasses.field(default_factory=dict)  #: (input, dimension) of sizes that the model could not
+    #: be traced without, and where
     calls: list[FunctionCall] = dataclasses.field(default_factory=list)  #: of autograd.Functions, by number
     signature: str = ""  #: equal for traces of the same operators
     assigned: list[str] = dataclasses.field(default_factory=list)  #: buffers that a forward replaces
@@ -405,7 +409,6 @@ class _Losses:
         self._assigned: dict[tuple[int, str], tuple[nn.Module, str, Tensor]] = {}  #: buffers, with their tensors before
         self._model = call.model
         self._names = {id(module): name for name, module in call.model.named_modules()}
-        self._before: dict[tuple[int, str], tuple[nn.Module, str, Any]] = {}
         self._buffers = [(module, dict(module._buffers)) for module in call.model.modules()]
         self._packed: dict[int, tuple[Tensor, Any]] = {}  #: tensors of batch sizes of packed sequences, with the number of samples, by id
 
@@ -471,6 +474,21 @@ class _Losses:
             if self._state.is_running:
                 self.reads.note(module, name)
             return object.__getattribute__(module, name)
+
+        sizes: Any = torch.SymInt
+        hash_size = sizes.__hash__
+        # A cache by lengths has no entry of an unknown one, so the forward makes what it would find there.
+        sizes.__hash__ = lambda size: hash(size.node.expr) if self._state.is_running and size.node.is_symbolic() else hash_size(size)
+        functions_of_python: Any = builtins
+        measure = functions_of_python.len
+
+        def unknown_len(value: Any) -> Any:
+            """Python would ask for a number, and so hold on to the sample's."""
+            if self._state.is_running and isinstance(value, Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
+                return value.shape[0]
+            return measure(value)
+
+        functions_of_python.len = unknown_len
 
         def refusing(original: Any, what: str) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
@@ -622,6 +640,7 @@ class _Losses:
             losses.ctc_loss, losses.manual_seed, losses.random.manual_seed = ctc_loss, seed, seed
             for name, original in draws.items():
                 setattr(losses, name, original)
+            functions_of_python.len, sizes.__hash__ = measure, hash_size
             norms.forward = normalize
             gradients.grad, of_function.grad_increment_nesting, of_function.jvp_increment_nesting = grad, nest, nest_forward
             forward_mode.enter_dual_level, maps.vmap_increment_nesting = dual, nest_map
@@ -638,11 +657,6 @@ class _Losses:
             for module, buffers in self._buffers:
                 if any(module._buffers.get(name) is not each for name, each in buffers.items()):
                     module._buffers.update(buffers)
-            for module, name, value in self._before.values():
-                if value is _TENSOR:
-                    module.__dict__.pop(name, None)
-                else:
-                    module.__dict__[name] = value
 
     def _samples_of(self, batch_sizes: Tensor) -> Any:
         """The number of samples of a packed sequence."""
@@ -703,10 +717,9 @@ class _Losses:
             return self._note_buffer(module, name, value)
         if name not in module._parameters and name not in module._modules:
             self.reads.note_written(module, name, value)
-            if any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
-                self._before.setdefault((id(module), name), (module, name, module.__dict__.get(name, _TENSOR)))
-                if not type(module).__module__.startswith("torch."):  # as the list of an RNN's weights
-                    self.kept.append(self._title(module, name))
+            is_of_torch = type(module).__module__.startswith("torch.")  # as the list of an RNN's weights
+            if not is_of_torch and any(isinstance(leaf, Tensor) for leaf in _pytree.tree_leaves(value)):
+                self.kept.append(self._title(module, name))
         return True
 
     def _note_buffer(self, module: nn.Module, name: str, value: Any) -> bool:
@@ -748,7 +761,8 @@ class _Losses:
         if self.replaced:
             raise UsageError(
                 f"the model's forward replaces the buffer {self.replaced[0]}; a trace keeps a buffer's shape and dtype, so "
-                "register it with those before the model is traced"
+                "register it with those before the model is traced, or, if the first call makes it, call the model once on the longest "
+                "sample before"
             )
         if self.kept:
             warnings.warn(
@@ -819,10 +833,15 @@ def trace_of(
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*(export|dynamic).*")
         errors: list[Exception] = []
-        for dims in _dynamic_shapes(arguments, batch, frees_all):
+        tried = list(_dynamic_shapes(arguments, batch, frees_all))
+        for dims in tried:
             try:
                 with _short_sizes() if frees_all else contextlib.nullcontext():
-                    return _exported_somehow(model, arguments, dims)
+                    trace = _exported_somehow(model, arguments, dims)
+                if errors:
+                    place = place_of_error(model, errors[0])
+                    trace.held = {(k, d): place for k, (more, fewer) in enumerate(zip(tried[0], dims)) for d in more if d not in fewer}
+                return trace
             except UsageError:
                 raise
             except Exception as error:  # of the model or of torch; the first is raised again below
@@ -835,7 +854,7 @@ def _quiet() -> Iterator[None]:
     """Without the graphs and stacks that torch prints where an export fails, and its warnings about numbers that depend on values:
     what cannot be traced is an error here, and graphs check the numbers that they rely on. TORCH_LOGS shows what torch logs again."""
     exporting: Any = _exports
-    logs = [(each, each.disabled) for each in (symbolic_shapes.log, fake_tensor.log)]
+    logs = [(each, each.disabled) for each in (symbolic_shapes.log, fake_tensor.log, non_strict_utils.log)]
     exporting.print = lambda *args, **kwargs: None
     for log, was_off in logs:
         log.disabled = was_off or "TORCH_LOGS" not in os.environ
@@ -915,11 +934,40 @@ def _exported(
     losses.check()
     _refuse_lost_checks(program)
     trace = _read(program, call, arguments)
+    _refuse_hidden_constants(trace, model)
     trace.calls = list(_calls)
     trace.assigned = losses.assigned
     trace.signature = _signature(program.graph)
     trace.reads = losses.reads
     return trace
+
+
+def _refuse_hidden_constants(trace: Trace, model: nn.Module) -> None:
+    """Refuses tensors that train and that the model holds where a trace takes them for constants, as those of modules in a list.
+
+    The constants share the memory of these tensors. What only a part without gradients uses, as a teacher, loses none.
+    """
+    constants = {
+        info.tensor.untyped_storage()._cdata: node for node, info in trace.constants.items()
+        if info.kind == "constant" and info.tensor.layout is torch.strided
+    }
+    if not constants:
+        return
+    held = {id(each) for each in model.parameters()}
+    for each in gc.get_objects():
+        is_hidden = type(each) in (Tensor, nn.Parameter) and each.requires_grad and each.is_leaf and id(each) not in held
+        node = constants.get(each.untyped_storage()._cdata) if is_hidden and each.layout is torch.strided else None
+        if use := None if node is None else next((user for user in node.users if _may_train(user)), None):
+            raise UsageError(
+                f"the model uses a tensor of the shape {tuple(each.shape)} that requires a gradient and is no parameter of it, at "
+                f"{place_of(use)}, so a trace loses its gradient; register it or its module, as in an nn.ModuleList or an "
+                "nn.ParameterList instead of a list, or freeze it by requires_grad_(False)"
+            )
+
+
+def _may_train(user: torch.fx.Node) -> bool:
+    """False for an operator through which no gradient comes to its operands."""
+    return op_name(user) != "aten.detach" and not (op_name(user) == "wrap_with_set_grad_enabled" and user.args[0] is False)
 
 
 def _refuse_lost_checks(program: Any) -> None:
@@ -934,9 +982,11 @@ def _refuse_lost_checks(program: Any) -> None:
     for checks in () if environment is None else environment.deferred_runtime_asserts.values():
         for check in checks:
             if str(check.expr) not in checked:
+                node = next((each for each in program.graph.nodes if unknown_sizes_of(each.meta.get("val")) & check.expr.free_symbols), None)
                 raise _LostCheck(
-                    f"the model relies on {check.expr}, of a number that depends on the values of an input, and its trace does not check "
-                    "that number; use operators of torch, such as torch.where"
+                    f"the model relies on {check.expr}, of a number that depends on the values of an input"
+                    f"{'' if node is None else f', at {place_of(node)}'}, and its trace does not check that number; use operators of torch, "
+                    "such as masks, torch.where(), gather() or index_add(), instead of Python's numbers"
                 )
 
 
@@ -1548,7 +1598,8 @@ def _recorded(model: nn.Module, arguments: Arguments, training: bool) -> _Record
         losses = _Losses(call)
         _calls.clear()  # whose numbers the recorder compares
         recorder = _Recorder(counters, {**named, **{f"input {k}": each for k, each in enumerate(tensors)}})
-        with losses.noted(), _reparametrize_module(model, named), recorder, torch.random.fork_rng(devices=[]):
+        eager = torch.compiler.set_stance("force_eager")  # as an export runs compiled parts
+        with losses.noted(), _reparametrize_module(model, named), eager, recorder, torch.random.fork_rng(devices=[]):
             call(*tensors)
     losses.reads.finish(losses.kept)
     recorder.reads = losses.reads

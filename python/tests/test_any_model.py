@@ -641,7 +641,7 @@ class Fixed(nn.Module):
         (Graph, [(6, 4), torch.tensor([[0, 1, 2, 5], [1, 2, 5, 0]])], "input edges names samples by their numbers .*, at aten.index"),
         (Bags, [(6, 4), torch.arange(9), torch.tensor([0, 1, 3, 4, 6, 8])],
          "input offsets says where each sample begins in values, at aten.embedding_bag in bag"),
-        (Counts, (6, 4), "compute another output value than the model on its sample in train mode"),
+        (Counts, (6, 4), "compute another output value than the model on its sample in eval mode"),
         (Outside, (6, 4), "scale requires a gradient and is no parameter"),
         (Fixed, (6, 4), "holds on to the sample's 6 samples of the input x"),
     ],
@@ -981,7 +981,7 @@ def test_the_model_goes_on_as_before():
     pipe.step(batch)
     assert model.positions.weight.grad is None
     model.head = nn.Linear(8, 20)
-    with pytest.raises(pipescope.UsageError, match="module head is another one since it was traced"):
+    with pytest.raises(pipescope.UsageError, match="the model's module head is another one since it was traced"):
         pipe.step(batch)
 
 

@@ -320,6 +320,23 @@ class Choices:
         self.kind = None
 
 
+def test_nothing_is_printed_of_sizes_of_one_and_of_compiled_parts(capfd):
+    class Scales(Frozen):
+        twice = staticmethod(torch.compile(lambda x: x * 2, backend="eager"))
+
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(torch.compile(nn.Linear(6, 6), backend="eager") for _ in range(4))
+
+        def forward(self, x, mask):
+            for block in self.blocks:
+                x = torch.tanh(block(x))
+            return self.last(self.twice(x * mask))
+
+    pipescope.layers_of(Scales(), (torch.randn(4, 6), torch.rand(4, 1) > 0.5))
+    assert capfd.readouterr().err == ""
+
+
 class Prepares(nn.Module):
     """Sets a flag and a text in its first call. ``counts``: a number in each."""
 
@@ -351,3 +368,12 @@ def test_a_model_that_fails_on_its_sample_is_refused_with_what_it_says():
 
     with pytest.raises(pipescope.UsageError, match=r"itself fails on its sample, at the model \(test_any_model_modes.py, line \d+: return .*Error: .*; give a sample"):
         pipescope.layers_of(Fails().double(), torch.randn(4, 6).double())
+
+    class HasNoBackward(Frozen):
+        def forward(self, x):
+            if x.device.type == "cpu" and torch.is_grad_enabled():
+                raise NotImplementedError("no backward on this device")
+            return self.last(x)
+
+    with pytest.raises(pipescope.UsageError, match="itself fails on its sample, .* NotImplementedError: no backward on this device"):
+        pipescope.layers_of(HasNoBackward(), torch.randn(4, 6))

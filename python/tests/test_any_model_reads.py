@@ -722,31 +722,128 @@ def test_what_cannot_be_traced_is_named(compute, text):
 
 
 class Long(nn.Module):
+    of_class: dict[int, torch.Tensor] = {}
+
     def __init__(self, compute):
         super().__init__()
         self.embedding, self.last, self.compute, self.masks = nn.Embedding(9, 6), nn.Linear(6, 6), compute, {}
+        self.tables = Tables()
 
     def forward(self, tokens):
         return self.last(self.compute(self, self.embedding(tokens)))
 
 
+def mask_of(length):
+    return torch.tril(torch.ones(length, length)) / length
+
+
 def with_cache(model, x):
     length = x.shape[1]
     if length not in model.masks:
-        model.masks[length] = torch.tril(torch.ones(length, length)) / length
+        model.masks[length] = mask_of(length)
     return model.masks[length] @ x
 
 
-def test_a_cache_of_masks_is_that_of_the_samples_length():
+def with_new_cache(model, x):
+    if not hasattr(model, "cache"):
+        model.cache = {}
+    key = (x.shape[1], x.dtype)
+    if key not in model.cache:
+        model.cache[key] = mask_of(x.shape[1])
+    return model.cache[key] @ x
+
+
+def with_last(model, x):
+    if getattr(model, "length", None) != x.shape[1]:
+        model.length, model.mask = x.shape[1], mask_of(x.shape[1])
+    return model.mask @ x
+
+
+def with_flag(model, x):
+    if not getattr(model, "has_scale", False):
+        model.scale, model.has_scale = torch.arange(6.0), True
+    return model.scale * x
+
+
+class Tables:
+    def __init__(self):
+        self.longest, self.mask = 0, None
+
+    def of(self, length):
+        if self.longest != length:
+            self.longest, self.mask = length, mask_of(length)
+        return self.mask
+
+
+def with_object(model, x):
+    return model.tables.of(x.shape[1]) @ x
+
+
+global_masks: dict[int, torch.Tensor] = {}
+
+
+def with_global_cache(_model, x):
+    length = x.shape[1]
+    if length not in global_masks:
+        global_masks[length] = mask_of(length)
+    return global_masks[length] @ x
+
+
+def with_cache_of_class(model, x):
+    length = x.shape[1]
+    if length not in model.of_class:
+        model.of_class[length] = mask_of(length)
+    return model.of_class[length] @ x
+
+
+def cached():
+    masks = {}
+
+    def with_closure(_model, x):
+        length = x.shape[1]
+        if length not in masks:
+            masks[length] = mask_of(length)
+        return masks[length] @ x
+
+    return with_closure
+
+
+@pytest.mark.filterwarnings("ignore:the model's forward")
+@pytest.mark.parametrize("compute, is_called", [
+    (with_cache, False), (with_cache, True), (with_new_cache, False), (with_new_cache, True), (with_last, False), (with_flag, False),
+    (with_flag, True), (with_object, False), (with_global_cache, False), (with_global_cache, True), (with_cache_of_class, False),
+    (with_cache_of_class, True), (cached(), False), (cached(), True),
+])
+def test_caches_are_right_for_all_lengths_and_keep_nothing_of_a_trace(compute, is_called):
     torch.manual_seed(0)
-    model, tokens = Long(with_cache), torch.randint(9, (6, 5))
+    global_masks.clear()
+    Long.of_class.clear()
+    model, tokens = Long(compute), torch.randint(9, (6, 5))
+    if is_called:
+        model(tokens)
+    pipe = pipescope.GPipe(model, sample=tokens, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
+    copy.deepcopy(model)  # as no copy of a tensor of a trace can be made
+    for length in (5, 7, 3):
+        tokens = torch.randint(9, (6, length))
+        total, expected = plain_step(model, {"tokens": tokens}, squares, 3)
+        model.zero_grad()
+        assert abs(float(pipe.step(tokens, loss=squares)) - total) < 1e-5 and worst(model, expected) < 1e-5
+
+
+def test_what_caches_is_told():
     with pytest.warns(UserWarning, match="reads and changes masks"):
-        pipe = pipescope.GPipe(model, sample=tokens, devices=["cpu"] * 2, chunks=3, schedule="1f1b", split=["last"])
-    assert not any(type(each) is not torch.Tensor for each in model.masks.values())
-    total, expected = plain_step(model, {"tokens": tokens}, squares, 3)
-    model.zero_grad()
-    assert abs(float(pipe.step(tokens, loss=squares)) - total) < 1e-5 and worst(model, expected) < 1e-5
-    is_refused(lambda: pipe.step(torch.randint(9, (6, 7)), loss=squares), "dimension 1 of the input tokens is 7")
+        pipescope.layers_of(Long(with_cache), torch.randint(9, (6, 5)))
+    global_masks.clear()
+    with pytest.warns(UserWarning, match="reads and changes global .*global_masks"):
+        pipescope.layers_of(Long(with_global_cache), torch.randint(9, (6, 5)))
+
+
+def test_a_length_that_the_forward_holds_on_to_is_named_with_its_line():
+    pipe = pipescope.GPipe(
+        Long(lambda model, x: x * torch.linspace(0, 1, x.shape[1])[:, None]), sample=torch.randint(9, (6, 5)), devices=["cpu"] * 2
+    )
+    text = r"dimension 1 of the input tokens is 7, .* for 5 only, .* at the model \(test_any_model_reads.py, line \d+: .*linspace.*; give 5"
+    is_refused(lambda: pipe.step(torch.randint(9, (6, 7)), loss=squares), text)
 
 
 def with_branch(model, x):

@@ -81,9 +81,9 @@ class Ctc(nn.Module):
         return functional.ctc_loss(scores, targets.masked_select(is_label), lengths, is_label.sum(-1))
 
 
-def batch_of(rows=7):
+def batch_of(rows=7, dtype=torch.float64):
     torch.manual_seed(3)
-    return {"x": torch.randn(rows, 4).double(), "labels": torch.tensor([1, 3, 0, -1, 2, -1, 4])[:rows]}
+    return {"x": torch.randn(rows, 4).to(dtype), "labels": torch.tensor([1, 3, 0, -1, 2, -1, 4])[:rows]}
 
 
 def own_or_squares(output, _target=None):
@@ -593,3 +593,85 @@ def test_check_takes_traced_models():
     assert all(each.grad is None for each in model.parameters()) and model.training
     with pytest.raises(pipescope.UsageError, match="split is given with a traced model"):
         pipescope.check(pipe, batch, split={"x": None})
+
+
+class Does(nn.Module):
+    def __init__(self, compute):
+        super().__init__()
+        self.first, self.last, self.compute = nn.Linear(4, 6), nn.Linear(6, 2), compute
+
+    def forward(self, x, labels):
+        return self.last(self.compute(self, torch.tanh(self.first(x)), labels))
+
+
+def put_at_labels(_model, x, labels):
+    return x.index_put((torch.arange(len(x)), labels % 6), torch.ones(len(labels)).to(x), accumulate=True).view(len(x), -1)
+
+
+def test_the_length_of_a_tensor_is_no_number_of_the_sample():
+    torch.manual_seed(0)
+    pipe = train_as_plain(Does(put_at_labels).double(), batch_of())
+    expected = plain_gradients(pipe.layers.model, batch_of(5), 3)
+    pipe.zero_grad()
+    pipe.step(batch_of(5), loss=own_or_squares)
+    assert max(float((each.grad - expected[name]).abs().max()) for name, each in pipe.named_parameters()) < 1e-12
+
+
+def test_a_number_of_the_sample_is_refused_with_what_to_write():
+    with pytest.raises(pipescope.UsageError, match=r"line \d+: .*, as a loop over samples or a number of Python such as int"):
+        pipescope.layers_of(Does(lambda model, x, labels: x.view(int(x.shape[0]), -1)), batch_of(6, torch.float32))
+
+
+@pytest.mark.parametrize("compute", [
+    lambda model, x, labels: torch.stack([x[k, :count].sum() + x[k] for k, count in enumerate((labels % 3 + 1).tolist())]),
+    lambda model, x, labels: torch.stack([each.mean(0) for each in x.repeat(2, 1).split((labels * 0 + 2).tolist())]),
+])
+def test_a_loop_over_numbers_that_are_values_is_refused_with_its_line(compute):
+    with pytest.raises(pipescope.UsageError, match=r"test_any_model_values.py\", line \d+: .*self.compute.*instead of Python's numbers"):
+        pipescope.layers_of(Does(compute), batch_of(6, torch.float32))
+
+
+def without_gradients(model, x):
+    with torch.no_grad():
+        target = model(x)
+    return x - target
+
+
+@pytest.mark.parametrize("is_frozen, compute, is_refused", [
+    (False, lambda model, x: model(x), True),
+    (True, lambda model, x: model(x), False),
+    (False, lambda model, x: x - functional.linear(x, model.weight.detach()), False),
+    (False, without_gradients, False),
+])
+def test_a_module_in_a_list_is_refused_if_it_trains(is_frozen, compute, is_refused):
+    hidden = [nn.Linear(6, 6).double().requires_grad_(not is_frozen)]
+    model = Does(lambda model, x, labels: compute(hidden[0], x)).double()
+    if not is_refused:
+        train_as_plain(model, batch_of())
+        return
+    text = r"a tensor of the shape \(6, 6\) that requires a gradient and is no parameter of it, at aten.linear .*line \d+.* nn.ModuleList"
+    with pytest.raises(pipescope.UsageError, match=text):
+        pipescope.layers_of(model, batch_of())
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 2)
+        self.register_buffer("table", None)
+
+    def forward(self, x):
+        if self.table is None or len(self.table) < x.shape[1]:
+            self.table = torch.arange(6.0 * x.shape[1]).view(-1, 6).to(x)
+        return self.last(torch.tanh(self.first(x)) * self.table[: x.shape[1]])
+
+
+def test_a_buffer_that_the_first_call_makes_is_refused_with_what_to_do():
+    model = Positions()
+    with pytest.raises(pipescope.UsageError, match="replaces the buffer table .* which was None; .* call the model once on the longest sample"):
+        pipescope.layers_of(model, torch.randn(6, 5, 4))
+    assert model.table is None
+    model(torch.randn(2, 9, 4))
+    pipe = pipescope.GPipe(model, sample=torch.randn(6, 5, 4), devices=["cpu"], chunks=3)
+    x = torch.randn(6, 8, 4)
+    assert torch.allclose(pipe(x), model(x))
