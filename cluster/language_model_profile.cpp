@@ -206,8 +206,8 @@ private:
         if (!layout_.product_dtype.empty()) {
             // Operators before a product write its input in the short dtype, and a transpose for the weights' gradient.
             // Gradients of outputs are read and written in the same way.
-            times.forward += pass((2 + how_.cast_bytes) * tokens * k * matrices);
-            times.backward += pass((element_ + 2 + how_.cast_bytes) * tokens * n * matrices);
+            times.forward += pass(2 * tokens * k * matrices);
+            times.backward += pass((element_ + 2) * tokens * n * matrices);
         }
     }
     /// Adds the products of attention or a state-space layer with its weights, and its inner norms.

@@ -64,7 +64,6 @@ TrainingProgram program_of(const Value& value) {
                                "device_spread",
                                "forward_launches",
                                "backward_launches",
-                               "cast_bytes",
                                "cast_launches",
                                "split_experts_from",
                                "unfused_expert_bias",
@@ -123,7 +122,6 @@ TrainingProgram program_of(const Value& value) {
     program.fused_gradients = read_truth(object, "fused_gradients", program.fused_gradients);
     program.forward_launches = object.amount("forward_launches", program.forward_launches);
     program.backward_launches = object.amount("backward_launches", program.backward_launches);
-    program.cast_bytes = object.amount("cast_bytes", program.cast_bytes);
     program.cast_launches = object.amount("cast_launches", program.cast_launches);
     program.split_experts_from = object.amount("split_experts_from", program.split_experts_from);
     program.unfused_expert_bias = read_truth(object, "unfused_expert_bias", program.unfused_expert_bias);
@@ -275,7 +273,6 @@ std::string program_text(const TrainingProgram& program) {
     put("fused_gradients", program.fused_gradients, usual.fused_gradients);
     put("forward_launches", program.forward_launches, usual.forward_launches);
     put("backward_launches", program.backward_launches, usual.backward_launches);
-    put("cast_bytes", program.cast_bytes, usual.cast_bytes);
     put("cast_launches", program.cast_launches, usual.cast_launches);
     put("split_experts_from", program.split_experts_from, usual.split_experts_from);
     put("unfused_expert_bias", program.unfused_expert_bias, usual.unfused_expert_bias);

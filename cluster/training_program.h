@@ -62,7 +62,6 @@ struct TrainingProgram : KernelProgram {
     bool fused_gradients = false;  ///< products of weights' gradients add to the sum over micro-batches
     double forward_launches = 0;   ///< kernels per block
     double backward_launches = 0;
-    double cast_bytes = 0;     ///< moved per element of a product's input, and of its gradient, besides one cast each
     double cast_launches = 0;  ///< kernels per product in float8 or float4, for casts, transposes and scales
     /// Experts at least this wide are split over the tensor-parallel devices, as Megatron-Core does unless it is told
     /// otherwise; 0: none are.

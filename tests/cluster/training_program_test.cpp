@@ -290,19 +290,6 @@ TEST(TrainingProgram, TheHostLaunchesExpertsOneByOne) {
     EXPECT_EQ(with(4, "bfloat16"), with(0, "bfloat16"));  // casts are those of short dtypes
 }
 
-TEST(TrainingProgram, CastsMoveBytesInShortDtypesOnly) {
-    const auto with = [](double bytes, const char* dtype) {
-        Layout layout;
-        set_dtype(layout, dtype);
-        return step_with([&](TrainingProgram& program) { program.cast_bytes = bytes; }, layout, kRoutedModel,
-                         "dgx-h100");
-    };
-    const double more = with(4, "float8") - with(0, "float8");
-    EXPECT_GT(more, 0);
-    EXPECT_NEAR(with(8, "float8") - with(0, "float8"), 2 * more, 0.02 * more);
-    EXPECT_EQ(with(4, "bfloat16"), with(0, "bfloat16"));
-}
-
 TEST(TrainingProgram, WideExpertsAreSplitAsTheirProgramDoes) {
     Layout layout;
     layout.data = 4;
