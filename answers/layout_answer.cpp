@@ -266,8 +266,8 @@ LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& que
     }
     if (const int asked = laid_out.layout.zero; answer.step.layout.zero < asked) {
         answer.warnings.push_back(
-            fmt::format("{} is {}, but the program {} runs at most ZeRO {} with several lanes; the answer is for that",
-                        option_name("zero"), asked, laid_out.layout.how().name, answer.step.layout.zero));
+            fmt::format("--zero {} is more than the program {} runs with several lanes; the answer is for ZeRO {}",
+                        asked, laid_out.layout.how().name, answer.step.layout.zero));
     }
     if (laid_out.layout.recompute == Recompute::selective && laid_out.layout.how().selective_share == 0 &&
         what.model().attention == Attention::flash) {
