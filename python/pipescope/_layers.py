@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import inspect
 import operator
+import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
@@ -283,6 +284,15 @@ def check_loss(loss: Any) -> None:
         raise TypeError(f"the loss is the class {loss.__name__}; it is called as loss(output, target); give {loss.__name__}()")
     if not callable(loss):
         raise TypeError(f"the loss function is a {type(loss).__name__}; it is called as loss(output, target); give a function")
+    if isinstance(loss, types.FunctionType):
+        signature = inspect.signature(loss)
+        try:
+            signature.bind(None, None)
+        except TypeError:
+            raise TypeError(
+                f"the loss function takes {signature}; it is called as loss(output, target); give a function of both, such as "
+                "lambda output, target: output.mean()"
+            ) from None
 
 
 def whole(value: Any, name: str, least: int = -(2**31), most: int = 2**31 - 1) -> int:

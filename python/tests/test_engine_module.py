@@ -873,6 +873,8 @@ def test_devices_and_functions_that_are_none_are_refused():
             pipeline_of(mlp(), devices=devices)
     with pytest.raises(TypeError, match=r"give MSELoss\(\)"):
         pipeline_of(mlp()).step(torch.randn(8, 6), torch.randn(8, 6), nn.MSELoss)
+    with pytest.raises(TypeError, match=r"takes \(output\); it is called as loss\(output, target\)"):
+        pipeline_of(mlp()).step(torch.randn(8, 6), torch.randn(8, 6), lambda output: output.mean())
     batches = [(torch.randn(8, 6), torch.randn(8, 6))]
     for update, done, name in [(3, print, r"update\(lane\)"), (print, 3, r"done\(loss\)")]:
         with pytest.raises(TypeError, match=name):
