@@ -23,6 +23,7 @@ import linecache
 import os
 import random
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -867,17 +868,20 @@ def _quiet() -> Iterator[None]:
 
 
 _MOST_PARTS = 200  #: of an expression. Models whose images may have any size stay below 110; windows in windows exceed 400
+_MOST_SECONDS = 60.0  #: of processor time for a trace with all sizes unknown, of which large models of videos take minutes
 
 
 @contextlib.contextmanager
 def _short_sizes() -> Iterator[None]:
-    """Ends a trace whose sizes become long expressions, which torch would simplify for minutes."""
+    """Ends a trace whose sizes become long expressions, or so many that torch would simplify them for minutes."""
     environment: Any = ShapeEnv
-    evaluate = environment.evaluate_expr
+    evaluate, start = environment.evaluate_expr, time.thread_time()
 
     def evaluate_short(self: Any, expression: Any, *args: Any, **kwargs: Any) -> Any:
         if next(itertools.islice(sympy.preorder_traversal(expression), _MOST_PARTS, None), None) is not None:
             raise RuntimeError(f"a size is an expression of more than {_MOST_PARTS} parts; trace fewer sizes as unknown")
+        if time.thread_time() - start > _MOST_SECONDS:
+            raise RuntimeError(f"the trace takes more than {_MOST_SECONDS:g} s; trace fewer sizes as unknown")
         return evaluate(self, expression, *args, **kwargs)
 
     environment.evaluate_expr = evaluate_short

@@ -483,7 +483,8 @@ def test_a_branch_on_a_random_number_says_so():
         assert "branches on a random number" in str(error)
 
 
-def test_sizes_of_images_that_become_long_expressions_stay_the_samples(monkeypatch):
+@pytest.mark.parametrize("limit, most", [("_MOST_PARTS", 2), ("_MOST_SECONDS", 0.0)])
+def test_sizes_of_images_that_take_torch_too_long_stay_the_samples(monkeypatch, limit, most):
     class Halves(nn.Module):
         def __init__(self):
             super().__init__()
@@ -496,7 +497,7 @@ def test_sizes_of_images_that_become_long_expressions_stay_the_samples(monkeypat
 
     torch.manual_seed(0)
     x = torch.randn(6, 3, 8, 8)
-    monkeypatch.setattr(_trace_model, "_MOST_PARTS", 2)
+    monkeypatch.setattr(_trace_model, limit, most)
     assert [type(each) for each in pipescope.layers_of(Halves(), x).inputs[0].shape] == [str, int, int, int]
 
 
