@@ -869,7 +869,8 @@ def _held_samples(trace: Trace, inputs: Sequence[ModelInput], given: Mapping[str
             where = _at(trace.fixed.get(size, ""))
             return (
                 f"the model cannot be cut into micro-batches: its forward holds on to the sample's {size} samples of the input "
-                f"{each.name}{where}, as a loop over samples or a number of Python such as int(x.shape[0]) does. If every sample needs all of {each.name}, say so, as by "
+                f"{each.name}{where}, as a loop over samples or a number of Python such as int(x.shape[0]) does. If every sample needs all "
+                f"of {each.name}, say so, as by "
                 f"split={{{each.name!r}: None}}"
             )
     return ""
