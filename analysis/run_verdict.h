@@ -49,7 +49,8 @@ struct RunVerdict {
 };
 
 /// The first sentence. `report`: of the compared steps. `lanes`: their median busy times. Takes the root causes, or
-/// else the causes of bubbles. Parts of less than a point are left out, unless nothing else is left.
+/// else the causes of bubbles, also if a root cause takes more than all idle time. Parts of less than a point are left
+/// out, unless nothing else is left.
 RunVerdict why_idle(const BubbleReport& report, std::span<const RunLane> lanes);
 /// For a run whose idle time is not known. `why`: "ranges were lost".
 RunVerdict unknown_idle(const std::string& why);
