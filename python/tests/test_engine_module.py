@@ -710,7 +710,7 @@ def test_a_schedule_that_no_balance_fits_is_refused_before_anything_is_measured(
     for options, message in (
         ({"schedule": "interleaved", "chunks": 5}, "micro-batches"),
         ({"schedule": "pipedream", "chunks": 4}, "schedule is 'pipedream'.*use one of them"),
-        ({"schedule": "dualpipe", "chunks": 4}, "schedule is 'dualpipe'.*such as dualpipe-v"),
+        ({"schedule": "dualpipe", "chunks": 4}, "schedule is 'dualpipe'; a model runs .*dualpipe-v"),
         ({"schedule": "auto", "chunks": 4}, "schedule is 'auto'"),
     ):
         with pytest.raises(pipescope.UsageError, match=message):
