@@ -508,10 +508,11 @@ PipelineOptions placed_options(const CheckedProfile& profile, const PipelineOpti
     apart.most_in_flight = 0;
     PipelineOptions placed = options;
     placed.placement = placement_of(options.schedule, partitions, static_cast<std::size_t>(lanes));
-    for (const LaneId lane : placed.placement) {
-        if (!options.hardware.speeds.empty()) {
-            apart.hardware.speeds.push_back(options.hardware.speeds[lane.index()]);
-        }
+    const std::vector<double>& speeds = options.hardware.speeds;
+    for (std::size_t j = 0; j < (speeds.empty() ? 0 : partitions); ++j) {
+        const double own = speeds[lane_of(placed.placement, PartitionId{j}).index()];
+        apart.hardware.speeds.push_back(
+            is_bidirectional(options.schedule) ? std::min(own, speeds[mirrored(j, partitions)]) : own);
     }
     placed.balance =
         search_balance(profile, apart, static_cast<int>(partitions), algorithm, effort, tables).found.balance;

@@ -1,5 +1,6 @@
 #include "schedule/schedules.h"
 #include "simulator/search/automatic_schedule.h"
+#include "simulator/search/balance_search.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/profiles.h"
 #include "tests/simulator/random_pipelines.h"
@@ -293,6 +294,13 @@ TEST(DualPipe, RunsBothPartitionsOfALaneAtItsSpeed) {
     const Simulation simulation = simulate(equal_partitions(2, {}), options);
     EXPECT_EQ(simulation.lanes[0].busy.count(), 4 * 3000);
     EXPECT_EQ(simulation.lanes[1].busy.count(), 4 * 6000);
+}
+
+TEST(DualPipe, IsBalancedForTheSlowerOfBothLanes) {
+    PipelineOptions options = options_for(Schedule::dualpipe, 4, 4, 8);
+    options.hardware.speeds = {0.5, 0.25, 0.5, 0.5};  // partitions 1 and 2 are also on lane 1
+    const FoundBalance found = find_placed_balance(equal_partitions(12, {}), options, 4, BalanceAlgorithm::optimal);
+    EXPECT_EQ(found.balance, Balance({4, 2, 2, 4}));
 }
 }  // namespace
 }  // namespace pipescope
