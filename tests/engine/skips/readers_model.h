@@ -7,7 +7,7 @@
 
 // Layers whose skips several other layers pop.
 namespace pipescope::testing_support {
-/// Of the default name space.
+/// The names of skips in the default namespace.
 SkipNames named(const std::vector<std::string>& stash, const std::vector<std::string>& pop);
 
 /// x -> tanh(Wx), from 6 features to 4. Stashes Wx, and what it gets, the signs and the largest features of that: four
