@@ -5,7 +5,9 @@
     python benchmarks/models/any_model_table.py [NAME..]
     python -m torch.distributed.run --nproc-per-node 2 benchmarks/models/any_model_table.py [NAME..]
 
-The second command trains each model in two processes, and prints the worst gradients only. Each model is small, has random weights, and is in float64. Columns:
+The second command trains each model in two processes, and prints the worst gradients only.
+
+Each model is small, has random weights, and is in float64. Columns:
 
 - worst gradient: the largest difference from the plain model that runs micro-batch by micro-batch, 6 samples in 4 micro-batches, over
   each schedule with each checkpoint mode, on 2 to 4 lanes, in eval mode, or in train mode where a model has batch norm;
@@ -657,14 +659,10 @@ def difference(expected, model):
 
 
 def bring_together(model):
-    """Gives each process the gradients that another one has."""
+    """Gives each process the gradients that another one has. Only one process has a parameter's gradient."""
     for each in model.parameters():
-        has = torch.tensor(0 if each.grad is None else 1 << torch.distributed.get_rank())
-        torch.distributed.all_reduce(has)
-        if has:
-            first = (int(has) & -int(has)).bit_length() - 1
-            each.grad = torch.zeros_like(each) if each.grad is None else each.grad
-            torch.distributed.broadcast(each.grad, first)
+        each.grad = torch.zeros_like(each) if each.grad is None else each.grad
+        torch.distributed.all_reduce(each.grad)
 
 
 def tied_names(model):

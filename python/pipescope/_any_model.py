@@ -725,8 +725,8 @@ def _has_samples(size: Any, batch: set[Any]) -> bool:
 
 
 def _named_shape(shape: Sequence[Any], batch: set[Any]) -> tuple[Any, ...]:
-    symbols = [_in_batch(_symbol(size), batch) for size in shape]
-    return tuple(int(each) if isinstance(each, int) or each.is_number else str(each) for each in symbols)
+    symbols = [_symbol(_in_batch(_symbol(size), batch)) for size in shape]
+    return tuple(each if isinstance(each, int) else str(each) for each in symbols)
 
 
 def _guards_of(trace: Trace, batch: set[Any]) -> dict[Any, str]:
