@@ -58,6 +58,16 @@ struct Size {
     std::size_t simulated = 0;
 };
 
+/// A dtype of the layout that the group's devices have no rate for; empty if they have all.
+std::string dtype_without_rate(const NodeGroup& group, const Layout& layout) {
+    for (const std::string& dtype : {layout.dtype, layout.product_dtype}) {
+        if (!dtype.empty() && !group.device.flops_per_second.contains(dtype)) {
+            return dtype;
+        }
+    }
+    return {};
+}
+
 bool fits_tensor(const LanguageModel& model, int tensor) {
     const std::vector<BlockKind> kinds = block_kinds(model);
     const bool has_dense = std::ranges::any_of(kinds, [](BlockKind kind) { return !kind.has_experts; });
@@ -267,9 +277,8 @@ std::string what_fits(const LanguageModel& model, const Cluster& cluster, const 
         return fewest_devices(
             model, cluster,
             [&](const NodeGroup& group, int devices) {
-                return group.device.flops_per_second.contains(with.layout.dtype)
-                           ? frugal_layouts({{&group}, devices}, model, with)
-                           : PlacedLayouts();
+                return dtype_without_rate(group, with.layout).empty() ? frugal_layouts({{&group}, devices}, model, with)
+                                                                      : PlacedLayouts();
             },
             most);
     };
@@ -284,7 +293,7 @@ std::string what_fits(const LanguageModel& model, const Cluster& cluster, const 
     const bool small_sums_fit =
         has_large_sums && std::ranges::any_of(sizes, [&](const Size& size) {
             const bool can_run = std::ranges::all_of(size.groups, [&](const NodeGroup* group) {
-                return group->device.flops_per_second.contains(request.layout.dtype);
+                return dtype_without_rate(*group, request.layout).empty();
             });
             return can_run && first_that_fits(model, cluster, frugal_layouts(size, model, with_small_sums));
         });
@@ -1076,7 +1085,8 @@ Cluster with_types(Cluster cluster, const std::string& names) {
     return cluster;
 }
 
-ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
+ClusterPlan plan_cluster(const LanguageModel& given, const Cluster& cluster, const ClusterPlanRequest& request) {
+    const LanguageModel model = as_run(given, request.layout);
     constexpr int kMostTensorRanks = 64;
     check_layer_flops(model, {.tensor = kMostTensorRanks}, "correct the model");
     check_dispatch(model, request.layout);
@@ -1086,14 +1096,14 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
     StepBounds bounds(model, cluster);
     std::vector<std::string> left_out;
     for (const NodeGroup& group : cluster.groups) {
-        if (!group.device.flops_per_second.contains(request.layout.dtype)) {
-            left_out.push_back(group.device.name + " is left out: it has no rate for " + request.layout.dtype);
+        if (const std::string dtype = dtype_without_rate(group, request.layout); !dtype.empty()) {
+            left_out.push_back(group.device.name + " is left out: it has no rate for " + dtype);
         }
     }
     const PlannedModel planned{
         [&](Size& size, const ClusterPlanRequest& asked) {
             const bool can_run_all = std::ranges::all_of(size.groups, [&](const NodeGroup* group) {
-                return group->device.flops_per_second.contains(request.layout.dtype);
+                return dtype_without_rate(*group, request.layout).empty();
             });
             if (can_run_all) {
                 add_layouts(size, model, asked, bounds);

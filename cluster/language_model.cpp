@@ -50,6 +50,7 @@ constexpr Part<std::int64_t> kNumbers[] = {
     {"positions", &Model::positions},
     {"frozen", &Model::frozen},
     {"lora", &Model::lora},
+    {"bfloat16_blocks", &Model::whole_blocks},
 };
 constexpr Part<bool> kFlags[] = {
     {"qk_norm", &Model::qk_norm},         {"embedding_norm", &Model::embedding_norm},
@@ -238,6 +239,12 @@ void check_what_trains(const LanguageModel& model) {
         throw UsageError("model frozen is " + std::to_string(model.frozen) + " of " + std::to_string(model.layers) +
                          " layers; it counts blocks from the start; correct one of them");
     }
+    if (model.whole_blocks > model.layers / 2) {
+        throw UsageError("model bfloat16_blocks is " + std::to_string(model.whole_blocks) + " of " +
+                         std::to_string(model.layers) +
+                         " layers; it counts blocks at the start, and as many at the end; use half of the layers at "
+                         "most, or --dtype bfloat16");
+    }
     if (model.lora > model.hidden) {
         throw UsageError("model lora is " + std::to_string(model.lora) + ", wider than hidden, " +
                          std::to_string(model.hidden) + "; it is the rank of small matrices; write it as lora=16");
@@ -412,7 +419,7 @@ std::string to_string(const LanguageModel& model) {
 }
 
 std::vector<BlockCount> block_counts(const LanguageModel& model) {
-    if (model.experts == 0 && model.window == 0 && model.state == 0 && model.frozen == 0) {
+    if (model.experts == 0 && model.window == 0 && model.state == 0 && model.frozen == 0 && model.whole_blocks == 0) {
         return {{BlockKind::dense, model.layers}};
     }
     std::map<BlockKind, std::int64_t> counts;

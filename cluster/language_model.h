@@ -30,6 +30,7 @@ struct BlockKind {
     bool has_window = false;   ///< its attention sees LanguageModel::window tokens instead of all
     bool has_state = false;    ///< a state-space layer instead of attention
     bool is_frozen = false;    ///< its weights do not train, nor do those before it, so it has no backward
+    bool is_whole = false;     ///< its products never run in a short dtype
 
     friend auto operator<=>(const BlockKind&, const BlockKind&) = default;
     static const BlockKind dense;    ///< attention to all tokens, and one feed-forward layer
@@ -99,6 +100,8 @@ struct LanguageModel {
     bool sinks = false;        ///< attention has a learned score for each head
     bool shared_gate = false;  ///< a sigmoid of one row scales what shared experts compute
 
+    std::int64_t whole_blocks = 0;  ///< blocks at the start, and as many at the end, that are BlockKind::is_whole
+
     // What trains: everything, unless one of both is above 0.
     std::int64_t frozen = 0;  ///< blocks at the start that do not train, nor does the embedding, tied or not
     /// Rank of the matrices that train beside each matrix of attention, feed-forward layers and experts, while
@@ -113,6 +116,7 @@ struct LanguageModel {
         kind.has_window =
             window > 0 && window < sequence && block >= full_layers && !divides(full_every) && !kind.has_state;
         kind.is_frozen = block < frozen;
+        kind.is_whole = block < whole_blocks || block >= layers - whole_blocks;
         return kind;
     }
     bool is_latent() const { return kv_rank > 0; }

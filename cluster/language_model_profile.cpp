@@ -35,7 +35,8 @@ public:
           device_(group.device),
           layout_(layout),
           how_(layout.how()),
-          times_(device_, layout.dtype, how_) {
+          times_(device_, layout.dtype, how_),
+          short_products_(how_.short_products_in(layout.product_dtype)) {
         element_ = static_cast<double>(dtype_bytes(layout.dtype));
         tensor_ = layout.tensor;
         split_ = sequence_split(layout);
@@ -82,12 +83,12 @@ public:
         add_mixer_matrices(times, kind);
         LayerTimes experts;
         if (kind.has_experts) {
-            add_router(times);
-            add_experts(experts);
+            add_router(times, kind);
+            add_experts(experts, kind);
         }
         const double shared = model_.shared_width(kind) / tensor_;
         if (shared > 0) {
-            add_feed_forward(times, tokens_, shared, 1);
+            add_feed_forward(times, kind, tokens_, shared, 1);
         }
         if (kind.has_state) {
             add_scan(times, kind);
@@ -116,7 +117,7 @@ public:
         times.backward = times_.launched(times.backward, how_.backward_launches);
         if (kind.has_experts) {
             // The host waits until it knows how many tokens each expert has, so it is not ahead when it launches them.
-            const double product = 1 + (layout_.product_dtype.empty() ? 0 : how_.cast_launches);
+            const double product = 1 + (layout_.is_short(kind) ? how_.cast_launches : 0);
             constexpr double kMatrices = 2;
             times.forward += times_.launched(experts.forward, own_experts() * kMatrices * product);
             times.backward += times_.launched(experts.backward, own_experts() * 2 * kMatrices * product);
@@ -144,7 +145,7 @@ public:
         LayerTimes times = embedding();
         times.forward += 2 * pass(2 * activation_ / split_);
         times.backward += 2 * pass(4 * activation_ / split_);
-        add_matrix(times, tokens_, hidden_ / tensor_, 2 * hidden_);
+        add_matrix(times, mtp_kind(model_), tokens_, hidden_ / tensor_, 2 * hidden_);
         return times;
     }
 
@@ -168,9 +169,10 @@ public:
 private:
     double product(double m, double n, double k, double batch = 1) const { return times_.product({batch, m, n, k}); }
     /// A product of a block's weights.
-    double matrix_product(double m, double n, double k, double matrices) const {
-        return times_.matrices({matrices, m, n, k},
-                               layout_.product_dtype.empty() ? layout_.dtype : layout_.product_dtype);
+    double matrix_product(BlockKind kind, double m, double n, double k, double matrices) const {
+        return layout_.is_short(kind)
+                   ? times_.matrices({matrices, m, n, k}, layout_.product_dtype) / short_products_.share
+                   : times_.matrices({matrices, m, n, k}, layout_.dtype);
     }
     /// Adds the bytes of each parameter that the program moves for each micro-batch.
     void add_parameters(LayerTimes& times, double parameters) const {
@@ -197,23 +199,24 @@ private:
         add_weights(times, pass(weights * (2.0 * layout_.gradient_bytes + (fused ? -element_ : element_))));
     }
     /// Adds products of weight matrices with k inputs and n outputs, each for that many tokens.
-    void add_matrix(LayerTimes& times, double tokens, double n, double k, double matrices = 1) const {
-        times.forward += matrix_product(tokens, n, k, matrices);
-        times.backward += matrix_product(tokens, k, n, matrices);
+    void add_matrix(LayerTimes& times, BlockKind kind, double tokens, double n, double k, double matrices = 1) const {
+        times.forward += matrix_product(kind, tokens, n, k, matrices);
+        times.backward += matrix_product(kind, tokens, k, n, matrices);
         if (model_.lora == 0) {
-            add_weights(times, matrix_product(k, n, tokens, matrices));
+            add_weights(times, matrix_product(kind, k, n, tokens, matrices));
         }
-        if (!layout_.product_dtype.empty()) {
+        if (layout_.is_short(kind)) {
             // Operators before a product write its input in the short dtype, and a transpose for the weights' gradient.
             // Gradients of outputs are read and written in the same way.
-            times.forward += pass(2 * tokens * k * matrices);
-            times.backward += pass((element_ + 2) * tokens * n * matrices);
+            const double more = short_products_.cast_bytes;
+            times.forward += pass((2 + more) * tokens * k * matrices);
+            times.backward += pass((element_ + 2 + more) * tokens * n * matrices);
         }
     }
     /// Adds the products of attention or a state-space layer with its weights, and its inner norms.
     void add_mixer_matrices(LayerTimes& times, BlockKind kind) const {
         for (const WeightMatrix& matrix : rank_mixer_matrices(model_, kind, layout_.tensor)) {
-            add_matrix(times, tokens_, matrix.outputs, matrix.inputs);
+            add_matrix(times, kind, tokens_, matrix.outputs, matrix.inputs);
         }
         double normed = 0;  // bytes
         if (model_.is_latent() && !kind.has_state) {
@@ -287,18 +290,18 @@ private:
         times.backward += times_.roofline(scan);
     }
     /// Adds feed-forward layers of that width, each for that many tokens.
-    void add_feed_forward(LayerTimes& times, double tokens, double width, double layers) const {
-        add_matrix(times, tokens, (model_.gated ? 2 : 1) * width, hidden_, layers);
-        add_matrix(times, tokens, hidden_, width, layers);
+    void add_feed_forward(LayerTimes& times, BlockKind kind, double tokens, double width, double layers) const {
+        add_matrix(times, kind, tokens, (model_.gated ? 2 : 1) * width, hidden_, layers);
+        add_matrix(times, kind, tokens, hidden_, width, layers);
         const double wide = layers * tokens * width * element_;
         times.forward += pass((model_.gated ? 3 : 2) * wide);  // activation function
         times.backward += pass((model_.gated ? 5 : 3) * wide);
     }
     /// Adds the router and the moves of tokens' copies on this rank.
-    void add_router(LayerTimes& times) const {
+    void add_router(LayerTimes& times, BlockKind kind) const {
         const double tokens = tokens_ / split_;
         const double experts = static_cast<double>(model_.experts);
-        add_matrix(times, tokens, experts, hidden_);
+        add_matrix(times, kind, tokens, experts, hidden_);
         constexpr double kLogitBytes = 4;
         const double logits = tokens * experts * kLogitBytes;
         times.forward += pass(2 * logits) + pass(logits);  // softmax, and the largest ones of each token
@@ -315,10 +318,10 @@ private:
         times.backward += moves + sorts;
     }
     /// Adds this rank's experts, or its part of each. Ranks that split an expert compute each other's copies.
-    void add_experts(LayerTimes& times) const {
+    void add_experts(LayerTimes& times, BlockKind kind) const {
         const double copies = copied_tokens() * layout_.expert_tensor;
         const double width = static_cast<double>(model_.expert_hidden) / layout_.expert_tensor;
-        add_feed_forward(times, copies / own_experts(), width, own_experts());
+        add_feed_forward(times, kind, copies / own_experts(), width, own_experts());
         if (model_.mlp_bias && how_.unfused_expert_bias) {
             // Tensors that Megatron-Core's experts read and write: an expert's part, its bias times the probability,
             // their sum, and all parts together; and between the products each step of the activation function.
@@ -361,6 +364,7 @@ private:
     const Layout& layout_;
     const TrainingProgram& how_;
     OperatorTimes times_;
+    ShortProducts short_products_;
     double element_ = 2;
     double tensor_ = 1;
     double split_ = 1;

@@ -94,14 +94,14 @@ TokenDispatch parse_token_dispatch(std::string_view name) {
 
 void set_dtype(Layout& layout, const std::string& dtype) {
     const std::vector<std::string> whole = dtypes();
-    if (dtype == "float8" || dtype == "float4") {  // of products only
+    if (std::ranges::find(short_dtypes(), dtype, &ShortDtype::name) != short_dtypes().end()) {
         layout.product_dtype = dtype;
     } else if (std::ranges::find(whole, dtype) != whole.end()) {
         layout.dtype = dtype;
     } else if (!dtype.empty()) {
         throw UsageError(option_name("dtype") + " is '" + printable(dtype) + "'; it must be one of " +
-                         joined_text(whole, ", ", std::identity()) +
-                         ", or float8 or float4 for the products of a gpt: model; correct it");
+                         joined_text(whole, ", ", std::identity()) + ", or for the products of a gpt: model " +
+                         joined_text(short_dtypes(), ", ", &ShortDtype::name) + "; correct it");
     }
     layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
 }
@@ -287,6 +287,14 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout, const s
                          std::to_string(model.sequence) + " and vocabulary " + std::to_string(model.vocabulary) +
                          "; a layer has at most 2^53 on one device; " + remedy);
     }
+}
+
+LanguageModel as_run(const LanguageModel& model, const Layout& layout) {
+    LanguageModel run = model;
+    if (!layout.product_dtype.empty() && model.whole_blocks == 0) {
+        run.whole_blocks = std::min(layout.how().bfloat16_blocks, model.layers / 2);
+    }
+    return run;
 }
 
 int expert_tensor_of(const LanguageModel& model, const Layout& layout) {

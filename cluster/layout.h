@@ -48,8 +48,8 @@ struct Layout {
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; DeepSpeed's are serial
     TokenDispatch dispatch = TokenDispatch::expert;
     Cuts cuts = Cuts::even;  ///< own cuts also hold for unequal devices
-    /// Of the blocks' matrix products, such as float8; empty: dtype. Attention, the output layer and everything between
-    /// products keep dtype.
+    /// Of the blocks' matrix products, a name of short_dtypes(); empty: dtype. Attention, the output layer, everything
+    /// between products and BlockKind::is_whole keep dtype.
     std::string product_dtype = {};
     ModelOptimizer optimizer = ModelOptimizer::adam;  ///< of a language model
     bool no_master_weights = false;  ///< the optimizer keeps no float32 copy of a language model's shorter parameters
@@ -60,6 +60,8 @@ struct Layout {
 
     /// The layout's program, or one that adds nothing.
     const TrainingProgram& how() const;
+    /// True if the block's products run in product_dtype.
+    bool is_short(BlockKind kind) const { return !product_dtype.empty() && !kind.is_whole; }
 
     /// Devices of one lane.
     std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * context * tensor; }
@@ -102,7 +104,7 @@ std::vector<LaneId> placement_in(const Layout& layout);
 /// d4 t8 v2 b1 quickest cuts".
 std::string to_string(const Layout& layout);
 
-/// Sets the dtype of a gpt: model's layout, unless it is empty; float8 and float4 are those of its products. Raises the
+/// Sets the dtype of a gpt: model's layout, unless it is empty; short_dtypes() are those of its products. Raises the
 /// gradients' bytes to the dtype's size. Throws UsageError for an unknown dtype.
 void set_dtype(Layout& layout, const std::string& dtype);
 /// Sets the layout's dtype to the profile's; gradients get the same size.
@@ -137,6 +139,8 @@ double largest_layer_flops(const LanguageModel& model, const Layout& layout);
 inline constexpr double kMostLayerFlops = 0x1p53;
 /// Throws UsageError with the remedy if largest_layer_flops() exceeds 2^53, the largest number in a profile.
 void check_layer_flops(const LanguageModel& model, const Layout& layout, const std::string& remedy);
+/// The model with the whole blocks of the layout's program, if its products run in a short dtype.
+LanguageModel as_run(const LanguageModel& model, const Layout& layout);
 /// The devices that split each expert in the layout's program: the tensor-parallel ones if experts are wide enough for
 /// TrainingProgram::split_experts_from and a lane has the devices, otherwise 1.
 int expert_tensor_of(const LanguageModel& model, const Layout& layout);

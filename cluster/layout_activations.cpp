@@ -17,13 +17,13 @@ namespace {
 /// Bytes that a block does not keep because its products keep their inputs in their short dtype. Attention keeps its
 /// output besides.
 double kept_less(const LanguageModel& model, BlockKind kind, const Layout& layout) {
-    if (layout.product_dtype.empty() || !layout.how().fused_gradients) {
+    if (!layout.is_short(kind) || !layout.how().fused_gradients) {
         return 0;
     }
     const double tokens = rank_tokens(model, layout);
     const auto hidden = static_cast<double>(model.hidden);
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
-    const double kept = layout.product_dtype == "float4" ? 0.5 : 1;
+    const double kept = product_bytes(layout.product_dtype);
     const double split = sequence_split(layout);
     const double norms = kind.has_experts ? 1 : 2;  // whose outputs are inputs of products alone, not of a router
     const double usual = norms * hidden / split + model.shared_width(kind) / layout.tensor;

@@ -740,9 +740,10 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
 
 }  // namespace
 
-LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+LayoutStep simulate_layout(const LanguageModel& asked, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail, KnownProfiles& known,
                            double enough_ns) {
+    const LanguageModel model = as_run(asked, layout);
     check_layout(model, layout, parts);
     Layout split = layout;
     split.expert_tensor = expert_tensor_of(model, layout);

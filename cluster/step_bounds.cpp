@@ -285,13 +285,17 @@ const StepBounds::Costs& StepBounds::costs_of(const NodeGroup& group, const Layo
             return found->second;
         }
     }
-    LanguageModel few = model_;  // the first blocks, until all kinds have come and the last is that of modules
+    LanguageModel few = model_;  // with as few blocks as have all kinds, and the last that of modules
     const std::vector<BlockCount> counts = block_counts(model_);
     few.layers = 0;
-    for (std::set<BlockKind> seen;
-         seen.size() < counts.size() || (model_.mtp > 0 && mtp_kind(few) != mtp_kind(model_));) {
-        seen.insert(model_.kind_of(few.layers++));
-    }
+    const auto has_all = [&] {
+        const std::vector<BlockKind> kinds = block_kinds(few);
+        return std::ranges::all_of(
+            counts, [&](const BlockCount& each) { return std::ranges::find(kinds, each.kind) != kinds.end(); });
+    };
+    do {
+        ++few.layers;
+    } while (!has_all() || (model_.mtp > 0 && mtp_kind(few) != mtp_kind(model_)));
     Layout alone = layout;
     alone.zero = 0;
     const Profile profile = language_model_profile(few, cluster_, group, alone);

@@ -65,6 +65,8 @@ TrainingProgram program_of(const Value& value) {
                                "forward_launches",
                                "backward_launches",
                                "cast_launches",
+                               "short_products",
+                               "bfloat16_blocks",
                                "split_experts_from",
                                "unfused_expert_bias",
                                "logit_bytes",
@@ -123,6 +125,22 @@ TrainingProgram program_of(const Value& value) {
     program.forward_launches = object.amount("forward_launches", program.forward_launches);
     program.backward_launches = object.amount("backward_launches", program.backward_launches);
     program.cast_launches = object.amount("cast_launches", program.cast_launches);
+    if (const std::optional<Value> products = object.find("short_products")) {
+        Object dtypes = products->object("an object of dtypes");
+        std::vector<std::string> names;
+        std::ranges::transform(short_dtypes(), std::back_inserter(names), &ShortDtype::name);
+        dtypes.allow(names, "program file");
+        dtypes.for_each([&](const std::string& dtype, const Value& each) {
+            Object numbers = each.object("an object of share and cast_bytes");
+            numbers.allow({"share", "cast_bytes"}, "program file");
+            ShortProducts& read = program.short_products[dtype];
+            read.share = read_positive_share(numbers, "share", read.share);
+            read.cast_bytes = numbers.amount("cast_bytes", read.cast_bytes);
+        });
+    }
+    if (const std::optional<Value> blocks = object.find("bfloat16_blocks")) {
+        program.bfloat16_blocks = blocks->integer(0, 1'000'000, "a number of blocks from 0");
+    }
     program.split_experts_from = object.amount("split_experts_from", program.split_experts_from);
     program.unfused_expert_bias = read_truth(object, "unfused_expert_bias", program.unfused_expert_bias);
     program.logit_bytes = object.amount("logit_bytes", program.logit_bytes);
@@ -154,6 +172,11 @@ std::vector<ProgramPointer> parse_programs(std::string_view json) {
     });
 }
 }  // namespace
+
+ShortProducts TrainingProgram::short_products_in(const std::string& dtype) const {
+    const auto found = short_products.find(dtype);
+    return found == short_products.end() ? ShortProducts{} : found->second;
+}
 
 Bytes TrainingProgram::headroom_of(Bytes memory) const {
     const Bytes free = std::max<Bytes>(0, memory - context_bytes.value_or(0));
@@ -190,7 +213,7 @@ StepRange step_range(const TrainingProgram& program, const std::string& device, 
     constexpr double kSameDevice = 1.25;
     constexpr double kFewRuns = 2;
     constexpr int kFew = 10;
-    constexpr double kOtherDevice = 2;
+    constexpr double kOtherDevice = 1.5;
     // Half of a range at least. Experts' errors depend on their number and size more than other models' on theirs.
     constexpr double kLeast = 0.05;
     constexpr double kLeastOfExperts = 0.15;
@@ -274,6 +297,10 @@ std::string program_text(const TrainingProgram& program) {
     put("forward_launches", program.forward_launches, usual.forward_launches);
     put("backward_launches", program.backward_launches, usual.backward_launches);
     put("cast_launches", program.cast_launches, usual.cast_launches);
+    for (const auto& [dtype, each] : program.short_products) {
+        object["short_products"][dtype] = {{"share", each.share}, {"cast_bytes", each.cast_bytes}};
+    }
+    put("bfloat16_blocks", program.bfloat16_blocks, usual.bfloat16_blocks);
     put("split_experts_from", program.split_experts_from, usual.split_experts_from);
     put("unfused_expert_bias", program.unfused_expert_bias, usual.unfused_expert_bias);
     put("logit_bytes", program.logit_bytes, usual.logit_bytes);

@@ -25,6 +25,14 @@ struct PublishedErrors {
     friend bool operator==(const PublishedErrors&, const PublishedErrors&) = default;
 };
 
+/// How products in a short dtype run, beside those that float8 with one scale for each tensor has.
+struct ShortProducts {
+    double share = 1;       ///< of the rate that float8's or float4's products reach
+    double cast_bytes = 0;  ///< moved in addition per number of a product's input, and of its output's gradient
+
+    friend bool operator==(const ShortProducts&, const ShortProducts&) = default;
+};
+
 /// How a training program runs a language model: what the same layout costs in it, beside what the device can do.
 /// The defaults describe no program: every kernel reaches its usual rate, and nothing is added.
 /// docs/program-format.md explains each value, and cluster/programs.json gives the built-in programs with their
@@ -63,6 +71,8 @@ struct TrainingProgram : KernelProgram {
     double forward_launches = 0;   ///< kernels per block
     double backward_launches = 0;
     double cast_launches = 0;  ///< kernels per product in float8 or float4, for casts, transposes and scales
+    std::map<std::string, ShortProducts> short_products = {};  ///< by dtype
+    std::int64_t bfloat16_blocks = 0;  ///< LanguageModel::whole_blocks, unless the model has a number of its own
     /// Experts at least this wide are split over the tensor-parallel devices, as Megatron-Core does unless it is told
     /// otherwise; 0: none are.
     double split_experts_from = 0;
@@ -75,6 +85,8 @@ struct TrainingProgram : KernelProgram {
     std::vector<PublishedErrors> published = {};
     double reserved_share = 0;  ///< of the tensors' memory, which the allocator holds in addition
 
+    /// Of short_products; without an entry, as in float8.
+    ShortProducts short_products_in(const std::string& dtype) const;
     /// The part of a device's memory that tensors cannot use. Precondition: context_bytes has a value.
     Bytes headroom_of(Bytes memory) const;
     /// What a device shows that holds tensors of `bytes` at its peak.

@@ -74,9 +74,15 @@ DeviceType device_of(const Value& value) {
     device.name = object.at("name").filled_text(kText);
     Object flops = object.at("flops_per_second").object("an object of dtypes and rates");
     std::vector<std::string> known = dtypes();
-    known.insert(known.end(), {"float8", "float4"});  // of products only
+    std::ranges::transform(short_dtypes(), std::back_inserter(known), &ShortDtype::name);
     flops.allow(known, "device catalogue");
-    flops.for_each([&](const std::string& dtype, const Value& each) { device.flops_per_second[dtype] = rate(each); });
+    std::map<std::string, double>& rates = device.flops_per_second;
+    flops.for_each([&](const std::string& dtype, const Value& each) { rates[dtype] = rate(each); });
+    for (const ShortDtype& each : short_dtypes()) {
+        if (rates.contains(each.rate) && rates.contains(each.with)) {
+            rates.try_emplace(each.name, rates.at(each.rate));
+        }
+    }
     flops.at("float32", "every device has it, for what other dtypes do not cover; add it to the device catalogue");
     const Value memory = object.at("memory_bytes");
     const double memory_bytes = rate(memory);
@@ -190,6 +196,19 @@ const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::str
                      "; name one of these, or add it to a catalogue of your own");
 }
 
+const std::vector<ShortDtype>& short_dtypes() {
+    static const std::vector<ShortDtype> all = {{"float8", 1, "float8", "float8"},
+                                                {"float8-rowwise", 1, "float8", "float8"},
+                                                {"float8-mx", 1, "float8", "float4"},
+                                                {"float4", 0.5, "float4", "float4"}};
+    return all;
+}
+
+double product_bytes(const std::string& dtype) {
+    const auto found = std::ranges::find(short_dtypes(), dtype, &ShortDtype::name);
+    return found == short_dtypes().end() ? static_cast<double>(dtype_bytes(dtype)) : found->bytes;
+}
+
 double peak_rate(const DeviceType& device, const std::string& dtype) {
     const auto known = device.flops_per_second.find(dtype);
     if (known != device.flops_per_second.end()) {
@@ -203,7 +222,7 @@ double peak_rate(const DeviceType& device, const std::string& dtype) {
 
 DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k, double batch,
                        double depth) {
-    const double element = dtype == "float8" ? 1 : dtype == "float4" ? 0.5 : static_cast<double>(dtype_bytes(dtype));
+    const double element = product_bytes(dtype);
     DeviceWork work{2 * m * n * k * batch, (m * k + k * n + m * n) * element * batch, 1};
     // Large tiles reuse more of what they load. The shares of a large tile's rate are our assumption, as the
     // efficiencies are.

@@ -44,7 +44,7 @@ struct DeviceType {
     double memory_efficiency = 1;
     double link_efficiency = 1;
     double matmul_efficiency = 1;        ///< for a large matrix product whose tiles fill the device
-    double short_matmul_efficiency = 1;  ///< the same for a product in float8 or float4
+    double short_matmul_efficiency = 1;  ///< the same for a product in one of short_dtypes()
     int multiprocessors = 0;  ///< these run a product's tiles in turns; 0: unknown, every turn counts as full
     std::map<std::string, AttentionRate> attention;  ///< by kernel, such as flash-2
     double price_per_hour = 0;                       ///< in any currency; 0: unknown
@@ -65,6 +65,20 @@ std::vector<DeviceType> load_device_catalogue(const std::filesystem::path& path)
 void set_headroom(DeviceType& device, Bytes headroom);
 /// Finds a device by name, ignoring case. Throws UsageError that lists the names.
 const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::string_view name);
+
+/// A dtype of products alone, in which neither parameters nor activations are.
+struct ShortDtype {
+    std::string name;
+    double bytes = 1;  ///< of a number
+    std::string rate;  ///< dtype whose rate holds unless the catalogue says otherwise
+    std::string with;  ///< and which the device needs besides
+};
+
+/// float8 has one scale for each tensor, and float8-rowwise for each row and column. float8-mx and float4 have one for
+/// each block of numbers, which the same tensor cores multiply: devices have both or none.
+const std::vector<ShortDtype>& short_dtypes();
+/// Bytes of a number in a product, in a dtype of profiles or of products alone.
+double product_bytes(const std::string& dtype);
 
 /// Peak operations per second in that dtype. Throws UsageError that lists the dtypes of the device.
 double peak_rate(const DeviceType& device, const std::string& dtype);

@@ -7,11 +7,6 @@
 
 namespace pipescope {
 namespace {
-/// Bytes of an element of a product.
-double product_bytes(const std::string& dtype) {
-    return dtype == "float8" ? 1 : dtype == "float4" ? 0.5 : static_cast<double>(dtype_bytes(dtype));
-}
-
 bool is_aligned(const ProductShape& shape, double element) {
     constexpr double kLoad = 16;
     return shape.batch == 1 || (std::fmod(shape.n * element, kLoad) == 0 && std::fmod(shape.k * element, kLoad) == 0);

@@ -18,9 +18,11 @@ bool is_yes(const CsvRow& row, const std::string& column) {
 /// The short dtype of a row's products; empty: that of everything else.
 std::string product_dtype(const CsvRow& row) {
     const std::string& dtype = row.text("dtype");
-    return dtype.find("fp8") != std::string::npos || dtype.starts_with("float8") ? "float8"
-           : dtype.find("fp4") != std::string::npos                              ? "float4"
-                                                                                 : "";
+    const auto has = [&](const char* part) { return dtype.find(part) != std::string::npos; };
+    return !has("fp8") && !has("float8") ? (has("fp4") ? "float4" : "")
+           : has("rowwise")              ? "float8-rowwise"
+           : has("mx")                   ? "float8-mx"
+                                         : "float8";
 }
 
 /// Why a row has no prediction; empty if it has one.

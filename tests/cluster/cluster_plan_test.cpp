@@ -755,6 +755,28 @@ TEST(ClusterPlan, NamesTypesThatItLeavesOut) {
     cluster.groups[1].device.flops_per_second.erase("bfloat16");
     EXPECT_EQ(plan_cluster(small_model(), cluster, request_of(8)).left_out,
               std::vector<std::string>{"old is left out: it has no rate for bfloat16"});
+    cluster.groups.front().device.flops_per_second["float8"] = 1e12;
+    cluster.groups[1].device.flops_per_second["bfloat16"] = 1e12;
+    ClusterPlanRequest request = request_of(8);
+    set_dtype(request.layout, "float8");
+    const ClusterPlan plan = plan_cluster(small_model(), cluster, request);
+    EXPECT_EQ(plan.left_out, std::vector<std::string>{"old is left out: it has no rate for float8"});
+    EXPECT_EQ(plan.candidates.front().step.device, cluster.groups.front().device.name);
+}
+
+TEST(ClusterPlan, KeepsTheProgramsBlocksInBfloat16) {
+    Cluster cluster = plain_cluster(2);
+    cluster.groups.front().device.flops_per_second["float8"] =
+        4 * cluster.groups.front().device.flops_per_second.at("bfloat16");
+    ClusterPlanRequest request = request_of(16);
+    set_dtype(request.layout, "float8");
+    const double all_short = plan_cluster(small_model(), cluster, request).candidates.front().step.step_ns();
+    request.layout.program = std::make_shared<const TrainingProgram>(
+        parse_program(R"({"format": "pipescope.program", "version": 1, "name": "ours", "bfloat16_blocks": 1})"));
+    const ClusterPlan plan = plan_cluster(small_model(), cluster, request);
+    const LayoutStep& best = plan.candidates.front().step;
+    EXPECT_GT(best.step_ns(), all_short);
+    EXPECT_EQ(best.step_ns(), simulate_layout(small_model(), cluster, cluster.groups.front(), best.layout).step_ns());
 }
 
 TEST(ClusterPlan, NamesWhatLimitsTheBestCandidateNext) {

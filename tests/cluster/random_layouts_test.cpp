@@ -32,6 +32,7 @@ public:
     }
     NodeGroup group() {
         NodeGroup group = plain_cluster(1).groups.front();
+        group.device.flops_per_second["float8"] = 2 * group.device.flops_per_second.at("bfloat16");
         group.nodes = between(1, 60);
         group.devices_per_node = between(1, 8);
         group.ports_per_node = between(1, group.devices_per_node);
@@ -86,6 +87,7 @@ public:
             number("attention_every", 0, 3);
         }
         number("mtp", 0, 1);
+        number("bfloat16_blocks", 0, 1);
         text += one_of(2) ? ",norm=rms,qkv_bias=true,mlp_bias=true,positions=16" : "";
         return parse_language_model(text);
     }
@@ -108,6 +110,9 @@ public:
         layout.gradient_bucket = one_of(2) ? 0 : 1 << between(8, 18);
         layout.gradient_bytes = one_of(2) ? 4 : 2;
         layout.sends = static_cast<Sends>(between(0, 2));
+        if (one_of(2)) {
+            set_dtype(layout, "float8");
+        }
         layout.dispatch = model.experts > 0 && one_of(2) ? TokenDispatch::node : TokenDispatch::expert;
         return layout;
     }

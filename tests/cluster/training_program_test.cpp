@@ -212,8 +212,69 @@ TEST(TrainingProgram, ProductsInFloat8AreQuickerThanTheRest) {
     EXPECT_GT(quick, 0.5 * plain);
     EXPECT_THAT(thrown<UsageError>([&] { step_with(nothing, layout, model); }), HasSubstr("dtype is float8 on A100"));
     EXPECT_THAT(thrown<UsageError>([&] { set_dtype(layout, "fp8"); }),
-                HasSubstr("--dtype is 'fp8'; it must be one of float64, float32, tf32, float16, bfloat16, or float8 or "
-                          "float4 for the products of a gpt: model"));
+                HasSubstr("--dtype is 'fp8'; it must be one of float64, float32, tf32, float16, bfloat16, or for the "
+                          "products of a gpt: model float8, float8-rowwise, float8-mx, float4"));
+}
+
+TEST(TrainingProgram, EachScalingOfProductsHasItsCosts) {
+    const std::string model = "gpt:layers=4,hidden=8192,heads=64,sequence=4096,vocabulary=4096,attention=flash";
+    const auto step = [&](const char* dtype, const std::string& products, std::int64_t micro_batches = 1) {
+        Layout layout{.batch = micro_batches};
+        set_dtype(layout, dtype);
+        Cluster cluster = load_cluster("dgx-h100", device_catalogue());
+        cluster.groups.front().device = find_device(device_catalogue(), "B200");
+        layout.program = std::make_shared<const TrainingProgram>(parse_program(
+            R"({"format": "pipescope.program", "version": 1, "name": "ours", "short_products": )" + products + "}"));
+        return simulate_layout(parse_language_model(model), cluster, cluster.groups.front(), layout).step_ns();
+    };
+    for (const char* dtype : {"float8-rowwise", "float8-mx"}) {
+        EXPECT_EQ(step(dtype, "{}"), step("float8", "{}")) << dtype;
+        const std::string name = "{\"" + std::string(dtype) + "\": ";
+        const double usual = step(dtype, "{}");
+        EXPECT_GT(step(dtype, name + R"({"share": 0.5}})"), 1.2 * usual) << dtype;
+        EXPECT_GT(step(dtype, name + R"({"cast_bytes": 8}})"), 1.02 * usual) << dtype;
+        EXPECT_EQ(step("float8", name + R"({"share": 0.5, "cast_bytes": 8}})"), usual) << dtype;
+        EXPECT_EQ(step("bfloat16", name + R"({"share": 0.5}})"), step("bfloat16", "{}")) << dtype;
+    }
+    EXPECT_LT(step("float4", "{}"), step("float8", "{}"));
+    EXPECT_THAT(thrown<ProfileError>([&] { step("float8", R"({"mxfp8": {}})"); }), HasSubstr("mxfp8"));
+    EXPECT_THAT(thrown<ProfileError>([&] { step("float8", R"({"float8-mx": {"share": 0}})"); }),
+                HasSubstr("short_products.float8-mx.share"));
+}
+
+// Blocks of one scale per 32 numbers need tensor units that multiply scales: those of devices with float4.
+TEST(TrainingProgram, ScalesOfBlocksNeedADeviceThatHasThem) {
+    Layout layout;
+    set_dtype(layout, "float8-mx");
+    EXPECT_THAT(thrown<UsageError>([&] { step_with(nothing, layout, kModel, "dgx-h100"); }),
+                HasSubstr("dtype is float8-mx on H100"));
+    for (const DeviceType& device : device_catalogue()) {
+        EXPECT_EQ(device.flops_per_second.contains("float8-mx"), device.flops_per_second.contains("float4"))
+            << device.name;
+        EXPECT_EQ(device.flops_per_second.contains("float8-rowwise"), device.flops_per_second.contains("float8"))
+            << device.name;
+    }
+}
+
+TEST(TrainingProgram, BlocksAtTheEndsStayInBfloat16) {
+    const auto step = [](std::int64_t of_program, const std::string& key, const char* dtype = "float8") {
+        Layout layout;
+        set_dtype(layout, dtype);
+        return step_with([&](TrainingProgram& program) { program.bfloat16_blocks = of_program; }, layout,
+                         "gpt:layers=8,hidden=4096,heads=32,sequence=2048,vocabulary=4096,attention=flash" + key,
+                         "dgx-h100");
+    };
+    const double all_short = step(0, "");
+    const double two_whole = step(1, "");
+    EXPECT_GT(two_whole, 1.05 * all_short);
+    EXPECT_EQ(step(0, ",bfloat16_blocks=1"), two_whole);  // the model's number goes first
+    EXPECT_EQ(step(3, ",bfloat16_blocks=1"), two_whole);
+    EXPECT_EQ(step(100, ""), step(4, ""));
+    EXPECT_NEAR(step(4, ""), step(0, "", "bfloat16"), 1e-6 * two_whole);
+    EXPECT_EQ(step(2, "", "bfloat16"), step(0, "", "bfloat16"));
+    EXPECT_NEAR(step(2, "") - two_whole, two_whole - all_short, 1e-6 * two_whole);
+    EXPECT_THAT(thrown<UsageError>([&] { step(0, ",bfloat16_blocks=5"); }),
+                HasSubstr("bfloat16_blocks is 5 of 8 layers"));
 }
 
 constexpr const char* kRoutedModel =
