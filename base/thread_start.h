@@ -32,10 +32,10 @@ auto try_to_start(const std::string& purpose, const Start& start) {
 
 /// Starts a thread that runs `work`. If `work` throws, calls failed() on that thread while the exception is handled: an
 /// exception that left the thread would end the process without naming the cause. Throws as try_to_start().
-template <class Work, class Failed>
-std::jthread start_thread(const std::string& purpose, Work work, Failed failed) {
+template <class Started = std::jthread, class Work, class Failed>
+Started start_thread(const std::string& purpose, Work work, Failed failed) {
     return try_to_start(purpose, [&] {
-        return std::jthread([work = std::move(work), failed = std::move(failed)]() mutable {
+        return Started([work = std::move(work), failed = std::move(failed)]() mutable {
             try {
                 work();
             } catch (...) {

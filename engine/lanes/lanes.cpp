@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-thread_local const Lanes* lanes_of_this_thread = nullptr;
+PIPESCOPE_THREAD_LOCAL(const Lanes*, lanes_of_this_thread);
 }  // namespace
 
 Lanes::Lanes(const std::vector<LaneId>& lanes, std::function<void()> at_start) : at_start_(std::move(at_start)) {
@@ -107,7 +107,7 @@ void Lanes::Jobs::wait_for_oldest(const std::function<void()>& while_waiting) {
     }
 }
 
-std::unique_lock<std::mutex> Lanes::take_turn() {
+std::unique_lock<Mutex> Lanes::take_turn() {
     if (lanes_of_this_thread == this) {
         throw EngineError(
             "a layer or a loss runs the model it is part of; a lane cannot wait for itself; "

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "base/ids.h"
+#include "base/thread_primitives.h"
 #include "engine/lanes/worker.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <exception>
@@ -56,8 +56,8 @@ public:
             const std::exception_ptr& thrown() const noexcept { return thrown_; }
 
         private:
-            std::mutex mutex_;
-            std::condition_variable all_ended_;
+            Mutex mutex_;
+            Condition all_ended_;
             std::size_t lanes_;  // guarded by mutex_
             std::exception_ptr thrown_;
         };
@@ -67,7 +67,7 @@ public:
             Ended ended;
         };
         Lanes& lanes_;
-        std::unique_lock<std::mutex> turn_;
+        std::unique_lock<Mutex> turn_;
         std::deque<Job> jobs_;  // posted and not waited for
     };
 
@@ -81,10 +81,10 @@ public:
 
 private:
     std::unique_ptr<Worker> make_worker(LaneId lane);
-    std::unique_lock<std::mutex> take_turn();
+    std::unique_lock<Mutex> take_turn();
 
     std::function<void()> at_start_;
-    std::mutex turn_;  // two callers' jobs interleaved on two lanes could deadlock
+    Mutex turn_;  // two callers' jobs interleaved on two lanes could deadlock
     std::map<LaneId, std::unique_ptr<Worker>> workers_;
 };
 }  // namespace pipescope

@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <latch>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -39,7 +39,7 @@ std::atomic<bool> keeps_threads = false;
 /// Threads without a worker.
 struct Worker::Kept {
     const pid_t process = ::getpid();
-    std::mutex mutex;
+    Mutex mutex;
     std::vector<std::unique_ptr<Running>> threads = {};  // guarded by mutex
 };
 
@@ -71,7 +71,7 @@ std::unique_ptr<Worker::Running> Worker::running(const std::string& name) {
         }
     }
     auto made = std::make_unique<Running>();
-    made->thread = start_thread(
+    made->thread = start_thread<Thread>(
         "'" + name + "'", [running = made.get()] { running->run(); }, &end_for_failed_job);
     return made;
 }
@@ -91,7 +91,7 @@ Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()), ru
 
 void Worker::run_first(const Job& job) {
     std::exception_ptr failure;
-    std::latch done(1);
+    Latch done(1);
     post([&] {
         try {
             job();

@@ -1,14 +1,13 @@
 #pragma once
 
+#include "base/thread_primitives.h"
+
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 namespace pipescope {
 /// A named thread that runs posted jobs one at a time, in order.
@@ -40,13 +39,13 @@ public:
 
 private:
     struct Running {
-        std::mutex mutex;
-        std::condition_variable posted;
-        std::condition_variable drained;
+        Mutex mutex;
+        Condition posted;
+        Condition drained;
         std::deque<Job> jobs;  // guarded by mutex
         bool ending = false;   // guarded by mutex
         bool is_busy = false;  // guarded by mutex
-        std::jthread thread = {};
+        Thread thread = {};
 
         void run();
         void end();

@@ -6,12 +6,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-// The names of base/thread_primitives.h for explored programs, with threads and latches: the interfaces of std, as far
-// as the engine and the tests use them.
+// The names of base/thread_primitives.h for explored programs: the interfaces of std, as far as the engine and the
+// tests use them.
+
+#define PIPESCOPE_THREAD_LOCAL(type, name) explored::ExploredThreadLocal<type> name
 
 namespace pipescope::explored {
 class ExploredMutex {
@@ -154,6 +157,24 @@ public:
 
 private:
     int count_;
+};
+
+/// A value of each thread of an order; threads of later orders begin anew.
+template <class T>
+class ExploredThreadLocal {
+public:
+    operator T() { return own(); }
+    T operator=(T value) { return own() = value; }
+
+private:
+    T& own() {
+        if (std::exchange(order_, order_number()) != order_number()) {
+            values_.clear();
+        }
+        return values_[this_thread()];
+    }
+    long order_ = -1;
+    std::map<int, T> values_;
 };
 
 /// Time passes at every point: a slice of a core lasts a few.

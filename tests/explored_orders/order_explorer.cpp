@@ -76,6 +76,7 @@ public:
     const std::string& failure() const { return failure_; }
     const std::vector<Choice>& choices() const { return choices_; }
     long points() const { return points_; }
+    int self() const { return self_; }
 
 private:
     static void run_thread();
@@ -97,9 +98,11 @@ private:
 };
 
 Order* current = nullptr;  // the one that runs
+long orders_begun = 0;
 
 void Order::run(const std::function<void()>& program) {
     current = this;
+    ++orders_begun;
     start(program);
     self_ = 0;
     swapcontext(&explorer_, &threads_.front().place);
@@ -401,6 +404,14 @@ int start(std::function<void()> work) {
 
 void join(int thread) {
     current->join(thread);
+}
+
+int this_thread() {
+    return current == nullptr ? -1 : current->self();
+}
+
+long order_number() {
+    return orders_begun;
 }
 
 long points() {

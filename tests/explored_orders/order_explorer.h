@@ -68,6 +68,10 @@ void destroy(const void* object);
 /// Starts a thread; returns its number.
 int start(std::function<void()> work);
 void join(int thread);
+/// The number of the thread whose turn it is; -1 outside an exploration.
+int this_thread();
+/// Of the current order, among all that this process has run.
+long order_number();
 /// Points so far in this order: the clock of explored programs.
 long points();
 }  // namespace pipescope::explored
