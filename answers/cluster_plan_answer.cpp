@@ -35,6 +35,21 @@ double parse_steps(const std::string& text) {
     return *steps;
 }
 
+/// Where nine of ten devices should lie with the most memory that they show, in bytes. Of a language model's step.
+std::pair<Bytes, Bytes> peak_interval(const LayoutStep& step) {
+    const auto shown = static_cast<double>(step.layout.how().shown_bytes(highest_peak(step.simulation)));
+    return {std::llround(shown * step.range.peak_low), std::llround(shown * step.range.peak_high)};
+}
+
+Bytes least_memory(const LayoutStep& step) {
+    return std::ranges::min(step.memory, {}, &TypeMemory::bytes).bytes;
+}
+
+/// True if the whole interval of the memory that devices show lies below what they have.
+bool surely_fits(const LayoutStep& step) {
+    return peak_interval(step).second <= least_memory(step);
+}
+
 nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
     nlohmann::ordered_json object = layout_json(candidate.step);
     object["nodes"] = candidate.nodes;
@@ -45,10 +60,10 @@ nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
     object["cost"] = candidate.cost;
     const LayoutStep& step = candidate.step;
     if (step.tokens > 0) {
-        const auto shown = static_cast<double>(step.layout.how().shown_bytes(highest_peak(step.simulation)));
+        const auto [least, most] = peak_interval(step);
         object["cost_interval"] = {candidate.cost * step.range.low, candidate.cost * step.range.high};
-        object["peak_interval_bytes"] = {std::llround(shown * step.range.peak_low),
-                                         std::llround(shown * step.range.peak_high)};
+        object["peak_interval_bytes"] = {least, most};
+        object["surely_fits"] = surely_fits(step);
     }
     if (!candidate.ramp.empty()) {
         for (const RunPart& part : candidate.ramp) {
@@ -110,11 +125,28 @@ std::string intervals_text(const ClusterPlan& plan) {
     if (!has_intervals(plan)) {
         return "";
     }
-    const StepRange& range = plan.candidates.front().step.range;
-    return fmt::format(
+    const LayoutStep& best = plan.candidates.front().step;
+    const StepRange& range = best.range;
+    std::string text = fmt::format(
         "nine of ten runs like the best take {:.2f} to {:.2f} of its step and cost, and show {:.2f} to {:.2f} of its "
-        "memory\nlike best: runs might rank it first, since two layouts' errors differ by more\n",
+        "memory\nlike best: real runs might rank the candidate first, because the errors of two layouts differ by more "
+        "than these candidates do\n",
         range.low, range.high, range.peak_low, range.peak_high);
+    if (!surely_fits(best)) {
+        text += fmt::format("the best may not fit: devices may show {} of {}; ",
+                            format_bytes(peak_interval(best).second), format_bytes(least_memory(best)));
+        const auto sure =
+            std::ranges::find_if(plan.candidates, [](const ClusterCandidate& each) { return surely_fits(each.step); });
+        text += sure == plan.candidates.end()
+                    ? "no candidate of this plan surely fits\n"
+                    : fmt::format(
+                          "the first candidate that surely fits is {} devices of type {}, {}, recompute {}, zero "
+                          "{}: {}\n",
+                          sure->step.layout.devices(), sure->step.device, to_string(sure->step.layout),
+                          to_string(sure->step.layout.recompute), sure->step.layout.zero,
+                          format_duration(Nanoseconds{std::llround(sure->step.step_ns())}));
+    }
+    return text;
 }
 
 /// Such as "pareto, 3 spares missing".

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/printable.h"
+#include "cluster/program_fit.h"
 #include "cluster/step_parts.h"
 #include "profiler/profile/profile_file.h"
 #include "simulator/memory/memory_fit.h"
@@ -264,6 +265,18 @@ LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutQuestion& que
     if (const std::optional<std::string> cost = cost_of_cuts(answer.step, answer.limits)) {
         answer.warnings.push_back(*cost);
     }
+    if (const std::string& dtype = laid_out.layout.product_dtype; !dtype.empty()) {
+        Layout whole = laid_out.layout;
+        whole.product_dtype.clear();
+        const double share = laid_out.simulate(laid_out.cluster, whole).step_ns() / answer.step.step_ns();
+        constexpr double kNamed = 0.99;
+        if (share < kNamed) {
+            answer.warnings.push_back(fmt::format(
+                "with --dtype {} the step would be {} shorter: products in {} gain less than their casts cost{}",
+                whole.dtype, format_percent(1 - share), dtype,
+                whole.how().cast_launches > 0 ? ", which the host launches one by one for each expert" : ""));
+        }
+    }
     if (const int asked = laid_out.layout.zero; answer.step.layout.zero < asked) {
         answer.warnings.push_back(
             fmt::format("--zero {} is more than the program {} runs with several lanes; the answer is for ZeRO {}",
@@ -314,7 +327,8 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
             {"runs", step.range.runs},
             {"device", step.range.runs > 0 ? nlohmann::ordered_json(step.range.device) : nullptr},
             {"low", step.range.run_low},
-            {"high", step.range.run_high}};
+            {"high", step.range.run_high},
+            {"own", step.range.own}};
         object["model_flops"] = step.model_flops;
         object["model_tflops_per_second"] = step.model_flops / step.step_ns() * 1e9 / 1e12;
         if (const auto mfu = mfu_of(step, step.model_flops)) {
@@ -350,6 +364,7 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
                         {"cuts", to_string(layout.cuts)},
                         {"product_dtype", layout.product_dtype.empty() ? nlohmann::ordered_json(nullptr)
                                                                        : nlohmann::ordered_json(layout.product_dtype)},
+                        {"bfloat16_blocks", step.bfloat16_blocks},
                         {"optimizer", step.tokens > 0 ? nlohmann::ordered_json(to_string(layout.optimizer)) : nullptr},
                         {"no_master_weights", layout.no_master_weights},
                         {"offload", layout.offload_rate > 0 ? nlohmann::ordered_json(offload_text(layout)) : nullptr},
@@ -427,9 +442,14 @@ std::string range_text(const LayoutStep& step) {
     const std::string interval =
         fmt::format("nine of ten such steps should take {} to {}: ", duration_text(step.step_ns() * range.low),
                     duration_text(step.step_ns() * range.high));
-    return interval + (range.runs > 0 ? fmt::format("{} of {} on {} took {:.2f} to {:.2f} of the prediction\n",
-                                                    counted(range.runs, "published run", "published runs"),
-                                                    step.layout.how().name, range.device, range.run_low, range.run_high)
+    const std::string& program = step.layout.how().name;
+    const std::string runs =
+        range.own ? counted(range.runs, "measured run", "measured runs") + " of " + program
+                  : counted(range.runs, "published run", "published runs") + " of " +
+                        (program.ends_with(kMeasuredName) ? program.substr(0, program.size() - kMeasuredName.size())
+                                                          : program);
+    return interval + (range.runs > 0 ? fmt::format("{} on {} took {:.2f} to {:.2f} of the prediction\n", runs,
+                                                    range.device, range.run_low, range.run_high)
                                       : "no published run of this program was compared\n");
 }
 }  // namespace
@@ -441,6 +461,10 @@ std::string step_text(const LayoutStep& step) {
                     step.device, layout.pipeline, layout.data, layout.tensor);
     text += layout.context > 1 ? fmt::format(" x context {}", layout.context) : "";
     text += layout.expert > 1 ? fmt::format(", experts on {} of a lane", layout.expert) : "";
+    text += layout.product_dtype.empty() ? "" : ", products in " + layout.product_dtype;
+    text += step.bfloat16_blocks > 0
+                ? fmt::format(" but for {} at each end", counted(step.bfloat16_blocks, "block", "blocks"))
+                : "";
     if (step.tokens > 0) {
         text += layout.program ? ", in the program " + layout.program->name
                                : ", without a program: every kernel at its usual rate (--program)";

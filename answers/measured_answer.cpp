@@ -74,8 +74,10 @@ void check_columns(const CsvRow& row, const std::string& file) {
 
 double amount_of(const std::string& text, const std::string& column) {
     const auto value = number_in<double>(text);
-    if (!value || !(*value > 0 && *value < 1e9)) {
-        throw UsageError(column + " is '" + printable(text) + "'; it must be above 0 and below 1e9; write it as 1.25" +
+    constexpr double kLeast = 1e-9;
+    constexpr double kMost = 1e9;
+    if (!value || !(*value >= kLeast && *value < kMost)) {
+        throw UsageError(column + " is '" + printable(text) + "'; it must be from 1e-9 to below 1e9; write it as 1.25" +
                          kPage);
     }
     return *value;
@@ -188,6 +190,27 @@ void check_possible(const Row& row, const LayoutStep& step, const Cluster& clust
                         to_string(step.layout), format_bytes(tensors), format_bytes(memory), kRemedy, kPage));
     }
 }
+/// Refuses rows that cannot be of one program: it makes all steps slower or quicker than predicted, not a single one.
+void check_alike(const MeasuredAnswer& answer, const std::vector<MeasuredStep>& steps,
+                 const std::vector<double>& predicted) {
+    constexpr double kMostRatio = 10;
+    std::vector<double> ratios;
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+        ratios.push_back(steps[k].ns / predicted[k]);
+    }
+    const auto [least, most] = std::ranges::minmax_element(ratios);
+    if (*most > kMostRatio * *least) {
+        const auto about = [&](auto ratio) {
+            const auto k = static_cast<std::size_t>(ratio - ratios.begin());
+            return fmt::format("{}, seconds {}: {:.3g} of its prediction", answer.places[k],
+                               shortest(steps[k].ns / 1e9), *ratio);
+        };
+        throw UsageError(
+            fmt::format("{}; {}; steps of one program differ from their predictions by factors that are at "
+                        "most {} times as large as each other; check the unit of seconds and the layouts{}",
+                        about(most), about(least), kMostRatio, kPage));
+    }
+}
 }  // namespace
 
 MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestion& question,
@@ -199,6 +222,7 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
     const std::vector<Row> rows = rows_of(question, layout, file);
     MeasuredAnswer answer;
     std::vector<MeasuredStep> steps;
+    std::vector<double> predicted;  // ns
     std::string device;
     const Cluster cluster = cluster_of(layout, question.pipeline);
     for (const Row& row : rows) {
@@ -213,7 +237,9 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
         answer.places.push_back(row.place);
         answer.batches.push_back(step.layout.batch);
         steps.push_back(row.step);
+        predicted.push_back(step.step_ns());
     }
+    check_alike(answer, steps, predicted);
     TrainingProgram program = layout.layout.how();
     answer.fit = fitted_program(
         program, steps, device, what.model().experts > 0, [&](std::size_t k, const TrainingProgram& tried) {
@@ -227,7 +253,7 @@ MeasuredAnswer measured_answer(const ModelOrProfile& what, const SimulateQuestio
     found.source = fmt::format("{} fitted to {} on {}", program.name.empty() ? "no program" : program.name,
                                counted(rows.size(), "measured step", "measured steps"), device) +
                    (program.source.empty() ? "" : "; " + program.source);
-    found.name = program.name.empty() ? "measured" : program.name + "-measured";
+    found.name = program.name.empty() ? "measured" : program.name + std::string(kMeasuredName);
     return answer;
 }
 

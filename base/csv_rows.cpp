@@ -86,7 +86,9 @@ int CsvRow::count(const std::string& column) const {
 }
 
 std::vector<CsvRow> read_csv_rows(const std::filesystem::path& file, const std::string& what, std::size_t most_rows) {
-    std::istringstream lines(read_text_as<UsageError>(file, {what, "it has a header and a line for each row"}));
+    std::string text = read_text_as<UsageError>(file, {what, "it has a header and a line for each row"});
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Excel writes one
+    std::istringstream lines(text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : std::move(text));
     std::vector<std::string> header;
     std::vector<CsvRow> rows;
     int number = 0;

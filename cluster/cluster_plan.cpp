@@ -984,9 +984,10 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         }
         throw UsageError(
             "no layout of the model fits " + devices_text(request) + " of the cluster with a batch of " +
-            std::to_string(request.layout.batch) +
-            "; replicas divide the batch, tensor-parallel ranks the heads, and devices need a rate for the dtype, " +
-            request.layout.dtype +
+            std::to_string(request.layout.batch) + "; replicas divide the batch into at most " +
+            std::to_string(kMostMicroBatches) +
+            " micro-batches, tensor-parallel ranks divide the heads, and devices need a rate for the dtype, " +
+            (request.layout.product_dtype.empty() ? request.layout.dtype : request.layout.product_dtype) +
             (request.ramp ? ", and replicas times micro-batch size divide the ramp's first batch and its increment"
                           : "") +
             without + "; change " + option_name("devices") + ", " + option_name("batch") + " or " +

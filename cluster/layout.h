@@ -225,11 +225,12 @@ struct LayoutStep {
     double trained_parameters = 0;
     double offloaded_bytes = 0;  ///< that the update moves between a device and its host, both ways; the most of a lane
     double recompute_share = 0;  ///< of the lanes' work: operators that repeat a forward
-    double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
-    double all_to_all_share = 0;  ///< of the lanes' work: tokens' ways to experts and back
-    double context_share = 0;     ///< of the lanes' work: waits for keys and values of other ranks
-    double tokens = 0;            ///< of the whole step; 0: not a language model
-    StepRange range = {};         ///< of a language model's step; on several types of devices, that of the first
+    double collective_share = 0;       ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
+    double all_to_all_share = 0;       ///< of the lanes' work: tokens' ways to experts and back
+    double context_share = 0;          ///< of the lanes' work: waits for keys and values of other ranks
+    double tokens = 0;                 ///< of the whole step; 0: not a language model
+    std::int64_t bfloat16_blocks = 0;  ///< LanguageModel::whole_blocks beside Layout::product_dtype
+    StepRange range = {};  ///< of a language model's step; on several types of devices, the widest of theirs
 
     double step_ns() const {
         return static_cast<double>(simulation.step_time.count()) + tied_ns + gather_ns + optimizer_ns + program_ns;

@@ -671,6 +671,24 @@ double recomputed_flops(const LanguageModel& model, const Layout& layout) {
     return flops;
 }
 
+/// On several types of devices, the widest of their ranges: a step waits for the slowest lane, which may be of any
+/// type.
+StepRange range_on(const TrainingProgram& program, const PipelineParts& parts, bool experts) {
+    StepRange all = step_range(program, parts.front().group->device.name, experts);
+    for (const PipelinePart& part : parts) {
+        const StepRange each = step_range(program, part.group->device.name, experts);
+        if (each.device != all.device) {
+            all.device += (all.device.empty() || each.device.empty() ? "" : " and ") + each.device;
+            all.runs += each.runs;
+        }
+        all.low = std::min(all.low, each.low);
+        all.high = std::max(all.high, each.high);
+        all.run_low = std::min(all.run_low, each.run_low);
+        all.run_high = std::max(all.run_high, each.run_high);
+    }
+    return all;
+}
+
 LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                           const Layout& layout, const SimulationDetail& detail, KnownProfiles& known,
                           double enough_ns) {
@@ -704,7 +722,8 @@ LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, co
     const auto modules = static_cast<double>(model.mtp);
     step.recomputed_flops = recomputed_flops(model, layout);
     step.tokens = batch * static_cast<double>(model.sequence);
-    step.range = step_range(layout.how(), parts.front().group->device.name, model.experts > 0);
+    step.bfloat16_blocks = layout.product_dtype.empty() ? 0 : model.whole_blocks;
+    step.range = range_on(layout.how(), parts, model.experts > 0);
     double work = 0;
     for (const LayerProfile& layer : (*step.profile)->layers) {
         work += layer.forward_ns.front() + layer.backward_ns.front();

@@ -176,7 +176,7 @@ ProgramFit fitted_program(const TrainingProgram& program, const std::vector<Meas
                       [&](const PublishedErrors& each) { return each.device == device && each.experts == experts; });
         const auto [low, high] = std::ranges::minmax(found.left_out);
         found.program.published.push_back(
-            {device, experts, static_cast<int>(steps.size()), 1 / (1 + high), 1 / (1 + low)});
+            {device, experts, static_cast<int>(steps.size()), 1 / (1 + high), 1 / (1 + low), true});
     }
     return found;
 }

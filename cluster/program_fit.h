@@ -7,9 +7,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipescope {
+/// What the name of a fitted program ends in.
+inline constexpr std::string_view kMeasuredName = "-measured";
+
 /// A step that somebody measured.
 struct MeasuredStep {
     double ns = 0;                ///< above 0

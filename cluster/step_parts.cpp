@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -239,6 +240,20 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
              {step.tokens > 0 && layout.gradient_bytes == 4 && layout.weight_copies().ranks > 1, "--gradient-bytes 2"},
              {can_overlap, "overlapped sends"}}) +
             " would help");
+    if (layout.how().launch_ns > 0) {
+        TrainingProgram quick = layout.how();
+        quick.launch_ns = 0;
+        Layout without = layout;
+        without.program = std::make_shared<const TrainingProgram>(std::move(quick));
+        add("host", simulate(cluster, without).step_ns(),
+            "it launches kernels one by one: " +
+                listed({{true, "larger micro-batches"},
+                        {layout.expert > 1 || step.active_parameters < step.parameters, "fewer experts on a device"},
+                        {!layout.product_dtype.empty() && layout.how().cast_launches > 0, "--dtype bfloat16"},
+                        {layout.tensor > 1, "fewer tensor-parallel devices"},
+                        {true, "graphs of kernels"}}) +
+                " would help");
+    }
     const bool has_several_types = !step.simulation.options.hardware.memory_limits.empty();
     if (layout.recompute != Recompute::none || has_several_types) {
         Layout without = layout;

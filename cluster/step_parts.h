@@ -52,14 +52,15 @@ std::string to_string(const StepParts& parts);
 /// Something that limits a step, and how long the step would be without it.
 struct StepLimit {
     std::string name;  ///< "bubble", "memory", "recompute", "links of a node", "links between nodes", "optimizer",
-                       ///< "even cuts", "own cuts"
+                       ///< "host", "even cuts", "own cuts"
     double step_ns = 0;
     std::string remedy;
 };
 /// Simulates a layout on a cluster, with its memory, which may decide the cuts.
 using LayoutSimulator = std::function<LayoutStep(const Cluster& cluster, const Layout& layout)>;
 /// The limits of a layout's step, the largest gain first. Simulates free links for links, no recompute for memory
-/// (which more memory would allow), and the quickest cuts for even and own cuts. If the present memory allows no
+/// (which more memory would allow), no time to launch kernels for the host, and the quickest cuts for even and own
+/// cuts. If the present memory allows no
 /// recompute, recompute is the limit instead of memory. For the bubble and the optimizer, subtracts their time.
 /// Precondition: as for step_parts().
 std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluster, const LayoutSimulator& simulate);

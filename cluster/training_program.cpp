@@ -24,10 +24,11 @@ using Object = JsonObject<Json>;
 
 PublishedErrors published_errors(const Value& value) {
     Object object = value.object();
-    object.allow({"device", "experts", "runs", "low", "high"}, "program file");
+    object.allow({"device", "experts", "runs", "low", "high", "own"}, "program file");
     PublishedErrors errors;
     errors.device = object.at("device").filled_text("the name of a device type");
     errors.experts = read_truth(object, "experts", errors.experts);
+    errors.own = read_truth(object, "own", errors.own);
     errors.runs = static_cast<int>(object.at("runs").integer(1, 1'000'000, "a number of runs from 1"));
     errors.low = object.at("low").amount();
     errors.high = object.at("high").amount();
@@ -201,6 +202,7 @@ std::optional<PublishedErrors> errors_on_any(const TrainingProgram& program, boo
         }
         all->device += ", " + each.device;
         all->runs += each.runs;
+        all->own = all->own && each.own;
         all->low = std::min(all->low, each.low);
         all->high = std::max(all->high, each.high);
     }
@@ -232,7 +234,7 @@ StepRange step_range(const TrainingProgram& program, const std::string& device, 
     if (!found) {
         constexpr double kAllLow = 0.8;  // of the runs' steps over predictions without a program
         constexpr double kAllHigh = 1.7;
-        return {kAllLow, kAllHigh, 0, {}, kAllLow, kAllHigh, peaks.low, peaks.high};
+        return {kAllLow, kAllHigh, 0, {}, false, kAllLow, kAllHigh, peaks.low, peaks.high};
     }
     const double factor = (is_own ? kSameDevice : kOtherDevice) * (found->runs < kFew ? kFewRuns : 1);
     const double middle = (found->low + found->high) / 2;
@@ -242,6 +244,7 @@ StepRange step_range(const TrainingProgram& program, const std::string& device, 
             middle + half,
             found->runs,
             found->device,
+            found->own,
             found->low,
             found->high,
             peaks.low,
@@ -316,6 +319,9 @@ std::string program_text(const TrainingProgram& program) {
                                        {"runs", each.runs},
                                        {"low", each.low},
                                        {"high", each.high}});
+        if (each.own) {
+            object["published"].back()["own"] = true;
+        }
     }
     return object.dump(2) + "\n";
 }

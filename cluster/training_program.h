@@ -19,8 +19,9 @@ struct PublishedErrors {
     std::string device;
     bool experts = false;  ///< runs of models with experts
     int runs = 0;
-    double low = 1;   ///< measured / predicted: nine of ten runs lie from here
-    double high = 1;  ///< to here
+    double low = 1;    ///< measured / predicted: nine of ten runs lie from here
+    double high = 1;   ///< to here
+    bool own = false;  ///< the user's own runs, left out one by one in a fit
 
     friend bool operator==(const PublishedErrors&, const PublishedErrors&) = default;
 };
@@ -101,6 +102,7 @@ struct StepRange {
     double high = 1;
     int runs = 0;        ///< published ones that it comes from; 0: none of this program
     std::string device;  ///< of these runs
+    bool own = false;    ///< they are the user's
     double run_low = 1;  ///< what these runs took, as shares of their predictions
     double run_high = 1;
     double peak_low = 1;  ///< what nine of ten devices showed, as shares of TrainingProgram::shown_bytes()

@@ -217,7 +217,7 @@ double peak_rate(const DeviceType& device, const std::string& dtype) {
     const std::string names = joined_text(device.flops_per_second, ", ", [](const auto& rate) { return rate.first; });
     throw UsageError("dtype is " + dtype + " on " + device.name + ", which has rates for " + names +
                      " only; times are estimated from a rate; choose another device type or one of these dtypes; a "
-                     "profile must be made again with --device meta --dtype DTYPE");
+                     "profile in another dtype is made with --device meta --dtype DTYPE");
 }
 
 DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k, double batch,

@@ -349,6 +349,7 @@ class Layout:
     token_dispatch: str
     cuts: str  #: even, quickest, or numbers of blocks such as 9,8,8,7
     product_dtype: str | None = None  #: of a gpt: model's products, if it differs from the others'
+    bfloat16_blocks: int = 0  #: blocks at each end whose products do not run in product_dtype
     optimizer: str | None = None  #: of a gpt: model; None for a profile
     no_master_weights: bool = False
     offload: str | None = None  #: rate of a device's link to its host, which keeps the optimizer's state
@@ -394,7 +395,7 @@ class LayoutStep(SimulatedStep):
     def options(self) -> dict[str, Any]:
         """This layout, as keyword arguments of simulate_layout(): change one and simulate again."""
         options = dict(self._asked)
-        options |= {_LAYOUT_OPTIONS.get(name, name): value for name, value in vars(self.layout).items() if name != "devices"}
+        options |= {_LAYOUT_OPTIONS.get(name, name): value for name, value in vars(self.layout).items() if name not in ("devices", "bfloat16_blocks")}
         options |= {"batch": self.batch, "dtype": options.pop("product_dtype", None) or self.dtype}
         options["program"] = self._asked.get("program")  # a file has a name of its own
         if options["program"] is None:
@@ -462,6 +463,7 @@ class ClusterCandidate(LayoutStep):
     ramp: tuple[dict[str, Any], ...] | None = None  #: the run by batch: batch, steps, step_ns
     cost_interval: tuple[float, float] | None = None  #: nine of ten runs should cost this much; None for a profile
     peak_interval_bytes: tuple[int, int] | None = None  #: what nine of ten devices should show; None for a profile
+    surely_fits: bool | None = None  #: all of that interval lies below the devices' memory; None for a profile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,6 +65,20 @@ TEST_F(MeasuredRuns, AreNotQuickerThanTheirDevices) {
     fitted(kSmallModel, fmt::format("seconds,batch,data-parallel\n{},64,8\n", ns / 1e9));
 }
 
+// One program makes all steps slower or quicker, so a row in another unit stands out.
+TEST_F(MeasuredRuns, DifferFromTheirPredictionsAlike) {
+    const double seconds = small_step().step_ns() / 1e9;
+    const auto rows = [&](double factor) {
+        return fmt::format("data-parallel,batch,seconds\n8,64,{}\n8,64,{}\n", 1.5 * seconds, factor * seconds);
+    };
+    EXPECT_THAT(refused(kSmallModel, rows(1500)),
+                AllOf(HasSubstr("runs.csv, line 3, seconds "), HasSubstr("1.5e+03 of its prediction"),
+                      HasSubstr("runs.csv, line 2, seconds "), HasSubstr("check the unit of seconds")));
+    const MeasuredAnswer answer = fitted(kSmallModel, rows(14));
+    ASSERT_EQ(answer.fit.program.published.size(), 1U);
+    EXPECT_TRUE(answer.fit.program.published.front().own);
+}
+
 TEST_F(MeasuredRuns, FitTheirDevices) {
     EXPECT_THAT(refused(kEightBillion, "seconds,batch,data-parallel\n40,64,8\n"),
                 AllOf(HasSubstr("runs.csv, line 2: the layout p1 d8 t1 v1 b1 needs "), HasSubstr("on a device of 79."),
@@ -74,7 +88,8 @@ TEST_F(MeasuredRuns, FitTheirDevices) {
            "10,64,4,2,yes,1,full\n");
     EXPECT_THAT(refused(kSmallModel, csv_with(10000)),
                 AllOf(HasSubstr("line 2: gib is 10000"), HasSubstr("H100 has 79.")));
-    EXPECT_THAT(refused(kSmallModel, "seconds,batch\n1e300,64\n"), HasSubstr("above 0 and below 1e9"));
+    EXPECT_THAT(refused(kSmallModel, "seconds,batch\n1e300,64\n"), HasSubstr("it must be from 1e-9 to below 1e9"));
+    EXPECT_THAT(refused(kSmallModel, "seconds,batch\n1e-300,64\n"), HasSubstr("it must be from 1e-9"));
     EXPECT_THAT(refused(kSmallModel, "seconds,batch,data-parallel\n1,64,3\n"),
                 HasSubstr("runs.csv, line 2: batch is 64"));
 }

@@ -39,6 +39,14 @@ TEST_F(CsvRows, AreReadByTheNamesOfTheHeader) {
     EXPECT_THAT(rows[1].place(), HasSubstr("rows.csv, line 5"));
 }
 
+TEST_F(CsvRows, MayBeginWithAByteOrderMark) {
+    EXPECT_EQ(rows_of("\xef\xbb\xbf"
+                      "a,b\n1,2\n")
+                  .front()
+                  .count("a"),
+              1);
+}
+
 TEST_F(CsvRows, NameTheLineOfAFault) {
     const auto refuses = [&](const std::string& text, const std::string& part) {
         EXPECT_THAT(thrown<UsageError>([&] { rows_of(text); }), HasSubstr(part)) << text;

@@ -1071,6 +1071,25 @@ TEST(StepLimits, NameEvenCutsIfOthersAreQuicker) {
     EXPECT_FALSE(is_named(limits_of(alike, layout))) << "even cuts are the quickest";
 }
 
+TEST(StepLimits, NameAHostThatLaunchesTooSlowly) {
+    const Cluster cluster = plain_cluster(1);
+    const auto limit_with = [&](double launch_ns) {
+        TrainingProgram program;
+        program.launch_ns = launch_ns;
+        program.forward_launches = program.backward_launches = 10;
+        const Layout layout{.batch = 8, .program = std::make_shared<const TrainingProgram>(program)};
+        const LayoutStep step = simulate_layout(small_model(), cluster, cluster.groups.front(), layout);
+        const std::vector<StepLimit> limits = step_limits(step, cluster, [&](const Cluster& on, const Layout& other) {
+            return simulate_layout(small_model(), on, on.groups.front(), other);
+        });
+        const auto host = std::ranges::find(limits, "host", &StepLimit::name);
+        return host == limits.end() ? std::nullopt : std::optional(host->step_ns / step.step_ns());
+    };
+    EXPECT_LT(limit_with(1e9).value(), 0.5);
+    EXPECT_EQ(limit_with(1e-9), 1);
+    EXPECT_FALSE(limit_with(0));
+}
+
 // Over a link of 2000 bytes a second a copy takes more than the work of a step.
 TEST(StepLimits, NameWhatLimitsTheStep) {
     Cluster cluster = plain_cluster(2);

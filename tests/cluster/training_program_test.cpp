@@ -242,6 +242,28 @@ TEST(TrainingProgram, EachScalingOfProductsHasItsCosts) {
                 HasSubstr("short_products.float8-mx.share"));
 }
 
+TEST(TrainingProgram, SeveralTypesOfDevicesHaveTheWidestRange) {
+    Cluster cluster = load_cluster("dgx-h100", device_catalogue());
+    cluster.groups.push_back(cluster.groups.front());
+    cluster.groups[1].device = find_device(device_catalogue(), "B200");
+    Layout layout{.pipeline = 2, .batch = 4, .program = load_program("nemo")};
+    const auto range_of = [&](std::size_t first, std::size_t second) {
+        const PipelineParts parts{{&cluster.groups[first], 1}, {&cluster.groups[second], 1}};
+        return simulate_layout(parse_language_model(kModel), cluster, parts, layout).range;
+    };
+    const StepRange forth = range_of(0, 1);
+    const StepRange back = range_of(1, 0);
+    EXPECT_EQ(forth.low, back.low);
+    EXPECT_EQ(forth.high, back.high);
+    EXPECT_EQ(forth.runs, back.runs);
+    EXPECT_EQ(forth.device, "H100 and B200");
+    for (const char* type : {"H100", "B200"}) {
+        const StepRange each = step_range(*layout.program, type, false);
+        EXPECT_LE(forth.low, each.low) << type;
+        EXPECT_GE(forth.high, each.high) << type;
+    }
+}
+
 // Blocks of one scale per 32 numbers need tensor units that multiply scales: those of devices with float4.
 TEST(TrainingProgram, ScalesOfBlocksNeedADeviceThatHasThem) {
     Layout layout;
