@@ -1,4 +1,4 @@
-#include "simulator/plan/plan_threads.h"
+#include "base/work_threads.h"
 
 #include "base/stop_check.h"
 #include "base/thread_start.h"
@@ -13,11 +13,11 @@
 #include <vector>
 
 namespace pipescope {
-PlanThreads::PlanThreads(int threads, std::function<bool(double)> progress)
+WorkThreads::WorkThreads(int threads, std::function<bool(double)> progress)
     : threads_(threads > 0 ? static_cast<unsigned>(threads) : std::max(1U, std::thread::hardware_concurrency())),
       progress_(std::move(progress)) {}
 
-void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>& work, double share,
+void WorkThreads::run(std::size_t count, const std::function<void(std::size_t)>& work, double share,
                       const std::function<double()>& share_done) {
     std::mutex mutex;  // of what follows, but `next`
     std::condition_variable changed;
@@ -75,7 +75,7 @@ void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>&
     report(std::min(1.0, done_));
 }
 
-void PlanThreads::report(double done) {
+void WorkThreads::report(double done) {
     if (!stop_ && progress_ && !progress_(done)) {
         cancelled_ = true;
         stop_ = true;

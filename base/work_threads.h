@@ -5,15 +5,15 @@
 #include <functional>
 
 namespace pipescope {
-/// Runs pieces of a plan on several threads, while the calling thread reports progress.
-class PlanThreads {
+/// Runs pieces of work on several threads, while the calling thread reports progress.
+class WorkThreads {
 public:
     /// `threads`: 0: one per core. `progress` gets the share that is done, 0 to 1, every 20 ms and after each run(). It
     /// returns false to cancel, and may be empty.
-    PlanThreads(int threads, std::function<bool(double done)> progress);
+    WorkThreads(int threads, std::function<bool(double done)> progress);
 
-    /// Runs work(0) to work(count - 1), which begin in this order. They are so large a share of the plan, 0 to 1, of
-    /// which share_done() is done. Once the plan is cancelled, runs none. Each thread has a StopCheck, so that work()
+    /// Runs work(0) to work(count - 1), which begin in this order. They are so large a share of the whole, 0 to 1, of
+    /// which share_done() is done. Once the whole is cancelled, runs none. Each thread has a StopCheck, so that work()
     /// ends early. Throws what the first failed piece threw, except for ComputationStopped, what `progress` throws, and
     /// ComputationStopped if the calling thread's StopCheck wants it.
     void run(
