@@ -13,8 +13,9 @@
 #include <vector>
 
 namespace pipescope {
-WorkThreads::WorkThreads(int threads, std::function<bool(double)> progress)
-    : threads_(threads > 0 ? static_cast<unsigned>(threads) : std::max(1U, std::thread::hardware_concurrency())),
+WorkThreads::WorkThreads(std::string purpose, int threads, std::function<bool(double)> progress)
+    : purpose_(std::move(purpose)),
+      threads_(threads > 0 ? static_cast<unsigned>(threads) : std::max(1U, std::thread::hardware_concurrency())),
       progress_(std::move(progress)) {}
 
 void WorkThreads::run(std::size_t count, const std::function<void(std::size_t)>& work, double share,
@@ -53,7 +54,7 @@ void WorkThreads::run(std::size_t count, const std::function<void(std::size_t)>&
         std::vector<std::jthread> workers;
         try {
             while (workers.size() < std::min<std::size_t>(threads_, count)) {
-                workers.push_back(start_thread("the plan", run_some, [&] { fail_at(count); }));
+                workers.push_back(start_thread(purpose_, run_some, [&] { fail_at(count); }));
             }
             std::unique_lock lock(mutex);
             constexpr std::chrono::milliseconds kBetweenReports{20};

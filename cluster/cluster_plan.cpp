@@ -955,7 +955,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     constexpr double kShareOfAutomatic = 0.4;
     constexpr double kShareOfCuts = 0.01;
     const double share_of_search = 1 - kShareOfListing - kShareOfCuts - (tries_automatic ? kShareOfAutomatic : 0);
-    WorkThreads threads(request.threads, request.progress);
+    WorkThreads threads("the plan", request.threads, request.progress);
     std::atomic<std::size_t> listed{0};
     threads.run(
         sizes.size(),

@@ -184,7 +184,7 @@ public:
             const std::set<int>& replicas)
         : request_(request),
           partitions_(partitions.begin(), partitions.end()),
-          threads_(request.threads, request.progress) {
+          threads_("the plan", request.threads, request.progress) {
         for (const int each : replicas) {
             std::set<std::int64_t> chunks;
             for (const std::int64_t asked : request.chunks) {
@@ -561,7 +561,7 @@ std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) 
 /// Adds noise to those without it, on several threads.
 void add_noise_to(std::vector<PlanCandidate*> some, const std::vector<Variant>& variants, const PlanRequest& request) {
     std::erase_if(some, [](const PlanCandidate* each) { return each->simulation.noise.has_value(); });
-    WorkThreads threads(request.threads, {});
+    WorkThreads threads("the plan", request.threads, {});
     threads.run(some.size(), [&](std::size_t k) {
         const Variant& variant = *std::ranges::find_if(
             variants, [&](const Variant& each) { return each.device_type == some[k]->device_type; });

@@ -12,7 +12,7 @@
 namespace pipescope {
 namespace {
 TEST(WorkThreads, EndTheOtherPiecesWhenOneFails) {
-    WorkThreads threads(2, {});
+    WorkThreads threads("a test", 2, {});
     const auto work = [](std::size_t k) {
         if (k == 1) {
             throw UsageError("the second");
@@ -32,16 +32,16 @@ TEST(WorkThreads, EndAllPiecesWhenProgressWantsNoMoreOrThrows) {
             check_stop();
         }
     };
-    WorkThreads cancelled(2, [](double) { return false; });
+    WorkThreads cancelled("a test", 2, [](double) { return false; });
     cancelled.run(3, work);
     EXPECT_TRUE(cancelled.is_cancelled());
-    WorkThreads failed(2, [](double) -> bool { throw UsageError("enough"); });
+    WorkThreads failed("a test", 2, [](double) -> bool { throw UsageError("enough"); });
     EXPECT_THAT(thrown<UsageError>([&] { failed.run(3, work); }), "enough");
 }
 
 TEST(WorkThreads, RunEveryPieceOnceAndTellOfTheSharesOfSeveralRuns) {
     std::vector<double> told;
-    WorkThreads threads(3, [&](double done) {
+    WorkThreads threads("a test", 3, [&](double done) {
         told.push_back(done);
         return true;
     });
