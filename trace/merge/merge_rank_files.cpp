@@ -174,7 +174,7 @@ std::vector<RankPart> open_rank_files(const std::vector<fs::path>& inputs, WorkT
             ReadFile& file = files[k];
             try {
                 file.part = open_rank_file(
-                    inputs[k], inputs.size() == 1, [&](double share) { bytes.set(k, share); }, file.warnings);
+                    inputs[k], false, [&](double share) { bytes.set(k, share); }, file.warnings);
             } catch (const Error&) {
                 file.failure = std::current_exception();
                 for (std::size_t first = first_failed; k < first && !first_failed.compare_exchange_weak(first, k);) {
@@ -977,15 +977,23 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     }
     const bool alone = inputs.size() == 1;
     MergedTrace merged;
+    const auto tell = [&](double done) {
+        if (reading.progress) {
+            reading.progress(done);
+        }
+        return true;
+    };
     const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, kMostReaders);
-    WorkThreads threads("reading files", reading.threads > 0 ? reading.threads : static_cast<int>(cores),
-                        [&](double done) {
-                            if (reading.progress) {
-                                reading.progress(done);
-                            }
-                            return true;
-                        });
-    std::vector<RankPart> parts = open_rank_files(inputs, threads, merged.warnings);
+    WorkThreads threads("reading files", reading.threads > 0 ? reading.threads : static_cast<int>(cores), tell);
+    std::vector<RankPart> parts;
+    if (alone) {  // by the calling thread, which uses the memory again that this one gives back
+        parts.push_back(
+            open_rank_file(
+                inputs.front(), alone, [&](double share) { tell(share * kShareOfReading); }, merged.warnings)
+                .value());
+    } else {
+        parts = open_rank_files(inputs, threads, merged.warnings);
+    }
     if (parts.empty()) {
         throw TraceFormatError(fmt::format("none of {} holds anything to show: {}",
                                            counted(inputs.size(), "file", "files"), merged.warnings.front()));
@@ -996,14 +1004,12 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     name_ranks(parts, rules, merged.warnings);
     leave_out_strangers(parts, merged.warnings);
     require_ranks(parts);
-    std::atomic<std::size_t> recognized = 0;
-    threads.run(
-        parts.size(),
-        [&](std::size_t k) {
-            parts[k].found = recognize_tasks(parts[k].trace, rules);
-            ++recognized;
-        },
-        kShareOfFinding, [&] { return static_cast<double>(recognized.load()) / static_cast<double>(parts.size()); });
+    const auto find_tasks = [&](std::size_t k) { parts[k].found = recognize_tasks(parts[k].trace, rules); };
+    if (alone) {
+        find_tasks(0);
+    } else {
+        threads.run(parts.size(), find_tasks, kShareOfFinding);
+    }
     std::ranges::stable_sort(parts, {}, &RankPart::rank);
     require_different_ranks(parts);
     find_missing_times(parts, merged.warnings);
