@@ -229,6 +229,17 @@ std::optional<TaskName> copy_for(const RunShape& shape, const TaskName& task) {
                     std::min(from, partition), micro_batch};
 }
 
+/// The copy that takes a task's output to another lane; empty if there is none.
+std::optional<TaskName> copy_from(const RunShape& shape, const TaskName& task) {
+    const auto& [kind, partition, micro_batch] = task;
+    const std::int32_t to = kind == TaskKind::forward ? partition + 1 : kind == TaskKind::backward ? partition - 1 : -1;
+    if (to < 0 || to >= shape.partitions() || shape.lane_of(to) == shape.lane_of(partition)) {
+        return std::nullopt;
+    }
+    return TaskName{kind == TaskKind::forward ? TaskKind::copy_forward : TaskKind::copy_backward,
+                    std::min(to, partition), micro_batch};
+}
+
 /// The task that sends the copy.
 TaskName sender_of(const TaskName& copy) {
     const auto& [kind, partition, micro_batch] = copy;
@@ -606,26 +617,122 @@ bool idle(const std::vector<Slice>& lane, Nanoseconds from, Nanoseconds to) {
     return std::ranges::none_of(lane, [&](const Slice& slice) { return slice.start < to && slice.end > from; });
 }
 
+/// A message between lanes.
+struct Message {
+    LaneId from;
+    LaneId to;
+    Bytes bytes = 0;
+    double ns = 0;
+};
+
 /// Messages for which the receiving lane waited; others may have been fetched late. If there are none, all messages.
-MessageTimes times_of_messages(const RunShape& shape) {
-    MessageTimes awaited;
-    MessageTimes all;
+std::vector<Message> timed_messages(const RunShape& shape) {
+    std::vector<Message> awaited;
+    std::vector<Message> all;
     for (const RunStep& step : shape.steps()) {
         for (const auto& [name, copy] : step.copies) {
             const auto& [kind, partition, micro_batch] = name;
-            const std::int32_t to = kind == TaskKind::copy_forward ? partition + 1 : partition;
-            if ((kind != TaskKind::copy_forward && kind != TaskKind::copy_backward) || to >= shape.partitions()) {
+            if ((kind != TaskKind::copy_forward && kind != TaskKind::copy_backward) ||
+                partition + 1 >= shape.partitions()) {
                 continue;
             }
-            const auto time = static_cast<double>(copy.duration().count());
-            all[copy.bytes].push_back(time);
-            const auto lane = step.lanes.find(shape.lane_of(to));
+            Message message{shape.lane_of(partition), shape.lane_of(partition + 1), copy.bytes,
+                            static_cast<double>(copy.duration().count())};
+            if (kind == TaskKind::copy_backward) {
+                std::swap(message.from, message.to);
+            }
+            all.push_back(message);
+            const auto lane = step.lanes.find(message.to);
             if (lane == step.lanes.end() || idle(lane->second, copy.start, copy.end)) {
-                awaited[copy.bytes].push_back(time);
+                awaited.push_back(message);
             }
         }
     }
     return awaited.empty() ? all : awaited;
+}
+
+MessageTimes times_by_size(const std::vector<Message>& messages) {
+    MessageTimes times;
+    for (const Message& message : messages) {
+        times[message.bytes].push_back(message.ns);
+    }
+    return times;
+}
+
+/// Gives links whose messages take longer or shorter than those of the others a latency and a bandwidth of their own.
+/// Returns a sentence about them, or nothing.
+std::string set_links_of_pairs(const std::vector<Message>& messages, Hardware& hardware) {
+    constexpr double kAlike = 1.1;
+    std::map<std::pair<LaneId, LaneId>, std::vector<double>> ratios;  // to the time over the usual link
+    for (const Message& message : messages) {
+        if (const double usual = hardware.link.message_ns(static_cast<double>(message.bytes)); usual > 0) {
+            ratios[std::minmax(message.from, message.to)].push_back(message.ns / usual);
+        }
+    }
+    std::vector<std::string> texts;
+    for (auto& [lanes, of_pair] : ratios) {
+        const double ratio = median_of(std::move(of_pair));
+        if (ratio <= 0 || (ratio < kAlike && ratio > 1 / kAlike)) {
+            continue;
+        }
+        Link link = hardware.link;
+        link.latency_ns = std::round(link.latency_ns * ratio);
+        link.bytes_per_second = std::round(link.bytes_per_second / ratio);
+        hardware.pairs.push_back(
+            {static_cast<int>(lanes.first.value()), static_cast<int>(lanes.second.value()), std::move(link)});
+        texts.push_back(fmt::format("those between lanes {} and {} {:.3g} times as long", lanes.first.value(),
+                                    lanes.second.value(), ratio));
+    }
+    return texts.empty() ? ""
+                         : fmt::format(
+                               "messages do not take equally long over all links: {}, compared with the usual "
+                               "ones; the simulation has a link of its own for {}, which no option of simulate "
+                               "names",
+                               fmt::join(texts, ", "), texts.size() == 1 ? "these lanes" : "each of these");
+}
+
+/// True if each lane handles one message after the other, in the order of its tasks, as on one stream of NCCL: a
+/// message whose data are there, and which was launched, still waits until the lane's message before it has ended.
+/// Messages of one link always do, so only those of different links or directions tell.
+bool messages_take_turns(const RunShape& shape, const TaskLaunches& launches) {
+    constexpr Nanoseconds kSlack{20'000};  // launches, and the error of clocks
+    constexpr std::size_t kFewest = 4;
+    constexpr std::size_t kTwentieths = 20;  // one in as many may be an accident
+    std::size_t waited = 0;
+    std::size_t beside = 0;  // ran beside the message before it
+    struct Sent {
+        const Slice* copy = nullptr;
+        Nanoseconds ready{0};
+        std::pair<TaskKind, std::int32_t> link;
+    };
+    for (const RunStep& step : shape.steps()) {
+        for (const auto& [lane, slices] : step.lanes) {
+            std::vector<Sent> messages;
+            const auto add = [&](const std::optional<TaskName>& name) {
+                const auto found = name ? step.copies.find(*name) : step.copies.end();
+                const auto sender = found == step.copies.end() ? step.tasks.end() : step.tasks.find(sender_of(*name));
+                if (sender != step.tasks.end()) {
+                    messages.push_back({&found->second, sender->second.end, {std::get<0>(*name), std::get<1>(*name)}});
+                }
+            };
+            for (const Slice& slice : slices) {
+                add(copy_for(shape, name_of(slice.key)));
+                add(copy_from(shape, name_of(slice.key)));
+            }
+            for (std::size_t k = 1; k < messages.size(); ++k) {
+                const Sent& before = messages[k - 1];
+                const Sent& message = messages[k];
+                const TaskOnDevice* const launched = launches.find(message.copy->key);
+                const Nanoseconds free = before.copy->end - 2 * kSlack;
+                if (message.link == before.link || launched == nullptr || launched->launch > free ||
+                    message.ready > free) {
+                    continue;
+                }
+                ++(message.copy->start + kSlack >= before.copy->end ? waited : beside);
+            }
+        }
+    }
+    return waited >= kFewest && beside * kTwentieths <= waited;
 }
 
 /// Sets latency and bandwidth, and returns the number of messages. Two sizes give both. One size gives a latency for a
@@ -933,8 +1040,19 @@ ProfileInProgress measure_other_program(const RecordedRun& run, const Timeline& 
             "same batch cannot be tried; 'pipescope profile --from-trace' takes --micro-batch-size");
     }
     made.options = options_of(shape, known.value_or(1), made);
-    const MessageTimes messages = times_of_messages(shape);
+    const std::vector<Message> timed = timed_messages(shape);
+    const MessageTimes messages = times_by_size(timed);
     made.messages = set_link(messages, made.options.hardware.link);
+    if (messages_take_turns(shape, run.launches)) {
+        made.options.hardware.link.protocol = LinkProtocol::in_turn;
+        made.notes.emplace_back(
+            "messages wait for the messages before them on their lane, as on one stream of NCCL, so the simulation "
+            "lets "
+            "each lane handle one after the other (--link-protocol in-turn)");
+    }
+    if (std::string note = set_links_of_pairs(timed, made.options.hardware); !note.empty()) {
+        made.notes.push_back(std::move(note));
+    }
     measure_partitions(shape, measured, run.launches, made);
     if (made.messages == 0 && shape.num_lanes() > 1) {
         const double hand_off = hand_off_ns(shape);
@@ -980,7 +1098,7 @@ ProfileInProgress measure_own(const RecordedRun& run, const Timeline& measured, 
         calibrated_profile(*run.profile, std::array{CalibrationRun{*run.options, measured, steps, run.load}});
     if (made.options.hardware.processes > 1) {
         Link link;
-        if (const std::size_t messages = set_link(times_of_messages(shape), link); messages > 0) {
+        if (const std::size_t messages = set_link(times_by_size(timed_messages(shape)), link); messages > 0) {
             link.sharing = made.options.hardware.link.sharing;
             made.options.hardware.link = link;
             made.messages = messages;

@@ -48,7 +48,9 @@ struct TraceProfile : TraceFacts {
 /// messages show, or 1.
 ///
 /// Link (other runs): made from the messages whose receiving lane waited for them. Without messages, from the time
-/// between the end of a task and the start of the next partition's task.
+/// between the end of a task and the start of the next partition's task. A pair of lanes whose messages take longer or
+/// shorter than the others' has a link of its own. If messages on devices wait for others of their lane, as on one
+/// stream, the protocol is LinkProtocol::in_turn.
 ///
 /// Throws Error, worded to follow the file's name, if ranks of the pipeline are missing (why_no_costs()), and unless
 /// some step has a forward and a backward of every micro-batch on every partition. Cost: O(tasks log tasks).

@@ -111,8 +111,9 @@ void add_hardware_options(OptionTable& table, AskedPipeline& asked) {
               "NAME", group);
     table.add("--link-protocol", hardware.link.protocol, parse_link_protocol,
               "How a copy starts: eager (default), the receive is posted ahead, as in run; rendezvous, the sender "
-              "announces each copy and waits for the answer, which takes one more round trip; or blocking, the "
-              "receiving lane posts the receive right before the task that needs the copy",
+              "announces each copy and waits for the answer, which takes one more round trip; blocking, the "
+              "receiving lane posts the receive right before the task that needs the copy; or in-turn, a lane "
+              "handles one copy after the other, in the order of its tasks",
               "NAME", group);
     table.add_number("--processes", hardware.processes,
                      "Processes that run the lanes, each on its own host: lane k of L in process k * N / L. Copies "

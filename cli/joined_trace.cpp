@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/quantities.h"
+#include "cli/progress_bar.h"
 
 #include <fmt/format.h>
 
@@ -31,8 +32,9 @@ JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::strin
         return;
     }
     path_ = temporary_.emplace(joined_name(paths_of(files))).path();
+    ProgressBar bar("reading files");
     merge_any({files.begin(), files.end()}, path_, IfExists::refuse, {}, rules,
-              ranks);  // its warnings are in the trace
+              {ranks, [&](double done) { bar.show(done); }});  // its warnings are in the trace
 }
 
 std::vector<std::string> without_notes(const std::vector<std::string>& files) {

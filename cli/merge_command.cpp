@@ -8,6 +8,7 @@
 #include "cli/option_flags.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
+#include "cli/progress_bar.h"
 #include "hardware/links_file.h"
 #include "schedule/placement.h"
 #include "simulator/pipeline_options.h"
@@ -144,8 +145,9 @@ ExitCode merge_command(const MergeFlags& flags) {
     }
     MergedTrace merged;
     replace_trace(flags.output, flags.force, [&](const std::filesystem::path& beside) {
-        merged =
-            merge_any(inputs, beside, IfExists::replace, configuration_with(flags, inputs), flags.rules, flags.ranks);
+        ProgressBar bar("reading files");
+        merged = merge_any(inputs, beside, IfExists::replace, configuration_with(flags, inputs), flags.rules,
+                           {flags.ranks, [&](double done) { bar.show(done); }});
     });
     if (merged.tasks == 0) {
         merged.warnings.emplace_back(

@@ -5,6 +5,7 @@
 #include "base/parse_name.h"
 #include "base/quantities.h"
 #include "base/stop_check.h"
+#include "base/work_threads.h"
 #include "cluster/fewest_devices.h"
 #include "cluster/known_profiles.h"
 #include "cluster/layout_numbers.h"
@@ -13,7 +14,6 @@
 #include "cluster/step_parts.h"
 #include "schedule/schedules.h"
 #include "simulator/plan/pareto_front.h"
-#include "simulator/plan/plan_threads.h"
 #include "simulator/plan/planner.h"
 
 #include <algorithm>
@@ -637,7 +637,7 @@ bool is_same_step(const Size::Found& one, const Size::Found& other) {
 /// Simulates variants of the best candidates' layouts, and adds those that fit and that `counts` accepts. `variant_of`
 /// returns nothing if a layout has no variant.
 void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
-                  const ClusterPlanRequest& request, PlanThreads& threads, double share,
+                  const ClusterPlanRequest& request, WorkThreads& threads, double share,
                   const std::function<std::optional<Layout>(const Size::Found& found)>& variant_of,
                   const std::function<bool(const LayoutStep& variant, const LayoutStep& origin)>& counts) {
     constexpr std::size_t kMostTried = 8;
@@ -687,7 +687,7 @@ void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const Plan
 
 /// For layouts with even cuts, tries the quickest cuts and adds them if they are quicker.
 void add_quickest_cuts(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
-                       const ClusterPlanRequest& request, PlanThreads& threads, double share) {
+                       const ClusterPlanRequest& request, WorkThreads& threads, double share) {
     add_variants(
         plan, found, model, request, threads, share,
         [&](const Size::Found& each) {
@@ -704,7 +704,7 @@ void add_quickest_cuts(ClusterPlan& plan, std::vector<Size::Found>& found, const
 /// Tries schedule auto, with one partition per lane. It takes a hundred times as long as a named schedule, so it is not
 /// tried for all layouts.
 void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
-                   const ClusterPlanRequest& request, PlanThreads& threads, double share) {
+                   const ClusterPlanRequest& request, WorkThreads& threads, double share) {
     add_variants(
         plan, found, model, request, threads, share,
         [](const Size::Found& each) {
@@ -964,7 +964,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     constexpr double kShareOfAutomatic = 0.4;
     constexpr double kShareOfCuts = 0.01;
     const double share_of_search = 1 - kShareOfListing - kShareOfCuts - (tries_automatic ? kShareOfAutomatic : 0);
-    PlanThreads threads(request.threads, request.progress);
+    WorkThreads threads("the plan", request.threads, request.progress);
     std::atomic<std::size_t> listed{0};
     threads.run(
         sizes.size(),

@@ -136,8 +136,13 @@ std::string to_string(LinkProtocol protocol) {
         case LinkProtocol::eager: return "eager";
         case LinkProtocol::rendezvous: return "rendezvous";
         case LinkProtocol::blocking: return "blocking";
+        case LinkProtocol::in_turn: return "in-turn";
     }
     return "unknown";
+}
+
+bool waits_for_receiver(LinkProtocol protocol) {
+    return protocol == LinkProtocol::blocking || protocol == LinkProtocol::in_turn;
 }
 
 std::string to_string(LinkPlace place) {
@@ -157,8 +162,9 @@ LinkPlace parse_link_place(std::string_view name) {
 }
 
 LinkProtocol parse_link_protocol(std::string_view name) {
-    return parse_name<LinkProtocol>(name, {LinkProtocol::eager, LinkProtocol::rendezvous, LinkProtocol::blocking},
-                                    "link protocol is '" + std::string(name) + "'", "leave it out for eager");
+    return parse_name<LinkProtocol>(
+        name, {LinkProtocol::eager, LinkProtocol::rendezvous, LinkProtocol::blocking, LinkProtocol::in_turn},
+        "link protocol is '" + std::string(name) + "'", "leave it out for eager");
 }
 
 std::string to_string(Sends sends) {

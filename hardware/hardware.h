@@ -29,10 +29,14 @@ enum class LinkProtocol {
     eager,       ///< the receive is posted ahead, as the engine does: data leave at once
     rendezvous,  ///< the sender first announces the message and waits for the answer: one more round trip
     blocking,    ///< the receive is posted right before the task that needs it; data leave only then
+    in_turn,     ///< each lane handles one message after the other, in the order of its tasks, as a stream of NCCL does
 };
 std::string to_string(LinkProtocol protocol);
 /// Throws UsageError that lists the names.
 LinkProtocol parse_link_protocol(std::string_view name);
+
+/// True if messages may wait until the receiver has done something else.
+bool waits_for_receiver(LinkProtocol protocol);
 
 /// Which lanes cannot compute during a copy.
 enum class Sends {

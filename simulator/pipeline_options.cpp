@@ -211,9 +211,10 @@ void check_in_flight(const PipelineOptions& options) {
                          counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
                          " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
     }
-    if (most > 0 && most < m && options.hardware.link.protocol == LinkProtocol::blocking) {
-        throw UsageError(option_name("in-flight") + " is " + std::to_string(most) +
-                         " with the link protocol blocking; lanes then leave their order, and may wait for receives "
+    if (most > 0 && most < m && waits_for_receiver(options.hardware.link.protocol)) {
+        throw UsageError(option_name("in-flight") + " is " + std::to_string(most) + " with the link protocol " +
+                         to_string(options.hardware.link.protocol) +
+                         "; lanes then leave their order, and may wait for receives "
                          "that nobody posts; use eager, or no limit");
     }
 }

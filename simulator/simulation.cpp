@@ -340,7 +340,8 @@ struct RunInARow {
         : costs(profile, options, mini_batches),
           graph(pipeline_graph(options, costs)),
           blocking(blocking_copies(options, graph, costs)),
-          clock(graph, shared_resources(profile, options, graph), host_launches(profile, options, graph)),
+          clock(graph, shared_resources(profile, options, graph), host_launches(profile, options, graph),
+                message_turns(options, graph)),
           times(run_once(profile, options, graph, costs, blocking, clock)) {}
 
     TaskCosts costs;

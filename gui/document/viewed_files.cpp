@@ -71,7 +71,7 @@ QString ViewedFiles::newPlace() {
     return place.filePath(isNamed ? name : name + QStringLiteral(".sqlite"));
 }
 
-QString ViewedFiles::fileToRead() {
+QString ViewedFiles::fileToRead(const ReadProgress& progress) {
     std::ranges::for_each(files_, pathOf);  // refuses names that look like another one
     const std::lock_guard lock(mutex_);
     imported_.clear();
@@ -80,7 +80,8 @@ QString ViewedFiles::fileToRead() {
         return files_.front();
     }
     const QString place = newPlace();
-    merge_any(pathsOf(files_), place.toStdString(), IfExists::refuse, {}, {});  // its warnings are in the trace
+    merge_any(pathsOf(files_), place.toStdString(), IfExists::refuse, {}, {},
+              {.progress = progress});  // its warnings are in the trace
     joined_ = place;
     return joined_;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/scratch_folder.h"
+#include "trace/foreign/gzip_stream.h"
 
 #include <QString>
 #include <QStringList>
@@ -36,8 +37,9 @@ public:
     /// are kept beside it.
     QString path() const { return path_; }
 
-    /// The file to read now. Joins several files anew. Throws the errors of pathOf() and merge_any().
-    QString fileToRead();
+    /// The file to read now. Joins several files anew, and tells the share that is done. Throws the errors of pathOf()
+    /// and merge_any().
+    QString fileToRead(const ReadProgress& progress = {});
     /// The SQLite file to query: the trace itself, the joined one, or one that is imported at the first call. Throws
     /// the errors of merge_any(), and Error if another file took the place of the one that fileToRead() gave.
     QString database();

@@ -39,13 +39,14 @@ void tryLoad(QPromise<Loaded>& promise, const std::shared_ptr<ViewedFiles>& file
              const std::shared_ptr<GrowingTrace>& growing, const std::stop_token& stop) {
     const StopCheck check([&stop] { return !stop.stop_requested(); });
     promise.setProgressRange(0, kPercent);
+    const auto tell = [&promise](double share) { promise.setProgressValue(static_cast<int>(share * kPercent)); };
     try {
         if (growing) {
             promise.addResult(Loaded{growing->next(stop), {}});
             return;
         }
         if (files->areSeveral()) {  // which takes longer than reading
-            promise.addResult(Loaded{loadTrace(files->fileToRead()), {}});
+            promise.addResult(Loaded{loadTrace(files->fileToRead(tell)), {}});
             return;
         }
         loadDocument(
@@ -53,8 +54,7 @@ void tryLoad(QPromise<Loaded>& promise, const std::shared_ptr<ViewedFiles>& file
             [&](std::shared_ptr<const TraceDocument> document) {
                 promise.addResult(Loaded{std::move(document), {}});
             },
-            stop, std::numeric_limits<std::int64_t>::max(),
-            [&promise](double share) { promise.setProgressValue(static_cast<int>(share * kPercent)); });
+            stop, std::numeric_limits<std::int64_t>::max(), tell);
     } catch (const ComputationStopped&) {
         return;  // nobody waits for it
     } catch (...) {

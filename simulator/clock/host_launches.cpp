@@ -184,7 +184,7 @@ std::optional<HostLaunches> host_launches(const Profile& profile, const Pipeline
     for (const Task& task : graph.tasks()) {
         durations.push_back(static_cast<double>(costs.duration(task)));
     }
-    const TaskClock clock(graph);
+    const TaskClock clock(graph, message_turns(options, graph));
     const std::size_t first = graph.shape().lane_of(PartitionId{0}).index();
     constexpr int kSteps = 4;  // until the lanes' ends settle
     std::vector<double> begins(static_cast<std::size_t>(graph.num_lanes()));

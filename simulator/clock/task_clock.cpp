@@ -3,7 +3,7 @@
 #include <algorithm>
 
 namespace pipescope {
-TaskClock::TaskClock(const TaskGraph& graph) {
+TaskClock::TaskClock(const TaskGraph& graph, const MessageTurns& turns) : order_(turns.order) {
     const std::size_t count = graph.tasks().size();
     constexpr std::uint32_t kNone = ~std::uint32_t{0};
     std::vector<std::uint32_t> before(count, kNone);  // the previous task on the same lane or link
@@ -15,8 +15,11 @@ TaskClock::TaskClock(const TaskGraph& graph) {
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
         chain(graph.lane_order(LaneId{lane}));
     }
+    const auto takes_turns = [&](TaskIndex task) { return !turns.after.empty() && !turns.after[task].empty(); };
     for (const Channel& channel : graph.channels()) {
-        chain(channel.order);
+        if (std::ranges::none_of(channel.order, takes_turns)) {
+            chain(channel.order);
+        }
     }
     first_.reserve(count + 1);
     for (TaskIndex task = 0; task < count; ++task) {
@@ -29,6 +32,9 @@ TaskClock::TaskClock(const TaskGraph& graph) {
                 needed_.push_back(static_cast<std::uint32_t>(needed));
             }
         }
+        if (takes_turns(task)) {
+            needed_.insert(needed_.end(), turns.after[task].begin(), turns.after[task].end());
+        }
     }
     first_.push_back(static_cast<std::uint32_t>(needed_.size()));
 }
@@ -37,7 +43,8 @@ template <class Number>
 void TaskClock::run_any(std::span<const Number> durations, std::span<const Number> released,
                         std::span<Number> ends) const {
     const std::size_t count = num_tasks();
-    for (std::size_t task = 0; task < count; ++task) {
+    for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t task = order_.empty() ? k : order_[k];
         const Number begin = released.empty() ? 0 : released[task];
         ends[task] = ready(task, std::span<const Number>(ends), begin) + durations[task];
     }

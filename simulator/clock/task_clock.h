@@ -1,6 +1,7 @@
 #pragma once
 
 #include "schedule/task_graph.h"
+#include "simulator/clock/message_turns.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace pipescope {
 /// Threading: immutable; several threads may run it at once on their own arrays.
 class TaskClock {
 public:
-    explicit TaskClock(const TaskGraph& graph);
+    explicit TaskClock(const TaskGraph& graph, const MessageTurns& turns = {});
 
     std::size_t num_tasks() const noexcept { return first_.size() - 1; }
     /// Fills in each task's end, in ns from 0; it started `durations` earlier. Both spans are num_tasks() long.
@@ -25,8 +26,8 @@ public:
     /// Like the above, but in double, for durations with noise.
     /// No task starts before its entry of `released`, unless that is empty.
     void run(std::span<const double> durations, std::span<double> ends, std::span<const double> released = {}) const;
-    /// The tasks that a task waits for, including its predecessor on its lane or link. Each precedes the task in
-    /// tasks().
+    /// The tasks that a task waits for, including its predecessor on its lane or link, and messages whose turn comes
+    /// first. Without turns, each precedes the task in tasks().
     std::span<const std::uint32_t> needed(std::size_t task) const {
         return std::span(needed_).subspan(first_[task], first_[task + 1] - first_[task]);
     }
@@ -47,5 +48,6 @@ private:
 
     std::vector<std::uint32_t> first_;   // of each task's predecessors; one more entry at the end
     std::vector<std::uint32_t> needed_;  // predecessors of all tasks, one after the other
+    std::vector<std::uint32_t> order_;   // in which tasks run; empty: that of tasks()
 };
 }  // namespace pipescope

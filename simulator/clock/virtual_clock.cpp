@@ -1,13 +1,20 @@
 #include "simulator/clock/virtual_clock.h"
 
+#include "base/error.h"
+
 #include <algorithm>
 #include <functional>
 #include <utility>
 
 namespace pipescope {
 VirtualClock::VirtualClock(const TaskGraph& graph, std::optional<SharedResources> shared,
-                           std::optional<HostLaunches> hosts)
-    : clock_(graph), hosts_(std::move(hosts)) {
+                           std::optional<HostLaunches> hosts, const MessageTurns& turns)
+    : clock_(graph, turns), hosts_(std::move(hosts)) {
+    if (shared && !turns.order.empty()) {
+        throw UsageError(
+            "the link protocol is in-turn while lanes share devices, links or a launching host; only messages of lanes "
+            "that share nothing can take turns; leave one or the other out");
+    }
     if (shared) {
         shared->has_releases = hosts_.has_value();
         engine_.emplace(graph, *std::move(shared));

@@ -13,9 +13,10 @@ namespace pipescope {
 /// engine. Threading: one thread at a time.
 class VirtualClock {
 public:
-    /// Without shared resources it uses the recurrence. The graph is not needed afterwards.
+    /// Without shared resources it uses the recurrence. The graph is not needed afterwards. Throws UsageError if
+    /// messages take turns while resources are shared.
     VirtualClock(const TaskGraph& graph, std::optional<SharedResources> shared,
-                 std::optional<HostLaunches> hosts = std::nullopt);
+                 std::optional<HostLaunches> hosts = std::nullopt, const MessageTurns& turns = {});
 
     std::size_t num_tasks() const { return clock_.num_tasks(); }
     bool shares() const { return engine_.has_value(); }

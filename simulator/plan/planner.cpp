@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "base/parse_name.h"
 #include "base/quantities.h"
+#include "base/work_threads.h"
 #include "schedule/schedules.h"
 #include "simulator/plan/plan_ranking.h"
-#include "simulator/plan/plan_threads.h"
 #include "simulator/search/balance_search.h"
 #include "simulator/search/balanced_pipeline.h"
 #include "simulator/search/search_tables.h"
@@ -184,7 +184,7 @@ public:
             const std::set<int>& replicas)
         : request_(request),
           partitions_(partitions.begin(), partitions.end()),
-          threads_(request.threads, request.progress) {
+          threads_("the plan", request.threads, request.progress) {
         for (const int each : replicas) {
             std::set<std::int64_t> chunks;
             for (const std::int64_t asked : request.chunks) {
@@ -275,7 +275,7 @@ private:
     std::vector<Job> jobs_;
     std::size_t num_wanted_ = 0;  // number of candidates of all jobs
     std::atomic<std::size_t> done_ = 0;
-    PlanThreads threads_;
+    WorkThreads threads_;
 };
 
 /// Finds remedies if no candidate keeps the limit. Each is tried before it is named.
@@ -561,7 +561,7 @@ std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) 
 /// Adds noise to those without it, on several threads.
 void add_noise_to(std::vector<PlanCandidate*> some, const std::vector<Variant>& variants, const PlanRequest& request) {
     std::erase_if(some, [](const PlanCandidate* each) { return each->simulation.noise.has_value(); });
-    PlanThreads threads(request.threads, {});
+    WorkThreads threads("the plan", request.threads, {});
     threads.run(some.size(), [&](std::size_t k) {
         const Variant& variant = *std::ranges::find_if(
             variants, [&](const Variant& each) { return each.device_type == some[k]->device_type; });

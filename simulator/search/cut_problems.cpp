@@ -100,7 +100,7 @@ bool CutProblems::cost_is_a_bound() const {
 bool CutProblems::lanes_share() const {
     const Link& link = options_.hardware.link;
     const bool shares_link =
-        partitions_ > 1 && (link.sharing != LinkSharing::none || link.protocol == LinkProtocol::blocking);
+        partitions_ > 1 && (link.sharing != LinkSharing::none || waits_for_receiver(link.protocol));
     return !lanes_are_apart_ || shares_link || (partitions_ > 1 && (profile_.launch_ns > 0 || has_launches(profile_)));
 }
 

@@ -62,6 +62,8 @@ class Variant:
     joint: bool = False  # a graph holds the forwards of two micro-batches. With graphs only
     counted: bool = False  # names as zero bubble in Megatron-LM has them: no messages, and partitions counted on each rank
     lost_pairs: bool = False  # some calls of the second step are not recorded, and neither are their kernels
+    one_stream: bool = False  # all messages of a rank are on one stream
+    slow_link: int = 0  # the messages between the first two ranks take that many times as long
     waits: str = ""  # the host waits for its device: messages (each one received) or loss (of the last partition)
 
     def more_names(self):
@@ -309,7 +311,7 @@ def simulate(variant):
                     clock += 6 * US
                     parts = []
                     peer = rank_of(other)
-                    stream = 20 + 4 * peer + 2 * (direction == "F") + (1 if sends else 0)
+                    stream = 20 if variant.one_stream else 20 + 4 * peer + 2 * (direction == "F") + (1 if sends else 0)
                     kernel = launch("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", stream, 0, 9 * US, parts)
                     kernel.message = costs.bytes
                     clock += 4 * US
@@ -433,8 +435,9 @@ def simulate(variant):
                     if len(both) == 2:
                         begin = max(k.start for _, k in both.values())
                         transfers[key] = (both["send"][1], both["receive"][1], begin)
+                        slow = variant.slow_link and {owner for owner, _ in both.values()} == {0, 1}
                         for owner, k in both.values():
-                            k.end = begin + costs.transfer
+                            k.end = begin + costs.transfer * (variant.slow_link if slow else 1)
                             stream_free[owner, k.stream] = k.end
                     else:
                         stream_free[r, kernel.stream] = None

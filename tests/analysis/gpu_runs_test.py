@@ -67,11 +67,11 @@ def judge(variant, program, folder):
 def is_named(variant, roots, truth):
     """True if the main root cause is one that was put in, with its lane. Without one, or if those that were put in do
     not make the step longer, it is the ramp, or what other work on the device costs."""
-    put_in = {ROOTS[truth["root"]], ROOTS[truth["second"]]} - {"ramp"}
+    put_in = {ROOTS[truth["root"]], ROOTS[truth["second"]], "network" if variant.slow_link else "ramp"} - {"ramp"}
     main = roots.get("main")
     if main in put_in:
         return roots.get("lane") == (truth["rank"] if main == "slow_lane" else None)
-    plain = dataclasses.replace(variant, root="ramp", second="ramp")
+    plain = dataclasses.replace(variant, root="ramp", second="ramp", slow_link=0)
     costs_nothing = not put_in or gpu_runs.simulate(plain).truth["step_ns"] >= (1 - STEP) * truth["step_ns"]
     others = ("ramp", "other", "collective") if variant.tensor or variant.reduces else ("ramp", "other")
     return main in others and costs_nothing
@@ -105,6 +105,8 @@ def few():
         V(schedule="zero_bubble_v", micro_batches=9, program="nsys", counted=True, root="slow_rank"),
         V(annotations="none", lost_pairs=True),
         V(program="nsys", root="launch_bound", waits="messages"),
+        V(schedule="gpipe", root="network", annotations="none", one_stream=True),
+        V(schedule="interleaved", program="nsys", slow_link=30),
     ]
 
 

@@ -352,6 +352,46 @@ TEST(TraceProfile, MeasuresLatencyAndBandwidthOfMessagesOfTwoSizes) {
     EXPECT_THAT(made.notes, Not(Contains(HasSubstr("cannot be told apart"))));
 }
 
+TEST(TraceProfile, GivesAPairOfLanesWhoseMessagesTakeLongerALinkOfItsOwn) {
+    PipelineOptions options = of_three_lanes(Schedule::one_f_one_b);
+    options.hardware.pairs = {{1, 2, {1e9, 200'000}}};
+    const Simulation simulation = simulate(three_layers(), options);
+    const TraceProfile made = profile_of(of_another_program(), recorded(simulation));
+    const auto message = [](const PipelineOptions& of, int lane) {
+        return link_between(of.hardware, LaneId{lane}, LaneId{lane + 1}).message_ns(1 << 20);
+    };
+    EXPECT_NEAR(message(made.options, 0), message(options, 0), 10);
+    EXPECT_NEAR(message(made.options, 1), message(options, 1), 10);
+    EXPECT_NEAR(static_cast<double>(simulate(made.profile, made.options).step_time.count()),
+                static_cast<double>(simulation.step_time.count()), 200);
+    EXPECT_THAT(made.notes, Contains(HasSubstr("messages do not take equally long over all links")));
+    const TraceProfile equal =
+        profile_of(of_another_program(), recorded(simulate(three_layers(), of_three_lanes(Schedule::one_f_one_b))));
+    EXPECT_TRUE(equal.options.hardware.pairs.empty());
+}
+
+// A stream of NCCL runs one kernel after the other, so a receive holds up the sends behind it.
+TEST(TraceProfile, SeesThatTheMessagesOfADeviceTakeTurns) {
+    for (const LinkProtocol protocol : {LinkProtocol::in_turn, LinkProtocol::eager}) {
+        PipelineOptions options = of_three_lanes(Schedule::gpipe);
+        options.hardware.link.protocol = protocol;
+        const Simulation simulation = simulate(three_layers(), options);
+        const Timeline measured = recorded(simulation);
+        std::vector<TaskOnDevice> tasks;
+        for (const Slice& slice : measured.slices) {
+            const Nanoseconds launch{slice.key.step * (simulation.step_time.count() + kPauseBetweenSteps)};
+            tasks.push_back({slice.key, 4, 0, slice.start, slice.end, slice.duration(), launch});
+        }
+        RecordedRun run = of_another_program();
+        EXPECT_EQ(profile_of(run, measured).options.hardware.link.protocol, LinkProtocol::eager) << "no stream is seen";
+        run.launches = TaskLaunches(tasks);
+        const TraceProfile made = profile_of(run, measured);
+        EXPECT_EQ(made.options.hardware.link.protocol, protocol);
+        EXPECT_NEAR(static_cast<double>(simulate(made.profile, made.options).step_time.count()),
+                    static_cast<double>(simulation.step_time.count()), 100);
+    }
+}
+
 TEST(TraceProfile, TakesTheTimeBetweenTasksForTheLinkWithoutMessages) {
     const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::one_f_one_b));
     Timeline measured = recorded(simulation, [](const Slice& slice) { return !is_copy(slice.key.kind); });

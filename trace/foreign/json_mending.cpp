@@ -23,6 +23,10 @@ bool is_of_number(char c) {
     return (c >= '0' && c <= '9') || c == '.';
 }
 
+bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 bool is_exponent(char c) {
     return c == 'e' || c == 'E';
 }
@@ -111,11 +115,11 @@ std::size_t JsonMending::mend_in_string(std::size_t at, bool at_end) {
 
 std::size_t JsonMending::mend_comma(std::size_t at, bool at_end) {
     const std::size_t next = in_.find_first_not_of(" \t\r\n", at + 1);
-    if (next == std::string::npos && !at_end && in_.size() - at < kPiece) {
-        return at;
-    }
-    if (next != std::string::npos && (in_[next] == ']' || in_[next] == '}')) {
+    if (next != std::string::npos) {
         return replace("", at + 1);
+    }
+    if (!at_end && in_.size() - at < kPiece) {
+        return at;
     }
     out_ += ',';
     return at + 1;
@@ -193,9 +197,19 @@ std::size_t JsonMending::mend_number(std::size_t at, bool at_end) {
     return end;
 }
 
+bool JsonMending::is_before_value(std::size_t comma) const {
+    std::size_t next = comma + 1;
+    while (next < in_.size() && is_space(in_[next])) {
+        ++next;
+    }
+    return next < in_.size() && in_[next] != ']' && in_[next] != '}';
+}
+
 void JsonMending::mend() {
     const bool at_end = in_stream_.eof();
     std::size_t at = 0;
+    std::size_t passed = 0;  // the bytes from here to `at` pass unchanged, all at once
+    const auto pass = [&] { out_.append(in_, passed, at - passed); };
     while (at < in_.size()) {
         const auto& plain = in_string_ ? plain_in_string_ : plain_outside_;
         std::size_t end = at;
@@ -203,7 +217,6 @@ void JsonMending::mend() {
             ++end;
         }
         end = in_string_ ? end : large_number(at, end);
-        out_.append(in_, at, end - at);
         text_ = in_string_ ? text_ + end - at : 0;
         if (text_ > kMostJsonText) {
             refuse_token("text", kMostJsonText);
@@ -214,20 +227,27 @@ void JsonMending::mend() {
         }
         if (in_[at] == '"') {
             in_string_ = !in_string_;
-            out_ += in_[at++];
+            ++at;
             continue;
         }
+        if (!in_string_ && in_[at] == ',' && is_before_value(at)) {
+            ++at;
+            continue;
+        }
+        pass();
         const bool is_number = !in_string_ && (is_of_number(in_[at]) || is_exponent(in_[at]));
         const std::size_t next = in_string_       ? mend_in_string(at, at_end)
                                  : in_[at] == ',' ? mend_comma(at, at_end)
                                  : is_number      ? mend_number(at, at_end)
                                                   : mend_word(at, at_end);
+        passed = next;
         if (next == at) {
             break;  // the rest comes with the next piece
         }
         text_ += next - at;
         at = next;
     }
+    pass();
     in_.erase(0, at);
 }
 

@@ -45,7 +45,9 @@ private:
     std::size_t mend_in_string(std::size_t at, bool at_end);
     std::size_t mend_escape(std::size_t at, bool at_end);
     std::size_t mend_bytes(std::size_t at, bool at_end);
-    /// The same outside strings, for a comma.
+    /// True if a value or a key follows the comma, so that it stays.
+    bool is_before_value(std::size_t comma) const;
+    /// The same outside strings, for a comma that is not before a value, as far as is known.
     std::size_t mend_comma(std::size_t at, bool at_end);
     std::size_t mend_word(std::size_t at, bool at_end);
     std::size_t mend_number(std::size_t at, bool at_end);

@@ -1,6 +1,8 @@
 #include "trace/merge/merge_rank_files.h"
 
 #include "base/quantities.h"
+#include "base/stop_check.h"
+#include "base/work_threads.h"
 #include "trace/foreign/chrome_import.h"
 #include "trace/foreign/chrome_tracks.h"
 #include "trace/foreign/task_recognition.h"
@@ -20,11 +22,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <set>
 #include <span>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -66,7 +71,8 @@ std::string why_no_trace(const fs::path& path) {
 }
 
 /// Reads a rank's file. Returns nothing, and adds a warning, if it is one of several files and holds nothing to show.
-std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, std::vector<std::string>& warnings) {
+std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const ReadProgress& progress,
+                                       std::vector<std::string>& warnings) {
     const auto leave_out = [&](const std::string& why) {
         warnings.push_back(fmt::format("{} {}; it is left out; if it is the file of a rank, record that rank again",
                                        quoted(path), why));
@@ -75,6 +81,7 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, std::ve
     const auto refuse = [&](const std::string& why) { throw TraceFormatError(quoted(path) + " " + why); };
     OpenOptions options;
     options.find_tasks = false;
+    options.progress = progress;
     RankPart part{path, {}, {}, RankClock()};
     try {
         if (const std::string why = alone ? std::string() : why_no_trace(path); !why.empty()) {
@@ -110,6 +117,83 @@ std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, std::ve
         return leave_out("cannot be shown: " + missing);
     }
     return part;
+}
+
+// The work's shares of the time, for its progress.
+constexpr double kShareOfReading = 0.5;
+constexpr double kShareOfFinding = 0.05;  // of the tasks
+constexpr unsigned kMostReaders = 4;      // each holds a file that it is reading, besides the files that were read
+
+/// The share of the files' bytes that was read.
+class BytesRead {
+public:
+    explicit BytesRead(const std::vector<fs::path>& files) : files_(files.size()) {
+        for (std::size_t k = 0; k < files.size(); ++k) {
+            std::error_code unknown;
+            const std::uintmax_t size = fs::file_size(files[k], unknown);
+            files_[k].bytes = unknown ? 0 : static_cast<double>(size);
+            all_ += files_[k].bytes;
+        }
+    }
+    void set(std::size_t file, double share) { files_[file].share = share; }
+    double share() const {
+        double read = 0;
+        for (const File& file : files_) {
+            read += file.bytes * file.share;
+        }
+        return all_ > 0 ? read / all_ : 0;
+    }
+
+private:
+    struct File {
+        double bytes = 0;
+        std::atomic<double> share = 0;
+    };
+    std::vector<File> files_;
+    double all_ = 0;
+};
+
+/// Reads the files as open_rank_file() does, several at a time. Returns those that hold something to show, with
+/// warnings in the order of the files. If some cannot be used, throws the error of the first one.
+std::vector<RankPart> open_rank_files(const std::vector<fs::path>& inputs, WorkThreads& threads,
+                                      std::vector<std::string>& warnings) {
+    struct ReadFile {
+        std::optional<RankPart> part;
+        std::vector<std::string> warnings;
+        std::exception_ptr failure;
+    };
+    std::vector<ReadFile> files(inputs.size());
+    std::atomic<std::size_t> first_failed = inputs.size();
+    BytesRead bytes(inputs);
+    threads.run(
+        inputs.size(),
+        [&](std::size_t k) {
+            if (k > first_failed) {
+                return;
+            }
+            ReadFile& file = files[k];
+            try {
+                file.part = open_rank_file(
+                    inputs[k], false, [&](double share) { bytes.set(k, share); }, file.warnings);
+            } catch (const Error&) {
+                file.failure = std::current_exception();
+                for (std::size_t first = first_failed; k < first && !first_failed.compare_exchange_weak(first, k);) {
+                }
+            }
+            bytes.set(k, 1);
+        },
+        kShareOfReading, [&] { return bytes.share(); });
+    std::vector<RankPart> parts;
+    for (ReadFile& file : files) {
+        if (file.failure) {
+            std::rethrow_exception(file.failure);
+        }
+        std::ranges::move(file.warnings, std::back_inserter(warnings));
+        if (file.part) {
+            parts.push_back(std::move(*file.part));
+        }
+    }
+    return parts;
 }
 
 std::vector<std::string> names_of(const std::vector<fs::path>& files) {
@@ -635,6 +719,7 @@ private:
             return part_->trace.tracks.at(end.track).ranges.at(end.range).event;
         };
         for (const RangeArrow& arrow : part_->trace.arrows) {
+            check_stop();
             writer_.change([&](SQLite::Database&) {
                 statements_->insert("PIPESCOPE_ARROW (file, fromEvent, toEvent)", file_, event_of(arrow.from),
                                     event_of(arrow.to));
@@ -726,6 +811,7 @@ private:
         for (std::uint32_t at = 0; at < track.ranges.size(); ++at) {
             const TraceRange& range = track.ranges[at];
             const std::string& category = part_->trace.names.at(range.category);
+            check_stop();
             if (on_device) {
                 write_work({number, at}, category, device);
                 continue;
@@ -885,30 +971,44 @@ MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
 }  // namespace
 
 MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
-                             const TaskRules& rules, const std::vector<int>& ranks_of_files) {
+                             const TaskRules& rules, const RankReading& reading) {
     if (inputs.empty()) {
         throw TraceFormatError("no trace was given; merge joins those of all ranks of a run; give them");
     }
     const bool alone = inputs.size() == 1;
     MergedTrace merged;
-    std::vector<RankPart> parts;
-    for (const fs::path& input : inputs) {
-        if (auto part = open_rank_file(input, alone, merged.warnings)) {
-            parts.push_back(std::move(*part));
+    const auto tell = [&](double done) {
+        if (reading.progress) {
+            reading.progress(done);
         }
+        return true;
+    };
+    const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, kMostReaders);
+    WorkThreads threads("reading files", reading.threads > 0 ? reading.threads : static_cast<int>(cores), tell);
+    std::vector<RankPart> parts;
+    if (alone) {  // by the calling thread, which uses the memory again that this one gives back
+        parts.push_back(
+            open_rank_file(
+                inputs.front(), alone, [&](double share) { tell(share * kShareOfReading); }, merged.warnings)
+                .value());
+    } else {
+        parts = open_rank_files(inputs, threads, merged.warnings);
     }
     if (parts.empty()) {
         throw TraceFormatError(fmt::format("none of {} holds anything to show: {}",
                                            counted(inputs.size(), "file", "files"), merged.warnings.front()));
     }
-    if (!ranks_of_files.empty()) {
-        take_given_ranks(parts, inputs, ranks_of_files);
+    if (!reading.ranks.empty()) {
+        take_given_ranks(parts, inputs, reading.ranks);
     }
     name_ranks(parts, rules, merged.warnings);
     leave_out_strangers(parts, merged.warnings);
     require_ranks(parts);
-    for (RankPart& part : parts) {
-        part.found = recognize_tasks(part.trace, rules);
+    const auto find_tasks = [&](std::size_t k) { parts[k].found = recognize_tasks(parts[k].trace, rules); };
+    if (alone) {
+        find_tasks(0);
+    } else {
+        threads.run(parts.size(), find_tasks, kShareOfFinding);
     }
     std::ranges::stable_sort(parts, {}, &RankPart::rank);
     require_different_ranks(parts);
@@ -966,9 +1066,14 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     }
     std::ranges::for_each(joined.steps, [&](const StepRecord& step) { writer.add_step(step); });
     RangeWriter ranges(writer);
-    for (const RankPart& part : parts) {
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        const RankPart& part = parts[k];
         ranges.write(part, rows, alone);
         writer.commit();
+        if (reading.progress) {
+            constexpr double kBefore = kShareOfReading + kShareOfFinding;
+            reading.progress(kBefore + (1 - kBefore) * static_cast<double>(k + 1) / static_cast<double>(parts.size()));
+        }
         for (const DiagnosticRecord& each : part.trace.diagnostics) {
             writer.add_diagnostic({each.severity, each.source, named_by_rank(each.text, part, alone)});
         }

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "trace/foreign/chrome_import.h"
-#include "trace/merge/merge_rank_files.h"
 #include "trace/store/trace_file.h"
 #include "trace/store/trace_reader.h"
 
@@ -153,7 +152,7 @@ FolderContents contents_of(const fs::path& folder) {
 }  // namespace
 
 MergedTrace merge_any(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
-                      const std::string& configuration, const std::string& rules, const std::vector<int>& ranks) {
+                      const std::string& configuration, const std::string& rules, const RankReading& reading) {
     const auto own = std::ranges::find_if(inputs, is_own_trace);
     const auto other = std::ranges::find_if_not(inputs, is_own_trace);
     if (own != inputs.end() && other != inputs.end()) {
@@ -169,12 +168,12 @@ MergedTrace merge_any(const std::vector<fs::path>& inputs, const fs::path& outpu
                             "--task-rules out",
                             rules, inputs.empty() ? "no file" : inputs.front().string()));
         }
-        if (!ranks.empty()) {
+        if (!reading.ranks.empty()) {
             throw UsageError("--ranks is given, but traces of PipeScope name their ranks; leave it out");
         }
         return merge_traces(inputs, output, if_exists, configuration);
     }
-    return merge_rank_files(inputs, output, if_exists, rules.empty() ? TaskRules() : TaskRules::load(rules), ranks);
+    return merge_rank_files(inputs, output, if_exists, rules.empty() ? TaskRules() : TaskRules::load(rules), reading);
 }
 
 std::vector<fs::path> without_notes(std::vector<fs::path> files) {

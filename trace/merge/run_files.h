@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trace/merge/merge_rank_files.h"
 #include "trace/merge/merge_traces.h"
 
 #include <filesystem>
@@ -36,11 +37,11 @@ struct FilesOfRuns {
 FilesOfRuns runs_in(const std::filesystem::path& folder);
 
 /// Merges PipeScope's traces, or the files of another program's ranks. A single file of another program becomes a trace
-/// too. `rules`: a file of task rules for traces of other programs, or empty. `ranks`: as for merge_rank_files().
-/// Errors: as merge_traces() and merge_rank_files().
+/// too. `rules`: a file of task rules for traces of other programs, or empty. `reading`: as for merge_rank_files();
+/// only traces of other programs report progress. Errors: as merge_traces() and merge_rank_files().
 MergedTrace merge_any(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
                       IfExists if_exists, const std::string& configuration, const std::string& rules,
-                      const std::vector<int>& ranks = {});
+                      const RankReading& reading = {});
 /// A name for the joined file, which titles show: "out.rank0 + out.rank1.sqlite", "run7: rank0 + 3 more.json".
 std::string joined_name(const std::vector<std::filesystem::path>& files);
 /// A path beside the first of several files that no other set of files shares. Their notes are kept there.

@@ -1,5 +1,6 @@
 #include "trace/merge/merge_rank_files.h"
 
+#include "base/stop_check.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
 #include "tests/trace/one_step_trace.h"
@@ -438,9 +439,66 @@ TEST_F(MergeRankFiles, LeavesOutFilesThatCannotBeRead) {
     EXPECT_THROW(merge({folder_ / "text.json"}), TraceError) << "alone, it is refused";
 }
 
+// The order in which threads finish decides nothing.
+TEST_F(MergeRankFiles, GivesTheSameTraceWhateverTheNumberOfThreads) {
+    std::vector<fs::path> files;
+    for (int rank = 0; rank < 9; ++rank) {
+        RankFile file(rank, 12);
+        for (int k = 0; k < 40 * (9 - rank); ++k) {  // the first files take longest
+            file.range(fmt::format("Forward {}", k), 10 + 20 * k, 20 + 20 * k);
+        }
+        files.push_back(file.write(folder_ / fmt::format("rank{}.json", rank), kBase));
+        files.push_back(folder_ / fmt::format("rank{}_damaged.json", rank));
+        write_text(files.back(), fmt::format("no JSON {}", rank));
+    }
+    const auto merged_by = [&](int threads) {
+        const fs::path out = folder_ / fmt::format("{}.sqlite", threads);
+        const MergedTrace result = merge_rank_files(files, out, IfExists::replace, TaskRules(), {.threads = threads});
+        return std::pair(result.warnings, read_text(out));
+    };
+    const auto [warnings, bytes] = merged_by(1);
+    EXPECT_THAT(warnings, testing::SizeIs(testing::Gt(9)));
+    for (const int threads : {2, 4, 7}) {
+        const auto [others, again] = merged_by(threads);
+        EXPECT_EQ(others, warnings);
+        EXPECT_EQ(again, bytes) << threads << " threads";
+    }
+}
+
+TEST_F(MergeRankFiles, ReportsTheFirstFileThatCannotBeUsed) {
+    std::vector<fs::path> files{first(), second()};
+    for (int k = 0; k < 8; ++k) {
+        files.push_back(folder_ / fmt::format("profile{}.json", k));
+        write_text(files.back(), R"({"format": "pipescope.profile", "version": 1})");
+    }
+    for (int round = 0; round < 20; ++round) {
+        EXPECT_THAT(thrown<TraceFormatError>([&] {
+                        merge_rank_files(files, folder_ / "out.sqlite", IfExists::replace, TaskRules(), {.threads = 4});
+                    }),
+                    HasSubstr("profile0.json' is a profile"));
+    }
+}
+
+TEST_F(MergeRankFiles, TellsTheShareThatIsDoneAndStopsOnRequest) {
+    std::vector<double> told;
+    merge_rank_files({first(), second()}, folder_ / "out.sqlite", IfExists::replace, TaskRules(),
+                     {.progress = [&](double done) { told.push_back(done); }});
+    EXPECT_TRUE(std::ranges::is_sorted(told));
+    EXPECT_GE(told.front(), 0);
+    EXPECT_EQ(told.back(), 1);
+
+    RankFile endless(0, 2);
+    for (int k = 0; k < 200'000; ++k) {
+        endless.range("Forward 0", k, k + 0.5);
+    }
+    const fs::path large = endless.write(folder_ / "rank0.json", kBase);
+    const StopCheck check([] { return false; });
+    EXPECT_THROW(merge({large, second()}), ComputationStopped);
+}
+
 TEST_F(MergeRankFiles, TakesTheRanksThatTheUserGives) {
     const auto merge_as = [&](const std::vector<int>& ranks) {
-        return merge_rank_files({first(), second()}, folder_ / "out.sqlite", IfExists::replace, TaskRules(), ranks);
+        return merge_rank_files({first(), second()}, folder_ / "out.sqlite", IfExists::replace, TaskRules(), {ranks});
     };
     const MergedTrace result = merge_as({1, 0});
     EXPECT_EQ(result.processes.at(0).pid, 4001);

@@ -1,4 +1,4 @@
-#include "simulator/plan/plan_threads.h"
+#include "base/work_threads.h"
 
 #include "base/error.h"
 #include "base/stop_check.h"
@@ -11,8 +11,8 @@
 
 namespace pipescope {
 namespace {
-TEST(PlanThreads, EndTheOtherPiecesWhenOneFails) {
-    PlanThreads threads(2, {});
+TEST(WorkThreads, EndTheOtherPiecesWhenOneFails) {
+    WorkThreads threads("a test", 2, {});
     const auto work = [](std::size_t k) {
         if (k == 1) {
             throw UsageError("the second");
@@ -26,22 +26,22 @@ TEST(PlanThreads, EndTheOtherPiecesWhenOneFails) {
     EXPECT_FALSE(threads.is_cancelled());
 }
 
-TEST(PlanThreads, EndAllPiecesWhenProgressWantsNoMoreOrThrows) {
+TEST(WorkThreads, EndAllPiecesWhenProgressWantsNoMoreOrThrows) {
     const auto work = [](std::size_t) {
         for (;;) {
             check_stop();
         }
     };
-    PlanThreads cancelled(2, [](double) { return false; });
+    WorkThreads cancelled("a test", 2, [](double) { return false; });
     cancelled.run(3, work);
     EXPECT_TRUE(cancelled.is_cancelled());
-    PlanThreads failed(2, [](double) -> bool { throw UsageError("enough"); });
+    WorkThreads failed("a test", 2, [](double) -> bool { throw UsageError("enough"); });
     EXPECT_THAT(thrown<UsageError>([&] { failed.run(3, work); }), "enough");
 }
 
-TEST(PlanThreads, RunEveryPieceOnceAndTellOfTheSharesOfSeveralRuns) {
+TEST(WorkThreads, RunEveryPieceOnceAndTellOfTheSharesOfSeveralRuns) {
     std::vector<double> told;
-    PlanThreads threads(3, [&](double done) {
+    WorkThreads threads("a test", 3, [&](double done) {
         told.push_back(done);
         return true;
     });

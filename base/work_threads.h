@@ -3,17 +3,18 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <string>
 
 namespace pipescope {
-/// Runs pieces of a plan on several threads, while the calling thread reports progress.
-class PlanThreads {
+/// Runs pieces of work on several threads, while the calling thread reports progress.
+class WorkThreads {
 public:
-    /// `threads`: 0: one per core. `progress` gets the share that is done, 0 to 1, every 20 ms and after each run(). It
-    /// returns false to cancel, and may be empty.
-    PlanThreads(int threads, std::function<bool(double done)> progress);
+    /// `purpose`: for messages, such as "the plan". `threads`: 0: one per core. `progress` gets the share that is done,
+    /// 0 to 1, every 20 ms and after each run(). It returns false to cancel, and may be empty.
+    WorkThreads(std::string purpose, int threads, std::function<bool(double done)> progress);
 
-    /// Runs work(0) to work(count - 1), which begin in this order. They are so large a share of the plan, 0 to 1, of
-    /// which share_done() is done. Once the plan is cancelled, runs none. Each thread has a StopCheck, so that work()
+    /// Runs work(0) to work(count - 1), which begin in this order. They are so large a share of the whole, 0 to 1, of
+    /// which share_done() is done. Once the whole is cancelled, runs none. Each thread has a StopCheck, so that work()
     /// ends early. Throws what the first failed piece threw, except for ComputationStopped, what `progress` throws, and
     /// ComputationStopped if the calling thread's StopCheck wants it.
     void run(
@@ -27,6 +28,7 @@ public:
 private:
     void report(double done);
 
+    std::string purpose_;
     unsigned threads_;
     std::function<bool(double)> progress_;
     std::atomic<bool> stop_ = false;

@@ -1,4 +1,4 @@
-#include "simulator/plan/plan_threads.h"
+#include "base/work_threads.h"
 
 #include "base/stop_check.h"
 #include "base/thread_start.h"
@@ -13,11 +13,12 @@
 #include <vector>
 
 namespace pipescope {
-PlanThreads::PlanThreads(int threads, std::function<bool(double)> progress)
-    : threads_(threads > 0 ? static_cast<unsigned>(threads) : std::max(1U, std::thread::hardware_concurrency())),
+WorkThreads::WorkThreads(std::string purpose, int threads, std::function<bool(double)> progress)
+    : purpose_(std::move(purpose)),
+      threads_(threads > 0 ? static_cast<unsigned>(threads) : std::max(1U, std::thread::hardware_concurrency())),
       progress_(std::move(progress)) {}
 
-void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>& work, double share,
+void WorkThreads::run(std::size_t count, const std::function<void(std::size_t)>& work, double share,
                       const std::function<double()>& share_done) {
     std::mutex mutex;  // of what follows, but `next`
     std::condition_variable changed;
@@ -53,7 +54,7 @@ void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>&
         std::vector<std::jthread> workers;
         try {
             while (workers.size() < std::min<std::size_t>(threads_, count)) {
-                workers.push_back(start_thread("the plan", run_some, [&] { fail_at(count); }));
+                workers.push_back(start_thread(purpose_, run_some, [&] { fail_at(count); }));
             }
             std::unique_lock lock(mutex);
             constexpr std::chrono::milliseconds kBetweenReports{20};
@@ -75,7 +76,7 @@ void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>&
     report(std::min(1.0, done_));
 }
 
-void PlanThreads::report(double done) {
+void WorkThreads::report(double done) {
     if (!stop_ && progress_ && !progress_(done)) {
         cancelled_ = true;
         stop_ = true;
