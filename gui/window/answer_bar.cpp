@@ -69,6 +69,12 @@ void AnswerBar::setMostLines(int lines) {
     }
 }
 
+int AnswerBar::heightOfLines(int lines) const {
+    const QMargins margins = layout()->contentsMargins();
+    return margins.top() + margins.bottom() +
+           std::max(lines * label_->fontMetrics().lineSpacing(), messages_->sizeHint().height());
+}
+
 void AnswerBar::setMessages(qsizetype count, bool failed) {
     count_ = count;
     failed_ = failed;

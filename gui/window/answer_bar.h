@@ -26,6 +26,7 @@ public:
     QLabel& label() const { return *label_; }
     /// The bar shows at most this many lines, at least one, and a button for the rest of a longer text.
     void setMostLines(int lines);
+    int heightOfLines(int lines) const;
     /// Shows that there are so many messages; none hides the button. `failed`: the gravest one says that something
     /// failed.
     void setMessages(qsizetype count, bool failed);

@@ -31,17 +31,12 @@
 #include <array>
 #include <bitset>
 #include <cstdio>
+#include <limits>
 #include <span>
 #include <utility>
 
 namespace pipescope {
 namespace {
-// Lines of text in a page that has room for a part beside the lanes. In a lower one, the part gives way to them.
-constexpr int kLinesWithStrip = 34;
-constexpr int kLinesWithMemory = 30;
-constexpr int kLinesWithMinimap = 28;
-constexpr int kLinesWithLegend = 28;
-
 std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     KindSet drawn;
     for (const auto& store : {document.measured, document.simulated}) {
@@ -319,15 +314,38 @@ void DocumentPage::changeEvent(QEvent* event) {
 void DocumentPage::resizeEvent(QResizeEvent* event) {
     QWidget::resizeEvent(event);
     giveWay();
+    if (!views_->isSizedByUser()) {
+        shareHeightLater();
+    }
+}
+
+int DocumentPage::leastHeight() const {
+    return answer_->heightOfLines(1) + top_->sizeHint().height() + views_->readableHeight();
+}
+
+int DocumentPage::wholeHeight() const {
+    const auto strip = stepStrip_->isWanted() ? stepStrip_->sizeHint().height() : 0;
+    const auto memory = views_->memory().isWanted() ? views_->memory().minimumSizeHint().height() : 0;
+    return leastHeight() + legend_->heightOfLines(1) + strip + minimap_->sizeHint().height() + memory;
 }
 
 void DocumentPage::giveWay() {
-    const int lines = height() / std::max(1, fontMetrics().height());
-    answer_->setMostLines(lines < kLinesWithMemory ? 1 : 2);
-    stepStrip_->setRoom(lines >= kLinesWithStrip);
-    views_->memory().setRoom(lines >= kLinesWithMemory);
-    minimap_->setVisible(lines >= kLinesWithMinimap);
-    legend_->setVisible(lines >= kLinesWithLegend && document() && !hasOnlyTracks(*document()));
+    int rest = height() - leastHeight();
+    const auto hasRoom = [&rest](int wanted) {
+        const bool fits = wanted <= rest;
+        rest -= fits ? wanted : 0;
+        return fits;
+    };
+    const bool hasTasks = document() && !hasOnlyTracks(*document());
+    legend_->setVisible(hasTasks && hasRoom(legend_->heightOfLines(1)));
+    stepStrip_->setRoom(!stepStrip_->isWanted() || hasRoom(stepStrip_->sizeHint().height()));
+    minimap_->setVisible(hasRoom(minimap_->sizeHint().height()));
+    MemoryPane& memory = views_->memory();
+    memory.setRoom(!memory.isWanted() || hasRoom(memory.minimumSizeHint().height()));
+    answer_->setMostLines(hasRoom(answer_->heightOfLines(2) - answer_->heightOfLines(1)) ? 2 : 1);
+    const int moreLines = legend_->heightOfAll(width()) - legend_->heightOfLines(1);
+    const bool showsAll = moreLines <= rest - views_->moreForWholeLanes();
+    legend_->setMostLines(showsAll ? std::numeric_limits<int>::max() : 1);
 }
 
 void DocumentPage::focusTimeline() {
@@ -612,5 +630,6 @@ void DocumentPage::refreshMarks() {
     showFacts(Source::measured, measuredHeadline(shown, model_->step()));
     showFacts(Source::simulated, simulatedHeadline(shown, model_->step()));
     views_->pane(Source::simulated).setVisible(showsSimulated);
+    giveWay();
 }
 }  // namespace pipescope
