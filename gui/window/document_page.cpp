@@ -167,7 +167,7 @@ DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
       navigation_(*model_, *views_),
       lanes_(*model_, *views_),
       notes_(new PageNotes(axis(), this)),
-      tracks_(new PageTracks(this)) {
+      tracks_(new PageTracks([this] { return queried(); }, this)) {
     fillTop();
     arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
     stack_->addWidget(createOpening());
@@ -383,7 +383,7 @@ void DocumentPage::askForTrack(const QString& sql) {
     dialog->setTextValue(tr("track %1").arg(tracks_->names().size() + 1));
     connect(dialog, &QInputDialog::textValueSelected, this, [this, sql](const QString& text) {
         if (const QString name = text.simplified(); !name.isEmpty()) {
-            tracks_->add({name, sql}, queried());
+            tracks_->add({name, sql});
         }
     });
     dialog->open();
@@ -399,7 +399,7 @@ PageTracks::Queried DocumentPage::queried() const {
 
 void DocumentPage::loadNotes(const QString& trace) {
     notes_->load(trace);
-    tracks_->load(trace, queried());
+    tracks_->load(trace);
 }
 
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
@@ -408,7 +408,7 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
         QMetaObject::invokeMethod(
             notes_, [this] { loadNotes(path()); }, Qt::QueuedConnection);
     } else if (read_->complete && live_->state() != LiveBadge::State::following) {
-        tracks_->refresh(queried());
+        tracks_->refresh();
     }
     if (!model_->setDocument(tracks_->added(read_), live_->follows())) {
         shareHeightLater();

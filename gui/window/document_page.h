@@ -67,7 +67,6 @@ public:
     void askForNote();
     /// Asks how the track that the query makes shall be called, and shows it.
     void askForTrack(const QString& sql);
-    void removeTrack(const QString& name) { tracks_->remove(name, queried()); }
     PageTracks& tracks() const { return *tracks_; }
     TimelineStack& views() const { return *views_; }
     Minimap& minimap() const { return *minimap_; }

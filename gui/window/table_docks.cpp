@@ -430,7 +430,7 @@ void TableDocks::addConsole(DockSet& docks, SessionState& session) {
     });
     connect(console_, &SqlConsole::trackRemoved, this, [this](const QString& name) {
         if (files_.document() != nullptr) {
-            files_.page()->removeTrack(name);
+            files_.page()->tracks().remove(name);
         }
     });
     connect(console_, &SqlConsole::timePicked, this, [this](std::int64_t ns) {
