@@ -1,5 +1,7 @@
 #include "analysis/run_verdict.h"
 
+#include "analysis/slow_step.h"
+#include "base/sample_statistics.h"
 #include "base/short_percent.h"
 #include "schedule/balance.h"
 
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace pipescope {
@@ -140,7 +143,12 @@ void append(std::vector<VerdictPart>& parts, std::vector<VerdictPart> list) {
             parts.push_back({", "});
         }
         parts.push_back(std::move(list[k]));
+        parts.back().role = VerdictRole::cause;
     }
+}
+
+VerdictPart change_part(std::string text) {
+    return {std::move(text), Evidence::change, std::nullopt, std::nullopt, VerdictRole::change};
 }
 
 /// "layer conv3", "layers 3 to 5".
@@ -198,6 +206,17 @@ std::string_view to_string(Evidence evidence) {
     return "unknown";
 }
 
+std::string_view to_string(VerdictRole role) {
+    switch (role) {
+        case VerdictRole::words: return "words";
+        case VerdictRole::idle: return "idle";
+        case VerdictRole::cause: return "cause";
+        case VerdictRole::aside: return "aside";
+        case VerdictRole::change: return "change";
+    }
+    return "unknown";
+}
+
 std::string RunVerdict::text() const {
     std::string all;
     for (const VerdictPart& part : parts) {
@@ -212,7 +231,8 @@ RunVerdict why_idle(const BubbleReport& report, std::span<const RunLane> lanes) 
     const RootCauses* const roots = report.roots && explain(*report.roots, replayed) ? &*report.roots : nullptr;
     const double idle = roots != nullptr ? replayed : report.total();
     verdict.idle = idle;
-    verdict.parts.push_back({short_percent(idle) + " idle", Evidence::bubbles});
+    verdict.parts.push_back(
+        {short_percent(idle) + " idle", Evidence::bubbles, std::nullopt, std::nullopt, VerdictRole::idle});
     if (idle < kLittleIdle) {
         verdict.parts.push_back({": nothing stands out."});
         return verdict;
@@ -246,7 +266,7 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
     verdict.parts.push_back({" "});
     if (best == advice.moves.end()) {
         verdict.parts.push_back(
-            {"No single change of cuts, micro-batches, checkpoints or schedule shortens the step.", Evidence::change});
+            change_part("No single change of cuts, micro-batches, checkpoints or schedule shortens the step."));
         return;
     }
     verdict.change = *best;
@@ -260,8 +280,7 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
         : is_exact ? fmt::format("would save {} of the step (the model was measured from this run itself)",
                                  short_percent(-verdict.step_change))
                    : saving_text(verdict.step_change, advice.model_error);
-    verdict.parts.push_back({name + " " + effect, Evidence::change});
-    verdict.parts.push_back({"."});
+    verdict.parts.push_back(change_part(name + " " + effect + "."));
 }
 
 namespace {
@@ -293,11 +312,76 @@ std::shared_ptr<const Advice> advice_for_verdict(const RecordedRun& run, const s
     }
 }
 
-/// Says that other load explains a part of the idle time. A replay of the tasks cannot tell how much.
-VerdictPart load_part(const MachineLoad& load) {
-    return {fmt::format(" {} took {} of the cores' time meanwhile, which explains a part of the idle time.",
-                        load.stolen > load.others ? "The host of this virtual machine" : "Other processes",
-                        short_percent(std::max(load.stolen, load.others)))};
+/// The steps of a run in which the machine had little other load, against the others.
+struct QuietSteps {
+    std::size_t count = 0;
+    double idle = 0;       ///< mean of these steps
+    double explained = 0;  ///< how much more all steps idle; 0: not more than chance explains
+    double shorter = 0;    ///< than the others, as share of these; 0: likewise
+};
+
+struct StepSample {
+    std::vector<double> idle;
+    std::vector<double> time;  ///< ns
+};
+
+/// By how much the mean of `more` is larger; 0 if that is less than two standard errors.
+double certain_difference(const std::vector<double>& more, const std::vector<double>& less) {
+    constexpr double kErrors = 2;
+    const auto squared_error = [](const std::vector<double>& values) {
+        const double deviation = standard_deviation(values);
+        return deviation * deviation / static_cast<double>(values.size());
+    };
+    const double difference = mean_of(more) - mean_of(less);
+    return difference > kErrors * std::sqrt(squared_error(more) + squared_error(less)) ? difference : 0;
+}
+
+/// Empty without kLeastSteps steps at a load that is not notable, and as many at one that is. A replay of the tasks
+/// cannot tell what a load did, but steps of the same work can.
+std::optional<QuietSteps> quiet_steps(const RecordedRun& run, const std::map<std::int32_t, double>& idle_by_step) {
+    constexpr std::size_t kLeastSteps = 5;
+    StepSample quiet;
+    StepSample busy;
+    for (const auto& [step, idle] : idle_by_step) {
+        const StepRecord* record = run.record_of(step);
+        const std::optional<StepLoad> load = load_of_step(run, step);
+        if (record != nullptr && load) {
+            StepSample& sample = is_notable(load->shares) ? busy : quiet;
+            sample.idle.push_back(idle);
+            sample.time.push_back(static_cast<double>((record->end - record->start).count()));
+        }
+    }
+    const std::size_t all = quiet.idle.size() + busy.idle.size();
+    if (quiet.idle.size() < kLeastSteps || busy.idle.size() < kLeastSteps) {
+        return std::nullopt;
+    }
+    const double share_of_busy = static_cast<double>(busy.idle.size()) / static_cast<double>(all);
+    const double time = mean_of(busy.time);
+    return QuietSteps{quiet.idle.size(), mean_of(quiet.idle), certain_difference(busy.idle, quiet.idle) * share_of_busy,
+                      time > 0 ? certain_difference(busy.time, quiet.time) / time : 0};
+}
+
+/// Says what other load took, and how much of the idle time that explains, if steps can tell.
+VerdictPart load_part(const MachineLoad& load, const std::optional<QuietSteps>& quiet) {
+    std::string text = fmt::format(" {} took {} of the cores' time meanwhile",
+                                   load.stolen > load.others ? "The host of this virtual machine" : "Other processes",
+                                   short_percent(std::max(load.stolen, load.others)));
+    if (!quiet) {
+        text += ", which explains a part of the idle time.";
+    } else {
+        const std::string steps =
+            fmt::format("{} steps with less than {} of load", quiet->count, short_percent(kNotableLoad));
+        const std::string shorter =
+            quiet->shorter > 0 ? fmt::format("are {} shorter than the others", short_percent(quiet->shorter)) : "";
+        if (quiet->explained > 0) {
+            text += fmt::format(", which explains about {} of the idle time: {} idle {}{}{}.",
+                                short_points(quiet->explained), steps, short_percent(quiet->idle),
+                                shorter.empty() ? "" : ", and ", shorter);
+        } else {
+            text += fmt::format(": {} idle no smaller share{}{}.", steps, shorter.empty() ? "" : ", but ", shorter);
+        }
+    }
+    return {std::move(text), Evidence::none, std::nullopt, std::nullopt, VerdictRole::aside};
 }
 }  // namespace
 
@@ -305,7 +389,7 @@ RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::s
                       const std::optional<ModelError>& error, const std::function<bool()>& cancelled) {
     RunVerdict verdict = why_idle(report, lanes);
     if (run.load && is_notable(*run.load) && *verdict.idle >= kLittleIdle) {
-        verdict.parts.push_back(load_part(*run.load));
+        verdict.parts.push_back(load_part(*run.load, quiet_steps(run, report.idle_by_step)));
     }
     verdict.advice = advice_for_verdict(run, error, cancelled);
     if (verdict.advice) {

@@ -26,11 +26,23 @@ enum class Evidence {
 /// The key in JSON: bubbles.
 std::string_view to_string(Evidence evidence);
 
+/// What a part of a verdict says, so that a surface can tell the parts apart.
+enum class VerdictRole {
+    words,   ///< between other parts
+    idle,    ///< how much idle time there is
+    cause,   ///< one cause of it
+    aside,   ///< what readers need to judge the causes, such as other load
+    change,  ///< what would help
+};
+/// The key in JSON: words.
+std::string_view to_string(VerdictRole role);
+
 struct VerdictPart {
     std::string text;
     Evidence evidence = Evidence::none;
     std::optional<BubbleCause> cause = {};  ///< the bubbles of this cause; empty: all
     std::optional<LaneId> lane = {};        ///< the lane that the part is about
+    VerdictRole role = VerdictRole::words;
 };
 
 /// The answer to "why does this run idle, and what would help?" in two sentences: "17 % idle: lane 0 works 23 % longer
@@ -58,9 +70,10 @@ RunVerdict unknown_idle(const std::string& why);
 /// leaves. `profile`: names the layers.
 void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdict);
 
-/// Both sentences, and between them what other load on the machine took, if that is notable. The second one follows
-/// about 60 simulations without noise, and is left out if the run cannot be simulated, has too many tasks, or if
-/// cancelled. `error`: of the simulation on this run; empty if unknown.
+/// Both sentences, and between them what other load on the machine took, if that is notable, and how much of the idle
+/// time it explains: how much more all steps idle than those at little load, if there are enough of both. The
+/// second one follows about 60 simulations without noise, and is left out if the run cannot be simulated, has too many
+/// tasks, or if cancelled. `error`: of the simulation on this run; empty if unknown.
 RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::span<const RunLane> lanes,
                       const std::optional<ModelError>& error, const std::function<bool()>& cancelled = {});
 

@@ -56,6 +56,13 @@ void Legend::setClickable() {
     setMouseTracking(true);
 }
 
+void Legend::setMostLines(int lines) {
+    if (lines != mostLines_) {
+        mostLines_ = lines;
+        fit();
+    }
+}
+
 void Legend::setHidden(const KindSet& kinds) {
     if (kinds != hidden_) {
         hidden_ = kinds;
@@ -69,7 +76,9 @@ void Legend::fit() {
         names << (item.entry.hidden ? tr("%1 (hidden)").arg(item.entry.name) : item.entry.name);
     }
     setAccessibleDescription(names.join(QStringLiteral(", ")));
-    setFixedHeight(heightForWidth(width()));
+    if (const int needed = heightForWidth(width()); needed != height() || minimumHeight() != needed) {
+        setFixedHeight(needed);
+    }
     update();
 }
 
@@ -105,12 +114,46 @@ std::vector<Legend::Item> Legend::items() const {
     return items;
 }
 
+Legend::Item Legend::unfolding(const QString& name) const {
+    Item item;
+    item.entry.name = name;
+    item.unfolds = true;
+    return item;
+}
+
+std::vector<Legend::Item> Legend::shownItems(int width) const {
+    std::vector<Item> all = items();
+    if (linesOf(all, width) <= mostLines_) {
+        return all;
+    }
+    if (unfolded_) {
+        all.push_back(unfolding(tr("Less")));
+        return all;
+    }
+    for (std::size_t left = 1; left < all.size(); ++left) {
+        std::vector<Item> shown(all.begin(), all.end() - static_cast<std::ptrdiff_t>(left));
+        shown.push_back(unfolding(tr("%1 more").arg(left)));
+        if (linesOf(shown, width) <= mostLines_) {
+            return shown;
+        }
+    }
+    return all;
+}
+
+int Legend::swatchWidth(const Item& item) const {
+    return item.unfolds ? 0 : kSwatchWidth + kTextGap;
+}
+
+int Legend::linesOf(const std::vector<Item>& items, int width) const {
+    return layOut(items, width, [](const Item&, int, int) {});
+}
+
 template <class Place>
-int Legend::layOut(int width, Place&& place) const {
+int Legend::layOut(const std::vector<Item>& items, int width, Place&& place) const {
     int x = kMargin;
     int line = 0;
-    for (const Item& item : items()) {
-        const int needed = kSwatchWidth + kTextGap + fontMetrics().horizontalAdvance(item.entry.name);
+    for (const Item& item : items) {
+        const int needed = swatchWidth(item) + fontMetrics().horizontalAdvance(item.entry.name);
         if (x > kMargin && x + needed > width - kMargin) {
             x = kMargin;
             ++line;
@@ -122,22 +165,26 @@ int Legend::layOut(int width, Place&& place) const {
 }
 
 int Legend::heightForWidth(int width) const {
-    return layOut(width, [](const Item&, int, int) {}) * lineHeight() + 4;
+    return heightOfLines(linesOf(shownItems(width), width));
+}
+
+int Legend::heightOfAll(int width) const {
+    return heightOfLines(linesOf(items(), width));
 }
 
 QString Legend::textIn(const Item& item, int x) const {
     return fontMetrics().elidedText(item.entry.name, Qt::ElideRight,
-                                    std::max(0, width() - kMargin - x - kSwatchWidth - kTextGap));
+                                    std::max(0, width() - kMargin - x - swatchWidth(item)));
 }
 
 QRect Legend::placeOf(const Item& item, int x, int line) const {
-    return {x, 2 + line * lineHeight(), kSwatchWidth + kTextGap + fontMetrics().horizontalAdvance(textIn(item, x)),
+    return {x, 2 + line * lineHeight(), swatchWidth(item) + fontMetrics().horizontalAdvance(textIn(item, x)),
             lineHeight()};
 }
 
 std::vector<std::pair<QString, QRect>> Legend::places() const {
     std::vector<std::pair<QString, QRect>> places;
-    layOut(width(),
+    layOut(shownItems(width()), width(),
            [&](const Item& item, int x, int line) { places.emplace_back(item.entry.name, placeOf(item, x, line)); });
     return places;
 }
@@ -152,16 +199,20 @@ std::optional<std::size_t> Legend::itemAt(const QPoint& position) const {
 
 std::optional<std::size_t> Legend::clickableAt(const QPoint& position) const {
     const std::optional<std::size_t> item = itemAt(position);
-    return item && clickable_ && items()[*item].isClickable() ? item : std::nullopt;
+    return item && clickable_ && shownItems(width())[*item].isClickable() ? item : std::nullopt;
 }
 
 void Legend::choose(std::size_t index, bool only) {
-    const std::vector<Item> all = items();
+    const std::vector<Item> all = shownItems(width());
     if (index >= all.size() || !all[index].isClickable()) {
         return;
     }
     current_ = index;
-    if (all[index].kind) {
+    if (all[index].unfolds) {
+        unfolded_ = !unfolded_;
+        fit();
+        current_ = std::min(current_, shownItems(width()).size() - 1);
+    } else if (all[index].kind) {
         Q_EMIT kindClicked(*all[index].kind, only);
     } else {
         Q_EMIT entryClicked(all[index].entry.id, only);
@@ -176,7 +227,7 @@ void Legend::mousePressEvent(QMouseEvent* event) {
 }
 
 void Legend::keyPressEvent(QKeyEvent* event) {
-    const auto all = static_cast<int>(items().size());
+    const auto all = static_cast<int>(shownItems(width()).size());
     const bool moves = event->key() == Qt::Key_Left || event->key() == Qt::Key_Right;
     if (!clickable_ || all == 0) {
         QWidget::keyPressEvent(event);
@@ -214,8 +265,11 @@ QString Legend::toolTipAt(const QPoint& position) const {
     if (!item) {
         return {};
     }
-    const Item shown = items()[*item];
+    const Item shown = shownItems(width())[*item];
     const LegendEntry& entry = shown.entry;
+    if (shown.unfolds) {
+        return unfolded_ ? tr("Show fewer lines") : tr("Show the whole legend");
+    }
     if (!clickableAt(position)) {
         const bool isCut = textIn(shown, kMargin) != entry.name;  // then it has a line of its own
         const QStringList parts{isCut ? entry.name : QString(), entry.about};
@@ -234,12 +288,12 @@ void Legend::paintEvent(QPaintEvent*) {
     QPainter painter(this);
     const TimelineColors colors = timelineColors(palette());
     std::size_t index = 0;
-    layOut(width(), [&](const Item& item, int x, int line) {
+    layOut(shownItems(width()), width(), [&](const Item& item, int x, int line) {
         const int top = 2 + line * lineHeight();
         const QRect box(x, top + (lineHeight() - item.height) / 2, kSwatchWidth, item.height);
         if (item.entry.hidden) {
             drawSwatch(painter, box, colors.lane, Pattern::plain, colors);
-        } else {
+        } else if (!item.unfolds) {
             drawSwatch(painter, box, item.entry.ground, item.pattern, colors);
         }
         if (item.entry.over.style() != Qt::NoBrush && !item.entry.hidden) {
@@ -251,9 +305,11 @@ void Legend::paintEvent(QPaintEvent*) {
         QFont font = this->font();
         font.setStrikeOut(item.entry.hidden);
         painter.setFont(font);
-        painter.setPen(item.entry.hidden ? colors.faintText : colors.text);
-        painter.drawText(QRect(x + kSwatchWidth + kTextGap, top, width(), lineHeight()),
-                         Qt::AlignVCenter | Qt::AlignLeft, textIn(item, x));
+        painter.setPen(item.unfolds        ? palette().color(QPalette::Link)
+                       : item.entry.hidden ? colors.faintText
+                                           : colors.text);
+        painter.drawText(QRect(x + swatchWidth(item), top, width(), lineHeight()), Qt::AlignVCenter | Qt::AlignLeft,
+                         textIn(item, x));
         if (hasFocus() && clickable_ && index == current_) {
             painter.setPen(QPen(palette().color(QPalette::Highlight), 2));
             painter.setBrush(Qt::NoBrush);

@@ -8,6 +8,7 @@
 #include <QString>
 #include <QWidget>
 
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -27,8 +28,9 @@ struct LegendEntry {
 };
 
 /// Legend of colours and patterns: a swatch and a name for each kind that occurs, and for the bubble, unless an entry
-/// that can be clicked stands for it. Wraps into as many lines as necessary. With setClickable() it is a filter: items
-/// can be clicked, or reached with the arrow keys and chosen with Space.
+/// that can be clicked stands for it. Wraps into as many lines as necessary, or shows as much as fits in some lines and
+/// an item that shows the rest. With setClickable() it is a filter: items can be clicked, or reached with the arrow
+/// keys and chosen with Space.
 class Legend : public QWidget {
     Q_OBJECT
 
@@ -41,12 +43,17 @@ public:
     /// are not in use.
     void setEntries(std::vector<LegendEntry> entries, bool instead);
     void setClickable();
+    /// Shows at most this many lines, at least one, until the user asks for the rest. Precondition: setClickable().
+    void setMostLines(int lines);
+    /// The lines of all items, in pixels, or of so many lines.
+    int heightOfAll(int width) const;
+    int heightOfLines(int lines) const { return lines * lineHeight() + kRim; }
     /// Draws these kinds as hidden.
     void setHidden(const KindSet& kinds);
     /// Rectangles of the items in widget pixels, in order, with their names.
     std::vector<std::pair<QString, QRect>> places() const;
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override { return {0, lineHeight() + 4}; }
+    QSize minimumSizeHint() const override { return {0, heightOfLines(1)}; }
     bool hasHeightForWidth() const override { return true; }
     int heightForWidth(int width) const override;
 
@@ -62,7 +69,7 @@ protected:
     void focusInEvent(QFocusEvent* event) override;
     void focusOutEvent(QFocusEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
-    void resizeEvent(QResizeEvent*) override { setFixedHeight(heightForWidth(width())); }
+    void resizeEvent(QResizeEvent*) override { fit(); }
     void changeEvent(QEvent* event) override;
 
 private:
@@ -71,13 +78,20 @@ private:
         Pattern pattern = Pattern::plain;
         int height = 12;
         std::optional<TaskKind> kind = {};
+        bool unfolds = false;  ///< shows the rest, or hides it again; without a swatch
 
-        bool isClickable() const { return kind || entry.id >= 0; }
+        bool isClickable() const { return kind || entry.id >= 0 || unfolds; }
     };
+    static constexpr int kRim = 4;  // pixels above and below all lines
     std::vector<Item> items() const;
+    /// As many items as the lines hold, and one that unfolds the rest.
+    std::vector<Item> shownItems(int width) const;
+    Item unfolding(const QString& name) const;
+    int swatchWidth(const Item& item) const;
     /// Calls `place(item, x, line)` for each item. Returns the number of lines.
     template <class Place>
-    int layOut(int width, Place&& place) const;
+    int layOut(const std::vector<Item>& items, int width, Place&& place) const;
+    int linesOf(const std::vector<Item>& items, int width) const;
     int lineHeight() const { return fontMetrics().height() + 4; }
     void fit();
     /// The item's name, shortened if it is wider than the legend.
@@ -94,6 +108,8 @@ private:
     bool instead_ = false;
     bool clickable_ = false;
     KindSet hidden_;
+    int mostLines_ = std::numeric_limits<int>::max();
+    bool unfolded_ = false;
     std::size_t current_ = 0;  // the item that the keyboard has reached
 };
 }  // namespace pipescope

@@ -108,7 +108,7 @@ QString AxisView::fullestIn(const NamedBand& band, int width) const {
 }
 
 std::vector<AxisView::DrawnName> AxisView::namesOf(std::vector<NamedBand> bands) const {
-    const int line = fontMetrics().height();
+    const int line = fontMetrics().ascent() + 1;  // a tail in the next line touches no capital
     const QRect lanes = lanesRect();
     // The number of lanes from name to name: 1, 2, 5, 10, ..
     int low = 0;
@@ -469,7 +469,7 @@ void AxisView::mouseReleaseEvent(QMouseEvent* event) {
     if (press && press->at && press->tool.drop) {
         press->tool.drop(*press->at);
     } else if (press && !press->at && event->button() == Qt::LeftButton) {
-        click(event->position().toPoint());
+        click(event->position().toPoint(), event->modifiers());
     }
 }
 

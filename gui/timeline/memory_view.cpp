@@ -136,7 +136,7 @@ void MemoryView::relayout() {
     const bool compact = lanes > kFewLanes && lanes * (lowest + kMemoryLaneGap) + kMemoryLaneGap > available;
     gap_ = compact ? 1 : kMemoryLaneGap;
     laneHeight_ = std::clamp((available - gap_) / lanes - gap_, compact ? kCompactMemoryLane : lowest,
-                             std::max({lowest, kTallestLane, available / 3}));
+                             std::max({lowest, kTallestLane, available / 2}));
     places_.assign(scene_.lanes.size(), 0);
     int place = 0;
     for (const ArrangedLane& lane : arrangedLanes(arrangement_, scene_.lanes)) {

@@ -14,7 +14,8 @@ constexpr int kRowGap = 1;
 constexpr int kCollapsedLane = 5;
 constexpr int kLowestGappedRow = 5;  // lower rows of a compact layout touch each other
 constexpr int kGroupHeaderMargin = 4;
-constexpr int kFewRows = 8;  // scroll rather than become unreadable in a low window
+constexpr int kFewRows = 8;         // scroll rather than become unreadable in a low window
+constexpr double kTightLine = 0.8;  // of a line of text: capitals without the space around them
 
 std::optional<RowBand> bandAt(const std::vector<LaneBand>& lanes, std::vector<RowBand> LaneBand::*rows, int y) {
     for (const LaneBand& lane : lanes) {
@@ -66,11 +67,14 @@ public:
         measure();
     }
 
+    /// See heightOfFewRows().
+    int heightOfFew() const { return pinnedNeed() + 2 * kRowGap + std::min(compactRows_, kFewRows) * lowest_; }
+
     TimelineLayout place(int available, std::optional<int> chosen, const RowFit& most) {
         const double full = (available - fixed_ - extras_) / static_cast<double>(std::max(1, taskRows_));
         const bool hasKernels =
             std::any_of(kernels_.begin(), kernels_.end(), [](const auto& rows) { return !rows.empty(); });
-        const bool scrolls = taskRows_ <= kFewRows && (hasKernels || taskRows_ * lowest_ > available);
+        const bool scrolls = taskRows_ <= kFewRows && (hasKernels || taskRows_ * kTightLine * lowest_ > available);
         const bool fits = available <= 0 || full >= lowest_ || scrolls;
         layout_.own.compact = !fits;
         layout_.compact = chosen ? *chosen < lowest_ : !fits || most.compact;
@@ -79,7 +83,7 @@ public:
             layout_.own.height = std::max(rest, 1) / static_cast<double>(std::max(1, compactRows_));
         } else {
             // A few lanes in a huge window are higher than in others, or most of it would be empty.
-            const int tallest = std::max({lowest_, kTallestTaskRow, available / 3});
+            const int tallest = std::max({lowest_, kTallestTaskRow, available / 2});
             layout_.own.height = std::clamp(static_cast<int>(full), lowest_, tallest);
         }
         rowHeight_ = chosen ? *chosen : std::min(layout_.own.height, most.height);
@@ -241,6 +245,10 @@ TimelineLayout layoutRows(const TimelineStore& store, int available_height, cons
                           const LaneArrangement& arrangement, const RowFit& most) {
     return LanePlacer(store, kernels, std::max(kLowestTaskRow, lowest), arrangement)
         .place(available_height, arrangement.rowHeight, most);
+}
+
+int heightOfFewRows(const TimelineStore& store, int lowest, const LaneArrangement& arrangement) {
+    return LanePlacer(store, nullptr, std::max(kLowestTaskRow, lowest), arrangement).heightOfFew();
 }
 
 TimelineLayout layoutTracks(const TrackStore& tracks, int line, const std::set<std::string>& collapsed) {

@@ -81,18 +81,21 @@ struct TimelineLayout {
 };
 
 inline constexpr int kLowestTaskRow = 16;
-inline constexpr int kTallestTaskRow = 96;  ///< or a third of the height that is there
+inline constexpr int kTallestTaskRow = 96;  ///< or half the height that is there
 /// Rows of fewer pixels show neither patterns nor outlines.
 inline constexpr int kLowestPatternRow = 8;
 
 /// Lanes share the available height evenly. `kernels`: rows below those of the same lane; null: none. Rows of tasks are
 /// at least `lowest` pixels high: the height of a text line, if that exceeds kLowestTaskRow. If they do not fit, the
 /// layout is compact: all lanes fit, without copies and kernels. Up to eight rows scroll instead if they would be
-/// unreadable, or have kernels. `available_height` 0: as high as the rows need. `most`: the layout is compact if it
-/// says so, and rows are no higher.
+/// lower than 0.8 `lowest`, or have kernels. `available_height` 0: as high as the rows need. `most`: the layout is
+/// compact if it says so, and rows are no higher.
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
                           int lowest = kLowestTaskRow, const LaneArrangement& arrangement = {},
                           const RowFit& most = {});
+/// The height in which all rows of tasks are as high as a line of text, without copies and kernels; of more than eight
+/// rows, the height of eight.
+int heightOfFewRows(const TimelineStore& store, int lowest = kLowestTaskRow, const LaneArrangement& arrangement = {});
 /// Threads and streams, whose lanes are those of threadsOf(), with their counters below them, by process and device. A
 /// row is as high as a line of text. With several groups, each has a header, and the `collapsed` ones nothing else.
 TimelineLayout layoutTracks(const TrackStore& tracks, int line, const std::set<std::string>& collapsed);

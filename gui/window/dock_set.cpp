@@ -8,6 +8,8 @@
 #include <QDockWidget>
 #include <QHBoxLayout>
 #include <QMainWindow>
+#include <QMenuBar>
+#include <QToolBar>
 #include <QToolButton>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 namespace pipescope {
 namespace {
 constexpr int kNarrowWindow = 1200;  // too narrow for anything beside a table
-constexpr int kLowWindow = 36;       // lines of text: too low for panels below the timelines
 constexpr int kWideWindow = 2400;    // a third of it suffices for the widest panel, the plan
 constexpr int kLayoutVersion = 4;
 constexpr int kInspectorWidth = 380;  // at the usual size of text
@@ -229,8 +230,7 @@ void DockSet::show() {
         if (last > first) {
             window_.resizeDocks({docks_[first], docks_[last]}, {600, 1000}, Qt::Horizontal);
         }
-        window_.resizeDocks({docks_[last]}, {std::min(window_.fontMetrics().height() * 13, window_.height() / 4)},
-                            Qt::Vertical);
+        window_.resizeDocks({docks_[last]}, {firstHeight()}, Qt::Vertical);
     }
     for (const QDockWidget* dock : docks_) {  // the group that the window showed last
         if (const auto own = groups_.constFind(dock); own != groups_.constEnd() && restored && !dock->isHidden()) {
@@ -243,16 +243,27 @@ void DockSet::show() {
     if (!restored) {
         docks_[last]->raise();
     }
-    narrow_ = false;
-    fit();  // moves what a narrow window has at the right
+    narrow_ = false;  // fit() moves what a narrow window has at the right
 }
 
-void DockSet::fit() {
+int DockSet::firstHeight() const {
+    return std::min(window_.fontMetrics().height() * 13, window_.height() / 4);
+}
+
+int DockSet::heightOfBars() const {
+    int height = bar_ != nullptr ? bar_->sizeHint().height() : 0;
+    for (const QToolBar* tools : window_.findChildren<QToolBar*>(QString(), Qt::FindDirectChildrenOnly)) {
+        height += tools->isHidden() ? 0 : tools->sizeHint().height();
+    }
+    return height + window_.menuBar()->sizeHint().height();
+}
+
+void DockSet::fit(int above) {
     if (!shown_) {
         return;
     }
     const bool narrow = window_.width() < kNarrowWindow;
-    const bool low = window_.height() < kLowWindow * window_.fontMetrics().height();
+    const bool low = window_.height() < heightOfBars() + above + firstHeight();
     if (narrow == narrow_ && low == low_) {
         return;
     }

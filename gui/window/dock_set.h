@@ -52,12 +52,12 @@ public:
         closed_.insert(&dock);
     }
     const QList<QDockWidget*>& all() const { return docks_; }
-    /// Shows the docks. From the second call on the user decides.
+    /// Shows the docks. From the second call on the user decides. fit() must follow.
     void show();
     /// Moves the docks at the right below the timelines once the window is too narrow for both, and back once it is
     /// wide again. Once the window is too low for timelines and panels, hides those below until a group is chosen. Call
-    /// it after a change of the window's size.
-    void fit();
+    /// it after a change of the window's size, or of its page. `above`: the height of the page above the panels.
+    void fit(int above);
     /// Saves the layout, if it was ever shown.
     void save();
 
@@ -69,6 +69,10 @@ private:
     bool followsGroup(const QDockWidget& dock) const;
     /// Shows the docks of the chosen group that are present, and hides those of others.
     void applyGroup();
+    /// How high panels below the timelines are at first.
+    int firstHeight() const;
+    /// Of menus, tools and the groups' buttons.
+    int heightOfBars() const;
     void noteFront();
     /// Moves between the right and the bottom, after a change of `narrow_`.
     void move();

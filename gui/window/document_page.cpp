@@ -31,17 +31,12 @@
 #include <array>
 #include <bitset>
 #include <cstdio>
+#include <limits>
 #include <span>
 #include <utility>
 
 namespace pipescope {
 namespace {
-// Lines of text in a page that has room for a part beside the lanes. In a lower one, the part gives way to them.
-constexpr int kLinesWithStrip = 34;
-constexpr int kLinesWithMemory = 30;
-constexpr int kLinesWithMinimap = 28;
-constexpr int kLinesWithLegend = 28;
-
 std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     KindSet drawn;
     for (const auto& store : {document.measured, document.simulated}) {
@@ -172,7 +167,7 @@ DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
       navigation_(*model_, *views_),
       lanes_(*model_, *views_),
       notes_(new PageNotes(axis(), this)),
-      tracks_(new PageTracks(this)) {
+      tracks_(new PageTracks([this] { return queried(); }, this)) {
     fillTop();
     arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
     stack_->addWidget(createOpening());
@@ -259,8 +254,13 @@ void DocumentPage::connectViews() {
             model_->selectBubbleAt(source, lane, time);
             tellPicked();
         });
-        connect(&each, &TimelineView::lanePicked, this, [this, source](LaneId lane, bool links) {
-            model_->selectLane(source, lane, links);
+        connect(&each, &TimelineView::lanePicked, this, [this, source](LaneId lane, bool links, bool compares) {
+            const std::optional<PartSelection>& part = axis().part();
+            if (compares && part && part->isLane() && part->lane != lane) {
+                model_->selectLane(part->source, part->lane, false, lane);
+            } else {
+                model_->selectLane(source, lane, links);
+            }
             tellPicked();
         });
         connect(&each, &TimelineView::laneDropped, this, [this](LaneId lane, LaneId place) {
@@ -319,15 +319,38 @@ void DocumentPage::changeEvent(QEvent* event) {
 void DocumentPage::resizeEvent(QResizeEvent* event) {
     QWidget::resizeEvent(event);
     giveWay();
+    if (!views_->isSizedByUser()) {
+        shareHeightLater();
+    }
+}
+
+int DocumentPage::leastHeight() const {
+    return answer_->heightOfLines(1) + top_->sizeHint().height() + views_->readableHeight();
+}
+
+int DocumentPage::wholeHeight() const {
+    const auto strip = stepStrip_->isWanted() ? stepStrip_->sizeHint().height() : 0;
+    const auto memory = views_->memory().isWanted() ? views_->memory().minimumSizeHint().height() : 0;
+    return leastHeight() + legend_->heightOfLines(1) + strip + minimap_->sizeHint().height() + memory;
 }
 
 void DocumentPage::giveWay() {
-    const int lines = height() / std::max(1, fontMetrics().height());
-    answer_->setMostLines(lines < kLinesWithMemory ? 1 : 2);
-    stepStrip_->setRoom(lines >= kLinesWithStrip);
-    views_->memory().setRoom(lines >= kLinesWithMemory);
-    minimap_->setVisible(lines >= kLinesWithMinimap);
-    legend_->setVisible(lines >= kLinesWithLegend && document() && !hasOnlyTracks(*document()));
+    int rest = height() - leastHeight();
+    const auto hasRoom = [&rest](int wanted) {
+        const bool fits = wanted <= rest;
+        rest -= fits ? wanted : 0;
+        return fits;
+    };
+    const bool hasTasks = document() && !hasOnlyTracks(*document());
+    legend_->setVisible(hasTasks && hasRoom(legend_->heightOfLines(1)));
+    stepStrip_->setRoom(!stepStrip_->isWanted() || hasRoom(stepStrip_->sizeHint().height()));
+    minimap_->setVisible(hasRoom(minimap_->sizeHint().height()));
+    MemoryPane& memory = views_->memory();
+    memory.setRoom(!memory.isWanted() || hasRoom(memory.minimumSizeHint().height()));
+    answer_->setMostLines(hasRoom(answer_->heightOfLines(2) - answer_->heightOfLines(1)) ? 2 : 1);
+    const int moreLines = legend_->heightOfAll(width()) - legend_->heightOfLines(1);
+    const bool showsAll = moreLines <= rest - views_->moreForWholeLanes();
+    legend_->setMostLines(showsAll ? std::numeric_limits<int>::max() : 1);
 }
 
 void DocumentPage::focusTimeline() {
@@ -365,7 +388,7 @@ void DocumentPage::askForTrack(const QString& sql) {
     dialog->setTextValue(tr("track %1").arg(tracks_->names().size() + 1));
     connect(dialog, &QInputDialog::textValueSelected, this, [this, sql](const QString& text) {
         if (const QString name = text.simplified(); !name.isEmpty()) {
-            tracks_->add({name, sql}, queried());
+            tracks_->add({name, sql});
         }
     });
     dialog->open();
@@ -381,7 +404,7 @@ PageTracks::Queried DocumentPage::queried() const {
 
 void DocumentPage::loadNotes(const QString& trace) {
     notes_->load(trace);
-    tracks_->load(trace, queried());
+    tracks_->load(trace);
 }
 
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
@@ -390,7 +413,7 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
         QMetaObject::invokeMethod(
             notes_, [this] { loadNotes(path()); }, Qt::QueuedConnection);
     } else if (read_->complete && live_->state() != LiveBadge::State::following) {
-        tracks_->refresh(queried());
+        tracks_->refresh();
     }
     if (!model_->setDocument(tracks_->added(read_), live_->follows())) {
         shareHeightLater();
@@ -612,5 +635,6 @@ void DocumentPage::refreshMarks() {
     showFacts(Source::measured, measuredHeadline(shown, model_->step()));
     showFacts(Source::simulated, simulatedHeadline(shown, model_->step()));
     views_->pane(Source::simulated).setVisible(showsSimulated);
+    giveWay();
 }
 }  // namespace pipescope

@@ -67,7 +67,6 @@ public:
     void askForNote();
     /// Asks how the track that the query makes shall be called, and shows it.
     void askForTrack(const QString& sql);
-    void removeTrack(const QString& name) { tracks_->remove(name, queried()); }
     PageTracks& tracks() const { return *tracks_; }
     TimelineStack& views() const { return *views_; }
     Minimap& minimap() const { return *minimap_; }
@@ -93,6 +92,8 @@ public:
     void leaveOutRemarks();
     /// Repaints the notes in the colours of a new theme.
     void refreshNotes();
+    /// The height in which nothing gives way to the lanes; long answers and legends are one line.
+    int wholeHeight() const;
     /// Focuses the first existing timeline, so that keys go there.
     void focusTimeline();
 
@@ -126,6 +127,8 @@ private:
     void showSelection();
     void tellPicked();
     void shareHeightLater();
+    /// Of the lanes and what is never hidden.
+    int leastHeight() const;
     /// In a low page, parts leave their room to the lanes, the least needed first.
     void giveWay();
 

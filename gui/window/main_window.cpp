@@ -118,8 +118,11 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
 
 void MainWindow::resizeEvent(QResizeEvent* event) {
     QMainWindow::resizeEvent(event);
-    QMetaObject::invokeMethod(
-        this, [this] { docks_.fit(); }, Qt::QueuedConnection);
+    QMetaObject::invokeMethod(this, &MainWindow::fitDocks, Qt::QueuedConnection);
+}
+
+void MainWindow::fitDocks() {
+    docks_.fit(page() != nullptr && page()->document() ? page()->wholeHeight() : 0);
 }
 
 MainWindow::~MainWindow() {
@@ -135,8 +138,10 @@ void MainWindow::connectFiles() {
     connect(files_, &FileTabs::arrived, this, [this] {
         messages_->hide();
         docks_.show();
+        QMetaObject::invokeMethod(this, &MainWindow::fitDocks, Qt::QueuedConnection);  // to the document that follows
     });
     connect(files_, &QTabWidget::currentChanged, messages_, &QWidget::hide);  // it was about another tab
+    connect(files_, &FileTabs::loaded, this, &MainWindow::fitDocks);
     connect(files_, &FileTabs::failed, this, &MainWindow::showError);
     connect(files_, &FileTabs::runsFound, this, &MainWindow::showRuns);
     connect(files_, &FileTabs::said, messages_, [this](const QString& text) {

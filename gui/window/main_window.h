@@ -57,6 +57,8 @@ protected:
     void dropEvent(QDropEvent* event) override;
 
 private:
+    /// Fits the docks to the window and the current page.
+    void fitDocks();
     void createStartPage();
     void openSample();
     void createToolBar();

@@ -87,7 +87,11 @@ void MemoryPane::refreshHeader() {
 
 void MemoryPane::setShown(bool shown) {
     shown_ = shown;
-    setVisible(shown_ && room_ && !view_->empty());
+    setVisible(room_ && isWanted());
+}
+
+bool MemoryPane::isWanted() const {
+    return shown_ && !view_->empty();
 }
 
 void MemoryPane::setRoom(bool room) {

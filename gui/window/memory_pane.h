@@ -29,6 +29,8 @@ public:
     void setDocument(const TraceDocument& document, std::int64_t shift);
     /// The user's choice. A pane without content stays hidden.
     void setShown(bool shown);
+    /// True if it is shown where there is room.
+    bool isWanted() const;
     /// False in a page that is too low for it.
     void setRoom(bool room);
 

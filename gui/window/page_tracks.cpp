@@ -36,7 +36,30 @@ DrawnTracks drawTracks(const std::vector<QueryTrack>& tracks, const PageTracks::
 }
 }  // namespace
 
-void PageTracks::load(const QString& trace, Queried queried) {
+class TracksCommand : public QUndoCommand {
+public:
+    TracksCommand(PageTracks& tracks, std::vector<QueryTrack> before, std::vector<QueryTrack> after)
+        : QUndoCommand(PageTracks::tr("tracks")),
+          tracks_(&tracks),
+          before_(std::move(before)),
+          after_(std::move(after)) {}
+
+    void undo() override { keep(before_); }
+    void redo() override { keep(after_); }
+
+private:
+    void keep(const std::vector<QueryTrack>& tracks) {
+        if (tracks_) {
+            tracks_->keep(tracks);
+        }
+    }
+
+    QPointer<PageTracks> tracks_;
+    std::vector<QueryTrack> before_;
+    std::vector<QueryTrack> after_;
+};
+
+void PageTracks::load(const QString& trace) {
     trace_.clear();
     try {
         tracks_ = readTracks(trace);
@@ -44,33 +67,43 @@ void PageTracks::load(const QString& trace, Queried queried) {
     } catch (const Error&) {
         tracks_.clear();  // the notes in the same file say why
     }
-    refresh(std::move(queried));
+    refresh();
 }
 
-void PageTracks::refresh(Queried queried) {
+void PageTracks::refresh() {
     if (!tracks_.empty()) {
-        run(std::move(queried));
+        run();
     }
 }
 
-void PageTracks::add(const QueryTrack& track, Queried queried) {
+void PageTracks::add(const QueryTrack& track) {
     std::vector<QueryTrack> tracks = tracks_;
     const auto same = std::ranges::find(tracks, track.name, &QueryTrack::name);
     same == tracks.end() ? tracks.push_back(track) : void(*same = track);
-    keep(std::move(tracks), std::move(queried));
+    change(std::move(tracks));
 }
 
-void PageTracks::remove(const QString& name, Queried queried) {
+void PageTracks::remove(const QString& name) {
     std::vector<QueryTrack> tracks = tracks_;
     std::erase_if(tracks, [&name](const QueryTrack& each) { return each.name == name; });
-    if (tracks != tracks_) {
-        keep(std::move(tracks), std::move(queried));
+    change(std::move(tracks));
+}
+
+void PageTracks::change(std::vector<QueryTrack> tracks) {
+    if (tracks == tracks_) {
+        run();  // the trace may have grown since
+        return;
+    }
+    if (undo_) {
+        undo_->push(new TracksCommand(*this, tracks_, std::move(tracks)));  // which makes the change
+    } else {
+        keep(std::move(tracks));
     }
 }
 
-void PageTracks::keep(std::vector<QueryTrack> tracks, Queried queried) {
+void PageTracks::keep(std::vector<QueryTrack> tracks) {
     tracks_ = std::move(tracks);
-    run(std::move(queried));
+    run();
     try {
         if (trace_.isEmpty()) {
             throw Error("the tracks of this file cannot be saved; they last as long as the viewer is open");
@@ -82,10 +115,10 @@ void PageTracks::keep(std::vector<QueryTrack> tracks, Queried queried) {
     }
 }
 
-void PageTracks::run(Queried queried) {
+void PageTracks::run() {
     job_.start(
         *this,
-        [tracks = tracks_, queried = std::move(queried)](const std::function<bool()>& cancelled) {
+        [tracks = tracks_, queried = queried_()](const std::function<bool()>& cancelled) {
             return drawTracks(tracks, queried, cancelled);
         },
         [this](DrawnTracks drawn) {

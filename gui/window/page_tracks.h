@@ -6,15 +6,18 @@
 #include "trace/store/sql_query.h"
 
 #include <QObject>
+#include <QPointer>
 #include <QStringList>
+#include <QUndoStack>
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
-/// The user's own tracks of a page: queries, kept in the file of notes beside the trace, and what they give. Threading:
-/// the GUI thread; queries run in a worker.
+/// The user's own tracks of a page: queries, kept in the file of notes beside the trace, and what they give. Every
+/// change is on the undo stack. Threading: the GUI thread; queries run in a worker.
 class PageTracks : public QObject {
     Q_OBJECT
 
@@ -25,17 +28,20 @@ public:
         std::function<std::vector<SqlTable>(const std::string& sql, const std::function<bool()>& cancelled)> tables;
     };
 
-    explicit PageTracks(QObject* parent) : QObject(parent) {}
+    /// `queried`: of the page as it is when a query starts.
+    PageTracks(std::function<Queried()> queried, QObject* parent) : QObject(parent), queried_(std::move(queried)) {}
 
+    /// The stack of the page's changes, which the tracks share; null: they cannot be undone.
+    void setUndoStack(QUndoStack* stack) { undo_ = stack; }
     /// Reads the tracks of the trace, and runs their queries: `changed` follows, or `failed`. Does nothing without
     /// tracks.
-    void load(const QString& trace, Queried queried);
+    void load(const QString& trace);
     /// Runs the queries again, as after the trace was read again. Does nothing without tracks.
-    void refresh(Queried queried);
+    void refresh();
     /// Adds a track, or replaces the one of this name, and saves.
-    void add(const QueryTrack& track, Queried queried);
+    void add(const QueryTrack& track);
     /// Removes the track of this name, if there is one, and saves.
-    void remove(const QString& name, Queried queried);
+    void remove(const QString& name);
     QStringList names() const;
     /// The document with the tracks that were drawn last.
     std::shared_ptr<const TraceDocument> added(std::shared_ptr<const TraceDocument> document) const;
@@ -48,9 +54,14 @@ Q_SIGNALS:
     void saved();
 
 private:
-    void keep(std::vector<QueryTrack> tracks, Queried queried);
-    void run(Queried queried);
+    friend class TracksCommand;
+    /// Makes these the tracks, with a step of undo.
+    void change(std::vector<QueryTrack> tracks);
+    void keep(std::vector<QueryTrack> tracks);
+    void run();
 
+    std::function<Queried()> queried_;
+    QPointer<QUndoStack> undo_;
     QString trace_;  // empty: not to be saved
     std::vector<QueryTrack> tracks_;
     std::shared_ptr<const TrackStore> drawn_;  // null: none

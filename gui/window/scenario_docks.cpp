@@ -121,6 +121,7 @@ ScenarioTools* ScenarioDocks::tools() {
     stackOf(plan_).addWidget(&tools->plan());
     undo_->addStack(&tools->model().undoStack());
     files_.page()->notes().setUndoStack(&tools->model().undoStack());
+    files_.page()->tracks().setUndoStack(&tools->model().undoStack());
     connect(&tools->advice(), &AdvicePanel::bubblesAsked, this, &ScenarioDocks::bubblesAsked);
     connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(docks_, pins_); });
     connect(tools, &ScenarioTools::said, this, [page = QPointer(files_.page())](const QString& text) {

@@ -71,7 +71,7 @@ void StepStrip::setRoom(bool room) {
 }
 
 void StepStrip::showIfWanted() {
-    setVisible(shown_ && room_ && history_->steps.size() > 1);
+    setVisible(room_ && isWanted());
 }
 
 void StepStrip::setGutter(int width) {

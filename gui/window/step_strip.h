@@ -25,6 +25,8 @@ public:
     void setStep(std::int32_t step);
     /// The user's choice.
     void setShown(bool shown);
+    /// True if it is shown where there is room.
+    bool isWanted() const { return shown_ && history_->steps.size() > 1; }
     /// Without room, as in a low window, the strip is hidden.
     void setRoom(bool room);
     /// Sets the width of the name column, so that names align with those of the views below.

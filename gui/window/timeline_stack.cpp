@@ -16,6 +16,7 @@
 
 namespace pipescope {
 namespace {
+constexpr int kLowMemoryLane = 18;
 constexpr int kTallMemoryLane = 72;
 constexpr int kFewTracks = 5;  // rows of threads that stay in sight in a low window
 }  // namespace
@@ -32,6 +33,7 @@ TimelineStack::TimelineStack(TimeAxisModel& axis, QWidget* parent)
     arrange(new QVBoxLayout(trackPane_), {0, 0, 0, 0}, 0, {tracksTitle_, {tracks_, 1}});
     trackPane_->hide();
     setChildrenCollapsible(false);
+    connect(this, &QSplitter::splitterMoved, this, [this] { isSizedByUser_ = true; });
     for (int i = 0; i < 4; ++i) {
         setStretchFactor(i, i < 2 ? 3 : 2);
     }
@@ -103,60 +105,103 @@ void TimelineStack::setSimulated(const TraceDocument& document) {
 }
 
 void TimelineStack::setArrangement(const LaneArrangement& arrangement) {
+    arrangement_ = arrangement;
     measured_->view().setArrangement(arrangement);
     simulated_->view().setArrangement(arrangement);
     memory_->view().setArrangement(arrangement);
 }
 
-void TimelineStack::shareHeight() {
-    const int line = fontMetrics().height() + 8;  // of a header or a ruler
-    const int lines = 2 * line;
-    std::size_t lanes = 0;
-    const auto heightOf = [&](Source source, std::optional<int> row) {
+int TimelineStack::wholeLanesHeight(Source source, std::optional<int> row) const {
+    const TimelineStore* store = view(source).store();
+    if (store == nullptr || !pane(source).isVisibleTo(this)) {
+        return 0;
+    }
+    const KernelStore* kernels = view(source).kernels();
+    const TimelineStore* below = kernels != nullptr ? &kernels->slices() : nullptr;
+    LaneArrangement rows;
+    rows.rowHeight = row;
+    return headerHeight() + view(source).topMargin() +
+           layoutRows(*store, 0, below, fontMetrics().height(), rows).height;
+}
+
+int TimelineStack::moreForWholeLanes() const {
+    const int whole = wholeLanesHeight(Source::measured) + wholeLanesHeight(Source::simulated);
+    return std::max(0, whole + 3 * handleWidth() + fewTracksHeight() - readableHeight());
+}
+
+int TimelineStack::readableHeight() const {
+    int needed = 3 * handleWidth();
+    for (const Source source : {Source::measured, Source::simulated}) {
         const TimelineStore* store = view(source).store();
-        if (store == nullptr || !pane(source).isVisibleTo(this)) {
-            return 0;
+        if (store != nullptr && pane(source).isVisibleTo(this)) {
+            const int rows = heightOfFewRows(*store, fontMetrics().height(), arrangement_);
+            needed +=
+                headerHeight() + std::max(view(source).topMargin() + rows, view(source).minimumSizeHint().height());
         }
-        lanes = std::max(lanes, store->lanes().size());
-        const KernelStore* kernels = view(source).kernels();
-        const TimelineStore* below = kernels != nullptr ? &kernels->slices() : nullptr;
-        LaneArrangement rows;
-        rows.rowHeight = row;
-        return line + view(source).topMargin() + layoutRows(*store, 0, below, fontMetrics().height(), rows).height;
-    };
+    }
+    return needed + fewTracksHeight();
+}
+
+int TimelineStack::headerHeight() const {
+    return fontMetrics().height() + 8;
+}
+
+int TimelineStack::fewTracksHeight() const {
+    return tracks_->empty() ? 0
+                            : std::min(headerHeight() + tracks_->sizeHint().height(),
+                                       headerHeight() + kFewTracks * fontMetrics().height());
+}
+
+void TimelineStack::shareHeight() {
+    isSizedByUser_ = false;
+    const int line = headerHeight();  // or a ruler
+    std::size_t lanes = 0;
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const bool isShown = view(source).store() != nullptr && pane(source).isVisibleTo(this);
+        lanes = isShown ? std::max(lanes, view(source).store()->lanes().size()) : lanes;
+    }
     // First all lanes, then memory, then threads and streams, which can scroll.
-    const std::array least{heightOf(Source::measured, std::nullopt), heightOf(Source::simulated, std::nullopt)};
-    const std::array most{heightOf(Source::measured, kTallestTaskRow), heightOf(Source::simulated, kTallestTaskRow)};
-    const int wantedTracks = tracks_->empty() ? 0 : lines / 2 + tracks_->sizeHint().height();
-    int tracks = std::min(wantedTracks, lines / 2 + kFewTracks * fontMetrics().height());
-    int memory = memory_->isVisible() ? 3 * lines / 2 : 0;
+    const std::array least{wholeLanesHeight(Source::measured), wholeLanesHeight(Source::simulated)};
+    const int wantedTracks = tracks_->empty() ? 0 : line + tracks_->sizeHint().height();
+    int tracks = fewTracksHeight();
+    int memory = memory_->isVisible() ? 3 * line : 0;
     int rest = std::max(0, height() - least[0] - least[1] - tracks - memory - 3 * handleWidth());
     const auto take = [&rest](int wanted) {
         const int taken = std::clamp(wanted, 0, rest);
         rest -= taken;
         return taken;
     };
-    if (memory > 0) {
-        memory += take(lines + static_cast<int>(lanes) * 18 - memory);
-    }
+    const auto takeMemory = [&](int row) {
+        memory += memory > 0 ? take(2 * line + static_cast<int>(lanes) * row - memory) : 0;
+    };
+    takeMemory(kLowMemoryLane);
     tracks += std::min(wantedTracks - tracks, rest / 2);
     rest = std::max(0, height() - least[0] - least[1] - tracks - memory - 3 * handleWidth());
-    const int half = rest / 2;
-    int measured = least[0] + take(std::min(half, most[0] - least[0]));
-    int simulated = least[1] + take(std::min(half, most[1] - least[1]));
+    int measured = least[0];
+    int simulated = least[1];
+    const auto takeRows = [&](int row) {
+        const int half = rest / 2;
+        measured += take(std::min(half, wholeLanesHeight(Source::measured, row) - measured));
+        simulated += take(std::min(half, wholeLanesHeight(Source::simulated, row) - simulated));
+    };
+    // Curves become readable before bars become very high.
+    takeRows(kTallestTaskRow / 2);
+    takeMemory(kTallMemoryLane / 2);
+    takeRows(kTallestTaskRow);
     if (least[0] > 0 && least[1] > 0 && rest == 0) {  // rows of both are equally high, of which one may have more
         const int lowest = std::max(kLowestTaskRow, fontMetrics().height());
-        const int rows = heightOf(Source::simulated, lowest + 1) - heightOf(Source::simulated, lowest);
-        const int all = rows + heightOf(Source::measured, lowest + 1) - heightOf(Source::measured, lowest);
+        const int rows = wholeLanesHeight(Source::simulated, lowest + 1) - wholeLanesHeight(Source::simulated, lowest);
+        const int all =
+            rows + wholeLanesHeight(Source::measured, lowest + 1) - wholeLanesHeight(Source::measured, lowest);
         const int more = std::max(0, measured + simulated - least[0] - least[1]) * rows / std::max(1, all);
         measured += simulated - least[1] - more;
         simulated = least[1] + more;
     }
     tracks += take(wantedTracks - tracks);
-    if (memory > 0) {  // a large window has room for readable curves
-        memory += take(static_cast<int>(lanes) * kTallMemoryLane + lines - memory);
-    }
+    takeMemory(kTallMemoryLane);  // a large window has room for readable curves
     setSizes({measured + rest * 2 / 5, simulated + rest * 2 / 5, memory + rest / 5, tracks});
+    QMetaObject::invokeMethod(this, &TimelineStack::syncScrollBars,
+                              Qt::QueuedConnection);  // of views that came or went
 }
 
 void TimelineStack::syncScrollBars() {

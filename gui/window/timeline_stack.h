@@ -6,6 +6,7 @@
 #include <QSplitter>
 
 #include <array>
+#include <optional>
 
 class QLabel;
 class QScrollBar;
@@ -42,13 +43,25 @@ public:
     void setArrangement(const LaneArrangement& arrangement);
     /// Width of the lane name column.
     int gutter() const { return gutter_; }
+    /// The height in which every lane is readable, of eight lanes or fewer, and some threads and streams; without
+    /// memory.
+    int readableHeight() const;
+    /// What is missing there for all lanes with their copies and kernels.
+    int moreForWholeLanes() const;
     /// Gives the timelines the height they need, then the memory, and everyone a part of the rest.
     void shareHeight();
+    /// True if the user moved a border since then.
+    bool isSizedByUser() const { return isSizedByUser_; }
 
 private:
     std::array<AxisView*, 4> views() const;
     /// Makes rows of tasks in both timelines equally high.
     void alignRows();
+    int headerHeight() const;
+    /// Of a timeline with all lanes, their copies and kernels, if rows are as high; 0 if it is not shown.
+    int wholeLanesHeight(Source source, std::optional<int> row = {}) const;
+    /// Of some rows of threads and streams with their header; 0 without any.
+    int fewTracksHeight() const;
     void syncScrollBars();
     void scrollAlong(const QScrollBar& moved, QScrollBar& other);
 
@@ -58,7 +71,9 @@ private:
     QWidget* trackPane_;
     TrackView* tracks_;
     QLabel* tracksTitle_;
+    LaneArrangement arrangement_;
     int gutter_ = 0;
+    bool isSizedByUser_ = false;
     bool scrolling_ = false;
     bool aligning_ = false;
 };

@@ -318,13 +318,28 @@ protected:
 
 TEST(FewLanes, FillMostOfAHugeView) {
     const TimelineStore store(manyLanes(2));
-    EXPECT_EQ(layoutRows(store, 280).lanes[0].rows[0].band.height, kTallestTaskRow);
+    EXPECT_EQ(layoutRows(TimelineStore(manyLanes(1)), 180).lanes[0].rows[0].band.height, kTallestTaskRow);
+    EXPECT_EQ(layoutRows(TimelineStore(manyLanes(1)), 1200).lanes[0].rows[0].band.height, 600);
     const TimelineLayout huge = layoutRows(store, 1200);
-    EXPECT_EQ(huge.lanes[0].rows[0].band.height, 400);
+    EXPECT_GT(huge.height, 1150);
     EXPECT_LE(huge.height, 1200);
     LaneArrangement arrangement;
     arrangement.rowHeight = 50;
     EXPECT_EQ(layoutRows(store, 1200, nullptr, kLowestTaskRow, arrangement).lanes[0].rows[0].band.height, 50);
+}
+
+TEST(FewLanes, ShrinkALittleBeforeTheyScroll) {
+    const TimelineStore store(manyLanes(8));
+    const int whole = heightOfFewRows(store);
+    EXPECT_LE(layoutRows(store, whole).height, whole);
+    EXPECT_EQ(layoutRows(store, whole).lanes[7].band.height, kLowestTaskRow);
+    const TimelineLayout tight = layoutRows(store, whole * 9 / 10);
+    EXPECT_LE(tight.height, whole * 9 / 10);
+    EXPECT_GE(tight.lanes[7].band.height, 13) << "digits and names remain legible";
+    const TimelineLayout scrolls = layoutRows(store, whole * 3 / 4);
+    EXPECT_GT(scrolls.height, whole * 3 / 4);
+    EXPECT_EQ(scrolls.lanes[7].rows[0].band.height, kLowestTaskRow);
+    EXPECT_EQ(heightOfFewRows(TimelineStore(manyLanes(64))), whole) << "more share the height of eight";
 }
 
 TEST(FewLanes, HaveAsMuchOfTheirNamesAsFits) {

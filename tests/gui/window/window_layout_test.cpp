@@ -1,6 +1,7 @@
 // The whole window with each panel in front, at three sizes and in both themes: nothing may be cut off. If the
 // environment has PIPESCOPE_PICTURES=FOLDER, stores the pictures there for inspection.
 #include "gui/style/elided_label.h"
+#include "gui/style/legend.h"
 #include "gui/style/theme.h"
 #include "gui/timeline/memory_view.h"
 #include "gui/window/answer_bar.h"
@@ -145,9 +146,9 @@ QStringList cutOffIn(const QWidget& window) {
     return found;
 }
 
-void openFour(MainWindow& window, const std::string& name) {
+void openRun(MainWindow& window, const std::string& name, int partitions) {
     SampleRun run;
-    run.partitions = 4;
+    run.partitions = partitions;
     run.chunks = 8;
     const auto path = temporaryPath(name);
     writeSampleTrace(path, run);
@@ -156,6 +157,19 @@ void openFour(MainWindow& window, const std::string& name) {
     ASSERT_TRUE(loaded.wait(kPatience));
     const std::optional<SliceRef> task = window.files().document()->measured->find({1, TaskKind::backward, 1, 2, -1});
     window.page()->model().select(Source::measured, task);
+}
+
+void openFour(MainWindow& window, const std::string& name) {
+    openRun(window, name, 4);
+}
+
+QToolButton& group(const MainWindow& window, const char* name) {
+    for (auto* button : window.findChildren<QToolButton*>()) {
+        if (button->accessibleName() == QLatin1String(name) && button->isCheckable()) {
+            return *button;
+        }
+    }
+    throw Error("no such group");
 }
 
 /// Checks the window with each panel in front. Stores pictures if the environment names a folder.
@@ -213,6 +227,8 @@ TEST_F(WindowLayout, PutsPanelsBelowTheTimelinesOfANarrowWindowAndBack) {
     QApplication::processEvents();
     EXPECT_EQ(window_.dockWidgetArea(selection), Qt::RightDockWidgetArea);
     window_.resize(800, 600);
+    QApplication::processEvents();
+    QApplication::processEvents();
     for (const char* name : {"details", "whatIf", "plan", "advice", "lanes"}) {
         auto* dock = window_.findChild<QDockWidget*>(QString::fromLatin1(name));
         dock->show();
@@ -315,14 +331,6 @@ TEST_F(WindowLayout, HidesThePanelsBelowInALowWindowUntilSomebodyAsks) {
         QApplication::processEvents();
         QApplication::processEvents();
     };
-    const auto group = [&](const char* name) -> QToolButton& {
-        for (auto* button : window_.findChildren<QToolButton*>()) {
-            if (button->accessibleName() == QLatin1String(name) && button->isCheckable()) {
-                return *button;
-            }
-        }
-        throw Error("no such group");
-    };
     auto& bubbles = *window_.findChild<QDockWidget*>(QStringLiteral("bubbles"));
     bubbles.raise();
     const int usual = below();
@@ -330,23 +338,70 @@ TEST_F(WindowLayout, HidesThePanelsBelowInALowWindowUntilSomebodyAsks) {
     window_.resize(640, 480);
     settle();
     EXPECT_EQ(below(), 0);
-    EXPECT_FALSE(group("Find").isChecked());
-    QTest::mouseClick(&group("Find"), Qt::LeftButton);
+    EXPECT_FALSE(group(window_, "Find").isChecked());
+    QTest::mouseClick(&group(window_, "Find"), Qt::LeftButton);
     settle();
     EXPECT_EQ(below(), usual + 1) << "with the selection, which a narrow window has below";
     EXPECT_FALSE(bubbles.visibleRegion().isEmpty()) << "in front, as before";
-    EXPECT_TRUE(group("Find").isChecked());
-    QTest::mouseClick(&group("Find"), Qt::LeftButton);
+    EXPECT_TRUE(group(window_, "Find").isChecked());
+    QTest::mouseClick(&group(window_, "Find"), Qt::LeftButton);
     settle();
     EXPECT_EQ(below(), 0);
     window_.page()->answer().asked({"", Evidence::lanes, std::nullopt, LaneId{1}});
     settle();
     EXPECT_FALSE(window_.findChild<QDockWidget*>(QStringLiteral("lanes"))->visibleRegion().isEmpty()) << "asked for";
-    QTest::mouseClick(&group("Find"), Qt::LeftButton);
+    QTest::mouseClick(&group(window_, "Find"), Qt::LeftButton);
     settle();
     window_.resize(1280, 800);
     settle();
     EXPECT_EQ(below(), usual);
+}
+
+TEST_F(WindowLayout, ShowsAllOfEightLanesInASmallWindow) {
+    struct Case {
+        QSize size;
+        bool withPanels;
+    };
+    for (const auto& [size, withPanels] :
+         {Case{{1280, 800}, false}, Case{{1280, 800}, true}, Case{{640, 480}, false}}) {
+        MainWindow window(nullptr);
+        window.resize(size);
+        window.show();
+        openRun(window, "eight.sqlite", 8);
+        if (withPanels) {
+            QTest::mouseClick(&group(window, "Find"), Qt::LeftButton);
+        }
+        QApplication::processEvents();
+        QApplication::processEvents();
+        EXPECT_EQ(group(window, "Find").isChecked(), withPanels) << "panels give way to the lanes until asked for";
+        for (const Source source : {Source::measured, Source::simulated}) {
+            const TimelineView& view = window.page()->views().view(source);
+            EXPECT_FALSE(view.overflows()) << size.height();
+            EXPECT_EQ(view.drawnNames().size(), 8U) << size.height();
+            for (int lane = 0; lane < 8; ++lane) {
+                EXPECT_GT(view.laneRect(LaneId{lane}).height(), view.fontMetrics().ascent()) << size.height();
+            }
+        }
+    }
+}
+
+TEST_F(WindowLayout, FoldsTheLegendBeforeLanesLoseTheirCopies) {
+    openFour(window_, "folded_legend.sqlite");
+    const auto legend = [this] { return window_.page()->findChild<Legend*>(); };
+    const auto linesAt = [&](const QSize& size) {
+        window_.resize(size);
+        QApplication::processEvents();
+        QApplication::processEvents();
+        return (legend()->height() - 4) / (legend()->fontMetrics().height() + 4);
+    };
+    EXPECT_GT(linesAt({900, 1600}), 1);
+    EXPECT_EQ(linesAt({900, 700}), 1);
+    const auto [more, place] = legend()->places().back();
+    EXPECT_TRUE(more.contains(QStringLiteral(" more"))) << more.toStdString();
+    QTest::mouseClick(legend(), Qt::LeftButton, {}, place.center());
+    EXPECT_GT(linesAt({900, 700}), 1) << "until asked for";
+    QTest::mouseClick(legend(), Qt::LeftButton, {}, legend()->places().back().second.center());
+    EXPECT_EQ(linesAt({900, 700}), 1);
 }
 
 TEST_F(WindowLayout, GivesTheRoomOfALowPageToTheLanes) {

@@ -202,9 +202,9 @@ TEST_F(WindowSteps, AreHiddenForASingleStepAndOnRequest) {
 TEST_F(WindowSteps, GiveWayInALowWindow) {
     open("low.sqlite");
     EXPECT_TRUE(strip().isVisible());
-    window_.resize(1000, 560);
+    window_.resize(1000, 340);
     settle();
-    EXPECT_EQ(window_.height(), 560);
+    EXPECT_EQ(window_.height(), 340);
     EXPECT_FALSE(strip().isVisible());
     window_.resize(1400, 900);
     settle();

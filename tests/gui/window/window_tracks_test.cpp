@@ -100,6 +100,38 @@ TEST_F(WindowTracks, AreCountersAndReplacedAndRemoved) {
     EXPECT_FALSE(QFile::exists(notesPathOf(path())));
 }
 
+TEST_F(WindowTracks, ComeAndGoWithUndoAndRedo) {
+    const auto undo = [this](const char* name) {
+        for (QAction* action : window_.findChildren<QAction*>()) {
+            if (action->text().remove(QLatin1Char('&')).startsWith(QLatin1String(name))) {
+                QSignalSpy changed(&window_.page()->tracks(), &PageTracks::changed);
+                EXPECT_TRUE(action->isEnabled());
+                action->trigger();
+                EXPECT_TRUE(changed.wait(kPatience));
+                settle();
+                return;
+            }
+        }
+        FAIL() << name;
+    };
+    const std::vector<QueryTrack> one{{QStringLiteral("slow"), slow_}};
+    add(slow_, QStringLiteral("slow"));
+    undo("Undo");
+    EXPECT_EQ(tracks(), nullptr);
+    EXPECT_TRUE(readTracks(path()).empty()) << "as in the file";
+    undo("Redo");
+    ASSERT_NE(tracks(), nullptr);
+    EXPECT_EQ(readTracks(path()), one);
+    QSignalSpy changed(&window_.page()->tracks(), &PageTracks::changed);
+    menu().actions().constLast()->trigger();
+    ASSERT_TRUE(changed.wait(kPatience));
+    EXPECT_EQ(tracks(), nullptr);
+    undo("Undo");
+    ASSERT_NE(tracks(), nullptr) << "what was removed comes back";
+    EXPECT_EQ(tracks()->rows[0].name, "slow, lane 0");
+    EXPECT_EQ(readTracks(path()), one);
+}
+
 TEST_F(WindowTracks, OfBubblesReadTheTableThatIsMadeForAQuery) {
     add(QStringLiteral("SELECT start, end, cause AS name, lane FROM PIPESCOPE_BUBBLE WHERE source = 'measured'"),
         QStringLiteral("idle"));
