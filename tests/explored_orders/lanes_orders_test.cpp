@@ -1,6 +1,5 @@
 #include "engine/engine_error.h"
 #include "engine/lanes/lanes.h"
-#include "engine/lanes/task_ranges.h"
 #include "tests/explored_orders/order_explorer.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +15,6 @@
 // A model's lanes and their workers, in every order: the classes of the engine, with jobs that only write their names.
 
 namespace pipescope {
-// The worker's only use of NVTX, which explored programs do not link.
-void name_thread_for_profilers(const std::string& /*name*/) {}
-
 namespace {
 using explored::Limits;
 using explored::Outcome;
