@@ -131,10 +131,16 @@ private:
 }  // namespace
 
 MessageTurns message_turns(const PipelineOptions& options, const TaskGraph& graph) {
+    const Hardware& hardware = options.hardware;
+    const auto is_in_turn = [](const Link& link) { return link.protocol == LinkProtocol::in_turn; };
+    if (!is_in_turn(hardware.link) && std::ranges::none_of(hardware.nearer, is_in_turn, &LinkTier::link) &&
+        std::ranges::none_of(hardware.pairs, is_in_turn, &PairLink::link)) {
+        return {};
+    }
     const auto takes_turns = [&](const Task& copy) {
-        const Link& link = link_between(options.hardware, copy.lane, copy.receiver);
-        return link.protocol == LinkProtocol::in_turn && !link.is_free() &&
-               !share_device(options.hardware, copy.lane, copy.receiver, graph.num_lanes());
+        const Link& link = link_between(hardware, copy.lane, copy.receiver);
+        return is_in_turn(link) && !link.is_free() &&
+               !share_device(hardware, copy.lane, copy.receiver, graph.num_lanes());
     };
     const std::size_t count = graph.tasks().size();
     std::vector<bool> is_message(count);

@@ -19,6 +19,7 @@
 #include "simulator/search/automatic_schedule.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/thrown.h"
+#include "tests/trace/rank_files.h"
 #include "trace/foreign/chrome_export.h"
 #include "trace/open_trace.h"
 #include "trace/store/trace_reader.h"
@@ -32,6 +33,8 @@
 #include <cmath>
 #include <fstream>
 #include <stop_token>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -445,6 +448,20 @@ TEST(DocumentLoader, QueriesOnlyTheFileThatItRead) {
     EXPECT_EQ(files.database(), files.files().front());
     std::filesystem::remove(path);
     EXPECT_THAT(thrown<Error>([&] { files.database(); }), HasSubstr("was deleted or moved"));
+}
+
+TEST(DocumentLoader, TellsHowMuchOfSeveralFilesIsJoined) {
+    QStringList paths;
+    for (int rank = 0; rank < 2; ++rank) {
+        const auto path = temporaryPath("joined.rank" + std::to_string(rank) + ".json");
+        paths << QString::fromStdString(
+            RankFile(rank, 2).range("Forward 0", 10, 20).write(path, 1'790'857'026'000'000'000).string());
+    }
+    std::vector<double> told;
+    ViewedFiles(paths).fileToRead([&](double share) { told.push_back(share); });
+    EXPECT_TRUE(std::ranges::is_sorted(told));
+    ASSERT_FALSE(told.empty());
+    EXPECT_EQ(told.back(), 1);
 }
 
 TEST(DocumentLoader, GivesNoBusyTimeOfALaneWhoseTasksAreMissing) {
