@@ -38,6 +38,48 @@ TaskKey in_any_step(TaskKey key) {
     return key;
 }
 
+/// Differences of tasks that two steps, or two lanes, have in common.
+class TaskDifferences {
+public:
+    /// `whole`: the times that the tasks explain. `usual_step`: the time of which a notable difference takes a share.
+    TaskDifferences(const StepPair& whole, std::int64_t usual_step)
+        : is_longer_(whole.more() > 0), usual_step_(usual_step) {}
+
+    void add(const TaskInStep& task) {
+        const StepPair& time = task.time;
+        const double of_step = ratio(std::abs(time.more()), usual_step_);
+        const bool same_way = (time.more() > 0) == is_longer_;
+        if (same_way && of_step >= kNotableOfStep && ratio(std::abs(time.more()), time.usual) >= kNotableOfTask &&
+            (!first_ || task.start < first_->start)) {
+            first_ = task;
+        }
+        if (time.more() != 0) {
+            largest_.push_back(task);
+        }
+        if (is_compute(task.task.kind) && time.usual > 0) {
+            factors_.push_back(ratio(time.step, time.usual));
+        }
+    }
+
+    const std::optional<TaskInStep>& first() const { return first_; }
+    /// How many times as long a task took, median.
+    double factor() const { return factors_.empty() ? 1 : median(factors_); }
+    std::vector<TaskInStep> largest() && {
+        std::ranges::stable_sort(largest_, [](const TaskInStep& a, const TaskInStep& b) {
+            return std::abs(a.time.more()) > std::abs(b.time.more());
+        });
+        largest_.resize(std::min(largest_.size(), kMostTasksListed));
+        return std::move(largest_);
+    }
+
+private:
+    bool is_longer_;
+    std::int64_t usual_step_;
+    std::optional<TaskInStep> first_;
+    std::vector<TaskInStep> largest_;
+    std::vector<double> factors_;
+};
+
 class Comparer {
 public:
     Comparer(const StepGraph& step, const StepGraph& usual) : step_(step), usual_(usual) {}
@@ -59,32 +101,21 @@ private:
                 durations_.try_emplace(in_any_step(task.key), task.duration());
             }
         }
+        TaskDifferences differences(result_.time, result_.time.usual);
         for (const StepTask& task : step_.tasks()) {
             const auto usual = counts(step_, task) ? durations_.find(in_any_step(task.key)) : durations_.end();
             if (usual == durations_.end()) {
                 continue;
             }
             const StepPair time{task.duration(), usual->second};
-            const TaskInStep joined{task.key, task.lane, task.start - step_.range().start, time};
-            const double of_step = ratio(std::abs(time.more()), result_.time.usual);
-            const bool same_way = (time.more() > 0) == (result_.time.more() > 0);
-            if (same_way && of_step >= kNotableOfStep && ratio(std::abs(time.more()), time.usual) >= kNotableOfTask &&
-                (!result_.first || joined.start < result_.first->start)) {
-                result_.first = joined;
-            }
-            if (time.more() != 0) {
-                result_.largest.push_back(joined);
-            }
+            differences.add({task.key, task.lane, task.start - step_.range().start, time});
             if (is_compute(task.key.kind) && time.usual > 0) {
-                factors_.push_back(ratio(time.step, time.usual));
-                factors_of_lane_[task.lane].push_back(factors_.back());
+                factors_of_lane_[task.lane].push_back(ratio(time.step, time.usual));
             }
         }
-        std::ranges::stable_sort(result_.largest, [](const TaskInStep& a, const TaskInStep& b) {
-            return std::abs(a.time.more()) > std::abs(b.time.more());
-        });
-        result_.largest.resize(std::min(result_.largest.size(), kMostTasksListed));
-        result_.factor = factors_.empty() ? 1 : median(factors_);
+        result_.first = differences.first();
+        result_.factor = differences.factor();
+        result_.largest = std::move(differences).largest();
     }
 
     /// Sums a step's tasks by kind, in all and on its critical path.
@@ -142,7 +173,6 @@ private:
     const StepGraph& usual_;
     SlowStep result_;
     std::map<TaskKey, std::int64_t> durations_;  // of the usual step, without the number of the step
-    std::vector<double> factors_;
     std::map<LaneId, std::vector<double>> factors_of_lane_;
 };
 
@@ -173,14 +203,14 @@ std::string times_text(double factor) {
     return fmt::format("{:.2g} times as long", factor);
 }
 
-/// "120.1 points of that are backwards, 8 points waits between tasks, both on the critical path."
-std::string path_text(const SlowStep& step) {
-    std::vector<std::pair<double, std::string>> parts;
-    for (const KindInStep& kind : step.kinds) {
-        parts.emplace_back(ratio(kind.path.more(), step.time.usual), plural_of(kind.kind));
-    }
-    parts.emplace_back(ratio(step.waits.more(), step.time.usual), "waits between tasks");
-    const bool longer = step.time.more() > 0;
+/// " The first task that differed: forward of micro-batch 2 on partition 1, 2 times as long."
+std::string first_text(const TaskInStep& first) {
+    return fmt::format(" The first task that differed: {}, {}.", task_name(first.task),
+                       times_text(ratio(first.time.step, first.time.usual)));
+}
+
+/// The three largest parts that go the same way: "120.1 points backwards, 8 points forwards".
+std::string points_of(std::vector<std::pair<double, std::string>> parts, bool longer) {
     std::erase_if(parts, [longer](const std::pair<double, std::string>& part) {
         return (longer ? part.first : -part.first) < kLeastPoint;
     });
@@ -189,6 +219,17 @@ std::string path_text(const SlowStep& step) {
     for (std::size_t k = 0; k < std::min<std::size_t>(parts.size(), 3); ++k) {
         text += (k > 0 ? ", " : "") + short_points(std::abs(parts[k].first)) + " " + parts[k].second;
     }
+    return text;
+}
+
+/// "120.1 points of that are backwards, 8 points waits between tasks, both on the critical path."
+std::string path_text(const SlowStep& step) {
+    std::vector<std::pair<double, std::string>> parts;
+    for (const KindInStep& kind : step.kinds) {
+        parts.emplace_back(ratio(kind.path.more(), step.time.usual), plural_of(kind.kind));
+    }
+    parts.emplace_back(ratio(step.waits.more(), step.time.usual), "waits between tasks");
+    const std::string text = points_of(std::move(parts), step.time.more() > 0);
     return text.empty() ? text : " On the critical path, it is " + text + ".";
 }
 
@@ -258,6 +299,88 @@ SlowStep compare_steps(const StepGraph& step, const StepGraph& usual, std::int32
     SlowStep result = Comparer(step, usual).compared(step_number, usual_number);
     add_causes(step, launches, &StepPair::step, result);
     add_causes(usual, usual_launches, &StepPair::usual, result);
+    return result;
+}
+
+std::optional<LaneId> median_lane(const StepGraph& step) {
+    std::map<LaneId, std::int64_t> busy;
+    for (const StepTask& task : step.tasks()) {
+        if (is_compute(task.key.kind) && step.is_own(task)) {
+            busy[task.lane] += task.duration();
+        }
+    }
+    std::vector<std::pair<std::int64_t, LaneId>> lanes;
+    for (const auto& [lane, time] : busy) {
+        lanes.emplace_back(time, lane);
+    }
+    return lanes.empty() ? std::nullopt : std::optional(median_element(lanes).second);
+}
+
+LaneDifference compare_lanes(const StepGraph& step, std::span<const Bubble> bubbles, std::int32_t number, LaneId lane,
+                             LaneId usual) {
+    LaneDifference result;
+    result.step = number;
+    result.lane = lane;
+    result.usual_lane = usual;
+    result.step_time = step.range().length();
+    const auto add_times = [](LaneId of, StepPair& pair, LaneId own, std::int64_t time, LaneId other) {
+        pair.step += of == own ? time : 0;
+        pair.usual += of == other ? time : 0;
+    };
+    std::map<LaneId, std::vector<std::int32_t>> partitions;  // of both lanes, ascending
+    std::map<TaskKind, KindInStep> kinds;
+    for (const StepTask& task : step.tasks()) {
+        if (!counts(step, task) || (task.lane != lane && task.lane != usual)) {
+            continue;
+        }
+        KindInStep& kind = kinds[task.key.kind];
+        kind.kind = task.key.kind;
+        kind.tasks += task.lane == lane ? 1 : 0;
+        add_times(task.lane, kind.time, lane, task.duration(), usual);
+        if (is_compute(task.key.kind)) {
+            add_times(task.lane, result.busy, lane, task.duration(), usual);
+            partitions[task.lane].push_back(task.key.partition);
+        }
+    }
+    for (auto& [of, numbers] : partitions) {
+        std::ranges::sort(numbers);
+        const auto repeated = std::ranges::unique(numbers);
+        numbers.erase(repeated.begin(), repeated.end());
+    }
+    const auto on_any_lane = [&partitions](const StepTask& task) {
+        TaskKey key = in_any_step(task.key);
+        const std::vector<std::int32_t>& own = partitions.at(task.lane);
+        key.partition = static_cast<std::int32_t>(std::ranges::lower_bound(own, key.partition) - own.begin());
+        return key;
+    };
+    std::map<TaskKey, std::int64_t> durations;
+    for (const StepTask& task : step.tasks()) {
+        if (step.is_own(task) && is_compute(task.key.kind) && task.lane == usual) {
+            durations.try_emplace(on_any_lane(task), task.duration());
+        }
+    }
+    TaskDifferences differences(result.busy, result.step_time);
+    for (const StepTask& task : step.tasks()) {
+        if (!step.is_own(task) || !is_compute(task.key.kind) || task.lane != lane) {
+            continue;
+        }
+        if (const auto other = durations.find(on_any_lane(task)); other != durations.end()) {
+            differences.add({task.key, lane, task.start - step.range().start, {task.duration(), other->second}});
+        }
+    }
+    result.first = differences.first();
+    result.factor = differences.factor();
+    result.largest = std::move(differences).largest();
+    for (const auto& [kind, sums] : kinds) {
+        result.kinds.push_back(sums);
+    }
+    std::ranges::stable_sort(result.kinds, [](const KindInStep& a, const KindInStep& b) {
+        return std::abs(a.time.more()) > std::abs(b.time.more());
+    });
+    for (const Bubble& bubble : bubbles) {
+        add_times(bubble.lane, result.causes[static_cast<std::size_t>(bubble.cause)], lane, bubble.length(), usual);
+        add_times(bubble.lane, result.idle, lane, bubble.length(), usual);
+    }
     return result;
 }
 
@@ -331,6 +454,41 @@ SlowStep why_slow(const RunTasks& run, std::int32_t number) {
     return result;
 }
 
+std::string lane_difference_text(const LaneDifference& lane) {
+    if (lane.lane == lane.usual_lane) {
+        return fmt::format("Lane {} is the lane of median busy time, with which others are compared.",
+                           lane.lane.value());
+    }
+    const double change = ratio(lane.busy.more(), lane.busy.usual);
+    const bool as_usual = std::abs(change) < kAsUsual;
+    if (as_usual) {
+        return fmt::format("Lane {} works as long as lane {}, within 1 %.", lane.lane.value(), lane.usual_lane.value());
+    }
+    const bool longer = change > 0;
+    std::string text =
+        fmt::format("Lane {} works {} {} than lane {}.", lane.lane.value(), short_percent(std::abs(change)),
+                    longer ? "longer" : "less", lane.usual_lane.value());
+    std::vector<std::pair<double, std::string>> parts;
+    for (const KindInStep& kind : lane.kinds) {
+        if (is_compute(kind.kind)) {
+            parts.emplace_back(ratio(kind.time.more(), lane.step_time), plural_of(kind.kind));
+        }
+    }
+    if (const std::string list = points_of(std::move(parts), longer); !list.empty()) {
+        text += " By kind of task, it is " + list + " of the step.";
+    }
+    std::size_t cause = 0;
+    for (std::size_t each = 1; each < lane.causes.size(); ++each) {
+        cause = std::abs(lane.causes[each].more()) > std::abs(lane.causes[cause].more()) ? each : cause;
+    }
+    if (const double idle = ratio(lane.causes[cause].more(), lane.step_time); std::abs(idle) >= kLeastPoint) {
+        text += fmt::format(" Its bubbles \"{}\" differ most ({} of the step {}).",
+                            describe(static_cast<BubbleCause>(cause)), short_points(std::abs(idle)),
+                            idle > 0 ? "more" : "less");
+    }
+    return lane.first ? text + first_text(*lane.first) : text;
+}
+
 std::string slow_step_text(const SlowStep& step) {
     std::string text;
     if (step.step == step.usual_step) {
@@ -345,8 +503,7 @@ std::string slow_step_text(const SlowStep& step) {
     if (!as_usual) {
         text += path_text(step) + place_text(step) + load_text(step);
         if (step.first) {
-            text += fmt::format(" The first task that differed: {}, {}.", task_name(step.first->task),
-                                times_text(ratio(step.first->time.step, step.first->time.usual)));
+            text += first_text(*step.first);
         }
     }
     if (step.outside) {

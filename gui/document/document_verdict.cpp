@@ -70,6 +70,20 @@ std::optional<ModelError> modelErrorOf(const TraceDocument& document) {
     return document.comparison && document.whyNoBubble().isEmpty() ? model_error(*document.comparison) : std::nullopt;
 }
 
+std::optional<LaneDifference> whySlow(const StepAnalysis& analysis, std::int32_t step, LaneId lane,
+                                      std::optional<LaneId> other) {
+    const StepGraph* tasks = analysis.tasks(Source::measured);
+    if (tasks == nullptr) {
+        return std::nullopt;
+    }
+    const std::optional<LaneId> usual = other ? other : median_lane(*tasks);
+    if (!usual) {
+        return std::nullopt;
+    }
+    LaneDifference slow = compare_lanes(*tasks, analysis.bubbles(Source::measured), step, lane, *usual);
+    return slow.busy.step > 0 && slow.busy.usual > 0 ? std::optional(std::move(slow)) : std::nullopt;
+}
+
 std::optional<SlowStep> whySlow(const TraceDocument& document, const StepAnalysis& analysis, const StepHistory& history,
                                 std::int32_t step) {
     const StepGraph* own = analysis.tasks(Source::measured);

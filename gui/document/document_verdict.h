@@ -20,6 +20,11 @@ RunVerdict verdictOf(const TraceDocument& document, const std::function<bool()>&
 /// wrong.
 std::optional<ModelError> modelErrorOf(const TraceDocument& document);
 
+/// Why a lane works longer or shorter in measured step `step` than another one; empty: than the lane of median busy
+/// time. Empty if the analysis has no measured tasks of one of the lanes.
+std::optional<LaneDifference> whySlow(const StepAnalysis& analysis, std::int32_t step, LaneId lane,
+                                      std::optional<LaneId> other);
+
 /// Why measured step `step`, that of the analysis, is slower or faster than the median step. Empty if the run has no
 /// other step, or if times of different lanes cannot be compared. Cost: O(tasks log tasks) of both steps.
 /// `history`: stepHistory() of the document.

@@ -27,22 +27,24 @@ FactSection pathSection(const SlowStep& step) {
     return section;
 }
 
+QString laneName(const TraceDocument& document, LaneId lane) {
+    const std::vector<LaneInfo>& lanes = document.measured->lanes();
+    const bool known = lane.index() < lanes.size() && !lanes[lane.index()].name.empty();
+    return known ? QString::fromStdString(lanes[lane.index()].name) : translated("lane %1").arg(lane.value());
+}
+
 FactSection laneSection(const TraceDocument& document, const SlowStep& step) {
     FactSection section{translated("Busy, by lane"), {}};
     for (const LaneInStep& lane : step.lanes) {
-        const std::vector<LaneInfo>& lanes = document.measured->lanes();
-        const bool known = lane.lane.index() < lanes.size() && !lanes[lane.lane.index()].name.empty();
-        section.rows.push_back(rowOf(known ? QString::fromStdString(lanes[lane.lane.index()].name)
-                                           : translated("lane %1").arg(lane.lane.value()),
-                                     lane.busy));
+        section.rows.push_back(rowOf(laneName(document, lane.lane), lane.busy));
     }
     return section;
 }
 
-FactSection causeSection(const SlowStep& step) {
-    FactSection section{translated("Bubbles by cause, all lanes"), {}};
-    for (std::size_t number = 0; number < step.causes.size(); ++number) {
-        const StepPair& pair = step.causes[number];
+FactSection causeSection(const QString& heading, const std::array<StepPair, kNumBubbleCauses>& causes) {
+    FactSection section{heading, {}};
+    for (std::size_t number = 0; number < causes.size(); ++number) {
+        const StepPair& pair = causes[number];
         if (pair.step > 0 || pair.usual > 0) {
             section.rows.push_back(rowOf(nameOf(static_cast<BubbleCause>(number)), pair));
         }
@@ -72,12 +74,19 @@ FactSection loadSection(const SlowStep& step) {
     return section;
 }
 
-FactSection taskSection(const TraceDocument& document, const SlowStep& step) {
+FactSection taskSection(const TraceDocument& document, const std::vector<TaskInStep>& largest) {
     FactSection section{translated("Tasks that differ most"), {}};
-    for (const TaskInStep& task : step.largest) {
+    for (const TaskInStep& task : largest) {
         section.rows.push_back(rowOf(taskName(shownKey(document, task.task)), task.time));
     }
     return section;
+}
+void addSections(std::vector<FactSection> sections, SelectionFacts& facts) {
+    for (FactSection& section : sections) {
+        if (!section.rows.empty()) {
+            facts.sections.push_back(std::move(section));
+        }
+    }
 }
 }  // namespace
 
@@ -91,12 +100,37 @@ SelectionFacts slowStepFacts(const TraceDocument& document, const SlowStep& step
     if (step.step == step.usual_step) {
         return facts;
     }
-    for (FactSection section : {pathSection(step), loadSection(step), laneSection(document, step), causeSection(step),
-                                taskSection(document, step)}) {
-        if (!section.rows.empty()) {
-            facts.sections.push_back(std::move(section));
-        }
+    addSections(
+        {pathSection(step), loadSection(step), laneSection(document, step),
+         causeSection(translated("Bubbles by cause, all lanes"), step.causes), taskSection(document, step.largest)},
+        facts);
+    return facts;
+}
+
+SelectionFacts laneDifferenceFacts(const TraceDocument& document, const LaneDifference& lane) {
+    SelectionFacts facts;
+    facts.title = translated("Why %1 works %2 in step %3")
+                      .arg(laneName(document, lane.lane), formatDuration(lane.busy.step))
+                      .arg(lane.step);
+    facts.where = translated("compared with %1; Ctrl + click on another lane's name compares with that one")
+                      .arg(laneName(document, lane.usual_lane));
+    facts.text = QString::fromStdString(lane_difference_text(lane));
+    facts.measuredName = translated("this lane");
+    facts.simulatedName = laneName(document, lane.usual_lane);
+    if (lane.lane == lane.usual_lane) {
+        return facts;
     }
+    FactSection times{translated("In the step"), {rowOf(translated("busy"), lane.busy)}};
+    if (lane.idle.step > 0 || lane.idle.usual > 0) {  // else its bubbles are not known
+        times.rows.push_back(rowOf(translated("idle"), lane.idle));
+    }
+    FactSection kinds{translated("Tasks by kind"), {}};
+    for (const KindInStep& kind : lane.kinds) {
+        kinds.rows.push_back(rowOf(styleOf(kind.kind).name, kind.time));
+    }
+    addSections({std::move(times), std::move(kinds), causeSection(translated("Its bubbles by cause"), lane.causes),
+                 taskSection(document, lane.largest)},
+                facts);
     return facts;
 }
 }  // namespace pipescope

@@ -469,7 +469,7 @@ void AxisView::mouseReleaseEvent(QMouseEvent* event) {
     if (press && press->at && press->tool.drop) {
         press->tool.drop(*press->at);
     } else if (press && !press->at && event->button() == Qt::LeftButton) {
-        click(event->position().toPoint());
+        click(event->position().toPoint(), event->modifiers());
     }
 }
 

@@ -73,9 +73,9 @@ protected:
     virtual void relayout() = 0;
     /// The pointer moved without a button, or left the view (nullopt).
     virtual void hover(std::optional<QPoint>) {}
-    virtual void click(const QPoint&) {}
+    virtual void click(const QPoint&, Qt::KeyboardModifiers) {}
     /// A context menu opens here.
-    virtual void rightClick(const QPoint& position) { click(position); }
+    virtual void rightClick(const QPoint& position) { click(position, Qt::NoModifier); }
     /// HTML; empty: none.
     virtual QString toolTipAt(const QPoint&) const { return {}; }
     /// Snaps the end of a measured range to a time near the pointer.

@@ -66,7 +66,7 @@ QRect RowsView::rectOf(const Band& band) const {
 
 void RowsView::rightClick(const QPoint& position) {
     if (headerAt(position) == nullptr) {
-        click(position);
+        click(position, Qt::NoModifier);
     }
 }
 

@@ -34,9 +34,10 @@ struct PartSelection {
     Kind kind = Kind::lane;
     Source source = Source::measured;
     LaneId lane;
-    Bubble bubble;               ///< of kind bubble, in times of its store
-    std::optional<Bubble> twin;  ///< the bubble's counterpart in the other timeline
-    SliceRef range = {};         ///< of kind range, which has no lane and no source
+    Bubble bubble;                            ///< of kind bubble, in times of its store
+    std::optional<Bubble> twin;               ///< the bubble's counterpart in the other timeline
+    SliceRef range = {};                      ///< of kind range, which has no lane and no source
+    std::optional<LaneId> comparedWith = {};  ///< of kind lane: the lane of the user's choice
 
     bool isLane() const { return kind == Kind::lane || kind == Kind::links; }
     /// The bubble to mark in the pane, if any.

@@ -496,7 +496,7 @@ void TimelineView::hover(std::optional<QPoint> position) {
     }
 }
 
-void TimelineView::click(const QPoint& position) {
+void TimelineView::click(const QPoint& position, Qt::KeyboardModifiers modifiers) {
     if (const std::optional<SliceRef> kernel = kernelAt(position)) {
         Q_EMIT picked(store_->find(kernels_->kernel(*kernel).task));
         return;
@@ -514,7 +514,7 @@ void TimelineView::click(const QPoint& position) {
         if (const GroupBand* group = headerAt(position)) {
             clickGroup(std::string(group->name));  // the layout may be made anew
         } else if (lane && isInGutter(position)) {
-            Q_EMIT lanePicked(*lane, links);
+            Q_EMIT lanePicked(*lane, links, modifiers.testFlag(Qt::ControlModifier));
         } else {
             Q_EMIT picked(std::nullopt);
         }

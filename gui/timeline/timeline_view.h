@@ -80,8 +80,8 @@ Q_SIGNALS:
     void laidOut();
     /// The user clicked where the lane runs nothing in a step. `time` is the store's.
     void gapPicked(pipescope::LaneId lane, std::int64_t time);
-    /// The user clicked on a lane's name, or beside its copies.
-    void lanePicked(pipescope::LaneId lane, bool links);
+    /// The user clicked on a lane's name, or beside its copies. `compares`: with Ctrl.
+    void lanePicked(pipescope::LaneId lane, bool links, bool compares);
     /// The user dragged a lane by its name to the place of another one.
     void laneDropped(pipescope::LaneId lane, pipescope::LaneId place);
     /// The user dragged a simulated task to another place of its row, with Alt and Shift: before the slice `before`, or
@@ -93,7 +93,7 @@ Q_SIGNALS:
 protected:
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
-    void click(const QPoint& position) override;
+    void click(const QPoint& position, Qt::KeyboardModifiers modifiers) override;
     const ItemRow& itemsOf(std::uint32_t row) const override { return store_->rows()[row]; }
     std::optional<SliceRef> selectedItem() const override;
     void clickGroup(const std::string& group) override { Q_EMIT groupPicked(QString::fromStdString(group)); }

@@ -322,7 +322,7 @@ std::optional<TimeRange> TrackView::rangeAt(const QPoint& position) const {
     return found ? std::optional(store_->rangeOf(*found)) : std::nullopt;
 }
 
-void TrackView::click(const QPoint& position) {
+void TrackView::click(const QPoint& position, Qt::KeyboardModifiers) {
     if (const GroupBand* group = headerAt(position)) {
         clickGroup(std::string(group->name));  // the layout will be made anew
     } else if (lanesRect().contains(position)) {

@@ -56,7 +56,7 @@ protected:
     /// Hides the rows of a group, or shows them again.
     void clickGroup(const std::string& group) override;
     std::optional<TimeRange> rangeAt(const QPoint& position) const override;
-    void click(const QPoint& position) override;
+    void click(const QPoint& position, Qt::KeyboardModifiers modifiers) override;
     void paintEvent(QPaintEvent* event) override;
     QString toolTipAt(const QPoint& position) const override;
 

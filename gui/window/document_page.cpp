@@ -254,8 +254,13 @@ void DocumentPage::connectViews() {
             model_->selectBubbleAt(source, lane, time);
             tellPicked();
         });
-        connect(&each, &TimelineView::lanePicked, this, [this, source](LaneId lane, bool links) {
-            model_->selectLane(source, lane, links);
+        connect(&each, &TimelineView::lanePicked, this, [this, source](LaneId lane, bool links, bool compares) {
+            const std::optional<PartSelection>& part = axis().part();
+            if (compares && part && part->isLane() && part->lane != lane) {
+                model_->selectLane(part->source, part->lane, false, lane);
+            } else {
+                model_->selectLane(source, lane, links);
+            }
             tellPicked();
         });
         connect(&each, &TimelineView::laneDropped, this, [this](LaneId lane, LaneId place) {

@@ -105,7 +105,8 @@ void PageModel::selectAgain(const Selected& before) {
             axis_->select(*before.part);
         }
     } else if (before.part) {
-        selectLane(before.part->source, before.part->lane, before.part->kind == PartSelection::Kind::links);
+        selectLane(before.part->source, before.part->lane, before.part->kind == PartSelection::Kind::links,
+                   before.part->comparedWith);
     }
 }
 
@@ -303,11 +304,13 @@ void PageModel::selectBubbleAt(Source source, LaneId lane, std::int64_t time) {
     }
 }
 
-void PageModel::selectLane(Source source, LaneId lane, bool links) {
+void PageModel::selectLane(Source source, LaneId lane, bool links, std::optional<LaneId> comparedWith) {
     const TimelineStore* store = document_ ? document_->store(source) : nullptr;
     if (store != nullptr && lane.index() < store->lanes().size()) {
-        axis_->select(PartSelection{links ? PartSelection::Kind::links : PartSelection::Kind::lane, source, lane,
-                                    Bubble{}, std::nullopt});
+        const auto kind = links ? PartSelection::Kind::links : PartSelection::Kind::lane;
+        const bool hasOther = comparedWith && comparedWith->index() < store->lanes().size();
+        axis_->select(PartSelection{kind, source, lane, Bubble{}, std::nullopt, SliceRef{},
+                                    hasOther ? comparedWith : std::nullopt});
     }
 }
 

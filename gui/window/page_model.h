@@ -61,8 +61,8 @@ public:
     /// Selects the bubble at a time of the timeline. Shows its step, if that is another one. Clears the selection if
     /// there is none.
     void selectBubbleAt(Source source, LaneId lane, std::int64_t time);
-    /// Selects a lane, or the links on which it sends.
-    void selectLane(Source source, LaneId lane, bool links = false);
+    /// Selects a lane, or the links on which it sends. `comparedWith`: instead of the lane of median busy time.
+    void selectLane(Source source, LaneId lane, bool links = false, std::optional<LaneId> comparedWith = {});
     /// Selects a range of a thread or stream; nullopt clears the selection.
     void selectRange(std::optional<SliceRef> range);
     /// Sets the comparison of measured and simulated, and the marks on top.

@@ -40,6 +40,8 @@ QList<ShortcutLine> shortcutLines(const QMenuBar& menus) {
     lines.push_back(
         {timeline, translated("Wheel"), translated("Scroll the lanes; with Shift move along the time axis")});
     lines.push_back(
+        {timeline, translated("Ctrl + click on a lane's name"), translated("Compare the selected lane with that one")});
+    lines.push_back(
         {timeline, translated("Shift + drag"), translated("Measure a range and each lane's busy share in it")});
     lines.push_back({timeline, translated("Click"), translated("Select a task and mark its twin")});
     lines.push_back({timeline, translated("Double click"), translated("Zoom to a task")});

@@ -131,7 +131,8 @@ void TableDocks::addStepReason(DockSet& docks) {
     QDockWidget& dock = docks.add(tr("Why this step"), "stepReason", *stepReason_, PanelGroup::find);
     stepReason_->setAccessibleName(tr("Why this step is slow"));
     stepReason_->setEmptyText(tr("No step to explain"),
-                              tr("Open a trace of several steps: a step is compared with the median one."));
+                              tr("Open a trace of several steps: a step is compared with the median one. Or click a "
+                                 "lane's name: the lane is compared with the median one."));
     connect(&files_, &FileTabs::pageAdded, this, [this, &dock](const DocumentPage& page) {
         connect(&page.stepStrip(), &StepStrip::picked, this, [this, &dock] {
             QDockWidget* details = docks_.find(QStringLiteral("details"));
@@ -153,16 +154,26 @@ void TableDocks::refreshStepReason() {
     if (analysis == nullptr) {
         explained_.reset();
         slow_.reset();
+        laneDifference_.reset();
         stepReason_->setFacts({});
         return;
     }
-    if (explained_ == shown && explainedStep_ == step) {
+    const std::optional<PartSelection>& selected = files_.page()->axis().part();
+    const bool isLane = selected && selected->isLane() && shown->measured;
+    const std::optional<PartSelection> part = isLane ? selected : std::nullopt;
+    if (explained_ == shown && explainedStep_ == step && explainedPart_ == part) {
         return;
+    }
+    if (explained_ != shown || explainedStep_ != step) {
+        slow_ = whySlow(*shown, *analysis, files_.page()->stepStrip().history(), step);
     }
     explained_ = shown;
     explainedStep_ = step;
-    slow_ = whySlow(*shown, *analysis, files_.page()->stepStrip().history(), step);
-    stepReason_->setFacts(slow_ ? slowStepFacts(*shown, *slow_) : SelectionFacts{});
+    explainedPart_ = part;
+    laneDifference_ = part ? whySlow(*analysis, step, part->lane, part->comparedWith) : std::nullopt;
+    stepReason_->setFacts(laneDifference_ ? laneDifferenceFacts(*shown, *laneDifference_)
+                          : slow_         ? slowStepFacts(*shown, *slow_)
+                                          : SelectionFacts{});
 }
 
 void TableDocks::refreshPresence() {
@@ -178,7 +189,8 @@ void TableDocks::refreshPresence() {
         present(name, hasTasks);
     }
     present("statistics", shown == nullptr || !countable(*shown).empty());
-    present("stepReason", shown == nullptr || (shown->measured && shown->measured->steps().size() > 1));
+    present("stepReason", shown == nullptr || (shown->measured && (shown->measured->steps().size() > 1 ||
+                                                                   shown->measured->lanes().size() > 1)));
     present("differences", hasTwo);
     present("unmatched", hasTwo);
     present("sql", shown == nullptr || shown->run.origin != TraceOrigin::profile);
@@ -246,6 +258,9 @@ void TableDocks::refreshSelection() {
         factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part(), &axis);
     if (facts.ofWholeStep && slow_) {
         const QString reason = QString::fromStdString(slow_step_text(*slow_));
+        facts.text = facts.text.isEmpty() ? reason : reason + QLatin1Char(' ') + facts.text;
+    } else if (axis.part() && axis.part()->kind == PartSelection::Kind::lane && laneDifference_) {
+        const QString reason = QString::fromStdString(lane_difference_text(*laneDifference_));
         facts.text = facts.text.isEmpty() ? reason : reason + QLatin1Char(' ') + facts.text;
     }
     selection_->setFacts(std::move(facts));

@@ -3,6 +3,7 @@
 #include "analysis/run_verdict.h"
 #include "analysis/slow_step.h"
 #include "gui/style/work_pool.h"
+#include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/track_store.h"
 
 #include <QObject>
@@ -108,6 +109,8 @@ private:
     LatestJob arguments_;
     std::shared_ptr<const TraceDocument> explained_;  // the document of `slow_`
     std::int32_t explainedStep_ = 0;
+    std::optional<PartSelection> explainedPart_;
     std::optional<SlowStep> slow_;
+    std::optional<LaneDifference> laneDifference_;  // instead of the step: a measured lane is selected
 };
 }  // namespace pipescope

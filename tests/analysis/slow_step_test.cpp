@@ -89,6 +89,38 @@ TEST_F(WhyAStepIsSlow, NamesTheKindTheLaneAndTheFirstTask) {
                         "long.")));
 }
 
+TEST_F(WhyAStepIsSlow, ComparesTwoLanesByKindCauseAndFirstTask) {
+    const StepGraph graph = step(4, [](const TaskKey& key) {
+        return usual(key) * (key.kind == TaskKind::backward && key.partition == 1 && key.micro_batch >= 1 ? 3 : 1);
+    });
+    const std::vector<Bubble> bubbles = bubbles_of(graph);
+    const LaneDifference slow = compare_lanes(graph, bubbles, 4, LaneId{1}, LaneId{0});
+    EXPECT_EQ(slow.busy.step, 4 * 1'000'000 + 2'000'000 + 3 * 6'000'000);
+    EXPECT_EQ(slow.busy.usual, 4 * 3'000'000);
+    EXPECT_EQ(slow.kinds.front().kind, TaskKind::backward);
+    EXPECT_EQ(slow.kinds.front().time.more(), 3 * 4'000'000);
+    EXPECT_EQ(slow.idle.step, slow.step_time - slow.busy.step);
+    EXPECT_EQ(slow.idle.usual, slow.step_time - slow.busy.usual);
+    StepPair sum;
+    for (const StepPair& cause : slow.causes) {
+        sum.step += cause.step;
+        sum.usual += cause.usual;
+    }
+    EXPECT_EQ(sum.step, slow.idle.step);
+    EXPECT_EQ(sum.usual, slow.idle.usual);
+    ASSERT_TRUE(slow.first);
+    EXPECT_EQ(slow.first->task, (TaskKey{4, TaskKind::backward, 1, 1, -1})) << "joined with that of partition 0";
+    EXPECT_EQ(slow.largest.size(), 3U);
+    EXPECT_THAT(lane_difference_text(slow),
+                AllOf(StartsWith("Lane 1 works 100 % longer than lane 0. By kind of task, it is "),
+                      HasSubstr(" points backwards of the step. Its bubbles \""), HasSubstr(" of the step less)."),
+                      HasSubstr("The first task that differed: backward of micro-batch 1 on partition 1, 3 times as "
+                                "long.")));
+    EXPECT_EQ(median_lane(graph), LaneId{1}) << "the longer one of two";
+    EXPECT_EQ(lane_difference_text(compare_lanes(graph, bubbles, 4, LaneId{0}, LaneId{0})),
+              "Lane 0 is the lane of median busy time, with which others are compared.");
+}
+
 TEST_F(WhyAStepIsSlow, TellsASlowMachineFromASlowLane) {
     const SlowStep slow = compared([](const TaskKey& key) { return usual(key) * 2; });
     EXPECT_DOUBLE_EQ(slow.factor, 2);

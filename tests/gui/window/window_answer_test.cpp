@@ -266,6 +266,41 @@ TEST_F(WindowAnswer, ListsTheHitsOfASearchAndMarksThemOnTheOverview) {
     EXPECT_TRUE(marks.empty());
 }
 
+TEST_F(WindowAnswer, ExplainsALaneAgainstTheMedianOneOrAnother) {
+    SampleRun run;
+    run.partitions = 4;
+    run.steps = 4;
+    open("ranks_apart.sqlite", run);
+    SelectionPanel& reason = window_.tables().stepReason();
+    const auto clickName = [this](int lane, Qt::KeyboardModifiers modifiers) {
+        const QRect row = measured().laneRect(LaneId{lane});
+        QTest::mouseClick(measured().viewport(), Qt::LeftButton, modifiers, QPoint(20, row.center().y()));
+        settle();
+    };
+    const StepAnalysis& analysis = *window_.page()->model().analysis();
+    const std::optional<LaneId> median = median_lane(*analysis.tasks(Source::measured));
+    ASSERT_TRUE(median);
+    const int lane = median->value() == 0 ? 1 : 0;
+    clickName(lane, {});
+    EXPECT_TRUE(reason.facts().title.startsWith(QStringLiteral("Why lane %1 works ").arg(lane)))
+        << reason.facts().title.toStdString();
+    EXPECT_EQ(reason.facts().simulatedName, QStringLiteral("lane %1").arg(median->value()));
+    EXPECT_TRUE(window_.tables().selection().facts().text.startsWith(QStringLiteral("Lane %1 works ").arg(lane)));
+    const int other = median->value() == 3 ? 2 : 3;
+    clickName(other, Qt::ControlModifier);
+    EXPECT_TRUE(reason.facts().title.startsWith(QStringLiteral("Why lane %1 works ").arg(lane))) << "it stays";
+    EXPECT_EQ(reason.facts().simulatedName, QStringLiteral("lane %1").arg(other));
+    const auto busyOf = [](const SelectionFacts& facts) { return facts.sections.at(0).rows.at(0); };
+    const std::vector<LaneFacts> lanes = laneFacts(*window_.files().document(), window_.page()->model().step());
+    EXPECT_EQ(busyOf(reason.facts()).measured, formatDuration(lanes.at(lane).measuredBusy->count()));
+    EXPECT_EQ(busyOf(reason.facts()).simulated, formatDuration(lanes.at(other).measuredBusy->count()));
+    clickName(other, {});
+    EXPECT_TRUE(reason.facts().title.startsWith(QStringLiteral("Why lane %1 works ").arg(other)));
+    window_.page()->axis().select(std::nullopt);
+    settle();
+    EXPECT_TRUE(reason.facts().title.startsWith(QStringLiteral("Why step "))) << "the step again";
+}
+
 TEST_F(WindowAnswer, ExplainsTheStepThatIsClicked) {
     SampleRun run;
     run.steps = 6;
