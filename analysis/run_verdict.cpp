@@ -140,7 +140,12 @@ void append(std::vector<VerdictPart>& parts, std::vector<VerdictPart> list) {
             parts.push_back({", "});
         }
         parts.push_back(std::move(list[k]));
+        parts.back().role = VerdictRole::cause;
     }
+}
+
+VerdictPart change_part(std::string text) {
+    return {std::move(text), Evidence::change, std::nullopt, std::nullopt, VerdictRole::change};
 }
 
 /// "layer conv3", "layers 3 to 5".
@@ -198,6 +203,17 @@ std::string_view to_string(Evidence evidence) {
     return "unknown";
 }
 
+std::string_view to_string(VerdictRole role) {
+    switch (role) {
+        case VerdictRole::words: return "words";
+        case VerdictRole::idle: return "idle";
+        case VerdictRole::cause: return "cause";
+        case VerdictRole::aside: return "aside";
+        case VerdictRole::change: return "change";
+    }
+    return "unknown";
+}
+
 std::string RunVerdict::text() const {
     std::string all;
     for (const VerdictPart& part : parts) {
@@ -212,7 +228,8 @@ RunVerdict why_idle(const BubbleReport& report, std::span<const RunLane> lanes) 
     const RootCauses* const roots = report.roots && explain(*report.roots, replayed) ? &*report.roots : nullptr;
     const double idle = roots != nullptr ? replayed : report.total();
     verdict.idle = idle;
-    verdict.parts.push_back({short_percent(idle) + " idle", Evidence::bubbles});
+    verdict.parts.push_back(
+        {short_percent(idle) + " idle", Evidence::bubbles, std::nullopt, std::nullopt, VerdictRole::idle});
     if (idle < kLittleIdle) {
         verdict.parts.push_back({": nothing stands out."});
         return verdict;
@@ -246,7 +263,7 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
     verdict.parts.push_back({" "});
     if (best == advice.moves.end()) {
         verdict.parts.push_back(
-            {"No single change of cuts, micro-batches, checkpoints or schedule shortens the step.", Evidence::change});
+            change_part("No single change of cuts, micro-batches, checkpoints or schedule shortens the step."));
         return;
     }
     verdict.change = *best;
@@ -260,8 +277,7 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
         : is_exact ? fmt::format("would save {} of the step (the model was measured from this run itself)",
                                  short_percent(-verdict.step_change))
                    : saving_text(verdict.step_change, advice.model_error);
-    verdict.parts.push_back({name + " " + effect, Evidence::change});
-    verdict.parts.push_back({"."});
+    verdict.parts.push_back(change_part(name + " " + effect + "."));
 }
 
 namespace {

@@ -26,11 +26,23 @@ enum class Evidence {
 /// The key in JSON: bubbles.
 std::string_view to_string(Evidence evidence);
 
+/// What a part of a verdict says, so that a surface can tell the parts apart.
+enum class VerdictRole {
+    words,   ///< between other parts
+    idle,    ///< how much idle time there is
+    cause,   ///< one cause of it
+    aside,   ///< what readers need to judge the causes, such as other load
+    change,  ///< what would help
+};
+/// The key in JSON: words.
+std::string_view to_string(VerdictRole role);
+
 struct VerdictPart {
     std::string text;
     Evidence evidence = Evidence::none;
     std::optional<BubbleCause> cause = {};  ///< the bubbles of this cause; empty: all
     std::optional<LaneId> lane = {};        ///< the lane that the part is about
+    VerdictRole role = VerdictRole::words;
 };
 
 /// The answer to "why does this run idle, and what would help?" in two sentences: "17 % idle: lane 0 works 23 % longer

@@ -29,6 +29,7 @@ Json verdict_json(const RunVerdict& verdict) {
     Json parts = Json::array();
     for (const VerdictPart& part : verdict.parts) {
         parts.push_back({{"text", part.text},
+                         {"role", to_string(part.role)},
                          {"evidence", to_string(part.evidence)},
                          {"cause", part.cause ? Json(to_string(*part.cause)) : Json(nullptr)},
                          {"lane", part.lane ? Json(part.lane->value()) : Json(nullptr)}});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/run_verdict.h"
 #include "gui/document/step_analysis.h"
 #include "gui/document/trace_document.h"
 #include "gui/style/theme.h"
@@ -37,7 +38,7 @@ struct PageScene {
     bool memoryStacked = false;  ///< measured bytes are stacked by category
     std::optional<TaskSelection> selection;
     std::vector<TimeMark> marks = {};           ///< those with a length are notes, which the page shows
-    QString answer = {};                        ///< why the run idles and what would help; may be empty
+    std::vector<VerdictPart> answer = {};       ///< why the run idles and what would help; may be empty
     QString noteTrouble = {};                   ///< why the notes beside the trace are not among them; may be empty
     std::shared_ptr<const Advice> advice = {};  ///< single changes of the pipeline, which become a table; may be null
     /// The page also holds the other measured steps, as far as kMostStepBytes and kMostPageBytes allow.

@@ -1162,6 +1162,24 @@ Json rangeNotesJson(const PageScene& scene) {
     return notes;
 }
 
+/// Parts of the answer, each with its role, and with what it rests on if the page shows that.
+Json answerJson(const std::vector<VerdictPart>& parts) {
+    Json answer = Json::array();
+    for (const VerdictPart& part : parts) {
+        Json& each = answer.emplace_back(Json{{"text", part.text}, {"role", to_string(part.role)}});
+        if (part.evidence != Evidence::none) {
+            each["evidence"] = to_string(part.evidence);
+        }
+        if (part.cause) {
+            each["cause"] = utf8(nameOf(*part.cause));
+        }
+        if (part.lane) {
+            each["lane"] = part.lane->value();
+        }
+    }
+    return answer;
+}
+
 /// The data that pages of both kinds have.
 Json pageHead(const PageScene& scene) {
     const TimelineColors light = themeColors(false);
@@ -1172,8 +1190,8 @@ Json pageHead(const PageScene& scene) {
     data["language"] = language.language() == QLocale::C ? "en" : utf8(language.bcp47Name());
     data["grouping"] = !(language.numberOptions() & QLocale::OmitGroupSeparator);
     data["title"] = utf8(pageTitle(*scene.document));
-    if (!scene.answer.isEmpty()) {
-        data["answer"] = utf8(scene.answer);
+    if (!scene.answer.empty()) {
+        data["answer"] = answerJson(scene.answer);
     }
     data["theme"] = nameOf(scene.theme);
     data["mode"] = utf8(nameOf(scene.choice.mode));

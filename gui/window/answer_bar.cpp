@@ -10,12 +10,15 @@
 #include <QToolButton>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace pipescope {
 namespace {
 constexpr QRgb kFailed = 0xFFC62828;
 constexpr QRgb kFailedOnDark = 0xFFE57373;
+constexpr QRgb kChange = 0xFF1B6E2E;
+constexpr QRgb kChangeOnDark = 0xFF7CCB8A;
 }  // namespace
 
 AnswerBar::AnswerBar(QWidget* parent)
@@ -95,45 +98,112 @@ void AnswerBar::changeEvent(QEvent* event) {
     }
 }
 
-QString AnswerBar::htmlOf(qsizetype letters) const {
-    const QString link = palette().color(QPalette::Link).name();
+QString AnswerBar::styled(const VerdictPart& part, std::size_t number, const QString& text) const {
+    const QString escaped = text.toHtmlEscaped();
+    if (part.role == VerdictRole::words && part.evidence == Evidence::none) {
+        return escaped;
+    }
+    const bool dark = isDark(palette());
+    QString style;
+    switch (part.role) {
+        case VerdictRole::idle:
+            style = QStringLiteral("color:%1; font-weight:bold;").arg(palette().color(QPalette::WindowText).name());
+            break;
+        case VerdictRole::words:
+        case VerdictRole::cause: style = QStringLiteral("color:%1;").arg(palette().color(QPalette::Link).name()); break;
+        case VerdictRole::aside:
+            style = QStringLiteral("color:%1;").arg(timelineColors(palette()).faintText.name());
+            break;
+        case VerdictRole::change:
+            style = QStringLiteral("color:%1;").arg(QColor::fromRgb(dark ? kChangeOnDark : kChange).name());
+            break;
+    }
+    if (part.evidence == Evidence::none) {
+        return QStringLiteral("<span style=\"%1\">%2</span>").arg(style, escaped);
+    }
+    const QString arrow =
+        part.role == VerdictRole::change ? QStringLiteral("<b style=\"%1\">→</b> ").arg(style) : QString();
+    return arrow +
+           QStringLiteral("<a href=\"#%1\" style=\"%2 text-decoration:none;\">%3</a>").arg(number).arg(style, escaped);
+}
+
+QString AnswerBar::htmlOf(const Numbers& parts, qsizetype letters) const {
     QString html;
-    for (std::size_t number = 0; number < verdict_->parts.size() && letters > 0; ++number) {
-        const VerdictPart& part = verdict_->parts[number];
+    for (std::size_t place = 0; place < parts.size() && letters > 0; ++place) {
+        const VerdictPart& part = verdict_->parts[parts[place]];
         const QString whole = QString::fromStdString(part.text);
         QString text = whole.left(letters);
         letters -= text.size();
-        if (text.size() < whole.size() || (letters == 0 && number + 1 < verdict_->parts.size())) {
+        if (text.size() < whole.size() || (letters == 0 && place + 1 < parts.size())) {
             text += QChar(0x2026);
         }
-        text = text.toHtmlEscaped();
-        html += part.evidence == Evidence::none
-                    ? text
-                    : QStringLiteral("<a href=\"#%1\" style=\"color:%2; text-decoration:none;\">%3</a>")
-                          .arg(number)
-                          .arg(link, text);
+        html += styled(part, parts[place], text);
     }
     return html;
 }
 
-bool AnswerBar::fits(qsizetype letters, int lines, int room) const {
+QString AnswerBar::htmlOf(const Numbers& parts) const {
+    return htmlOf(parts, std::numeric_limits<qsizetype>::max());
+}
+
+QString AnswerBar::textOf(const Numbers& parts) const {
+    QString text;
+    for (const std::size_t number : parts) {
+        text += QString::fromStdString(verdict_->parts[number].text);
+    }
+    return text;
+}
+
+bool AnswerBar::fits(const QString& html, int lines, int room) const {
     QTextDocument measure;
     measure.setDefaultFont(label_->font());
     measure.setDocumentMargin(0);
     measure.setTextWidth(std::max(1, room));
-    measure.setHtml(htmlOf(letters));
+    measure.setHtml(html);
     return measure.size().height() <= (lines + 0.5) * label_->fontMetrics().lineSpacing();
 }
 
-qsizetype AnswerBar::lettersIn(int lines, int room) const {
-    const QString all = text();
+QString AnswerBar::cutTo(const Numbers& parts, int lines, int room) const {
+    if (const QString whole = htmlOf(parts); fits(whole, lines, room)) {
+        return whole;
+    }
+    const QString all = textOf(parts);
     qsizetype fitting = 0;
     for (qsizetype tooMany = all.size(); tooMany - fitting > 1;) {
         const qsizetype middle = (fitting + tooMany) / 2;
-        (fits(middle, lines, room) ? fitting : tooMany) = middle;
+        (fits(htmlOf(parts, middle), lines, room) ? fitting : tooMany) = middle;
     }
-    const qsizetype word = all.lastIndexOf(QLatin1Char(' '), fitting);  // no word is cut in two
-    return word > 0 ? word : fitting;
+    qsizetype word = all.lastIndexOf(QLatin1Char(' '), fitting);  // no word is cut in two
+    while (word > 1 && all[word - 1] == QLatin1Char(',')) {
+        --word;
+    }
+    return htmlOf(parts, word > 0 ? word : fitting);
+}
+
+AnswerBar::Numbers AnswerBar::partsOf(bool change, bool withAsides) const {
+    const std::vector<VerdictPart>& all = verdict_->parts;
+    const auto first = std::ranges::find(all, VerdictRole::change, &VerdictPart::role);
+    Numbers numbers;
+    for (std::size_t number = 0; number < all.size(); ++number) {
+        const bool isOfChange = number >= static_cast<std::size_t>(first - all.begin());
+        if (isOfChange == change && (withAsides || all[number].role != VerdictRole::aside)) {
+            numbers.push_back(number);
+        }
+    }
+    return numbers;
+}
+
+QString AnswerBar::cutAnswer(int lines, int room) const {
+    const Numbers change = partsOf(true, true);
+    Numbers reason = partsOf(false, true);
+    if (lines == 1 || change.empty()) {
+        reason.insert(reason.end(), change.begin(), change.end());
+        return cutTo(reason, lines, room);
+    }
+    if (!fits(htmlOf(reason), lines - 1, room)) {
+        reason = partsOf(false, false);
+    }
+    return cutTo(reason, lines - 1, room) + QStringLiteral("<br>") + cutTo(change, 1, room);
 }
 
 void AnswerBar::refresh() {
@@ -155,9 +225,15 @@ void AnswerBar::refresh() {
             return button.sizeHint().width() + layout()->spacing();
         };
         const int room = width() - margins.left() - margins.right() - (count_ > 0 ? beside(*messages_) : 0);
-        isCut = !fits(text().size(), mostLines_, room);
-        const bool isWhole = !isCut || more_->isChecked();
-        shown = htmlOf(isWhole ? text().size() : lettersIn(mostLines_, room - beside(*more_)));
+        const Numbers reason = partsOf(false, true);
+        const Numbers change = partsOf(true, true);
+        const QString inOneLine = htmlOf(reason) + htmlOf(change);
+        const QString inLines = htmlOf(reason) + (change.empty() ? QString() : QStringLiteral("<br>")) + htmlOf(change);
+        const bool isOneLine = fits(inOneLine, 1, room);
+        isCut = !isOneLine && !fits(inLines, mostLines_, room);
+        shown = isOneLine                      ? inOneLine
+                : !isCut || more_->isChecked() ? inLines
+                                               : cutAnswer(mostLines_, room - beside(*more_));
     }
     more_->setVisible(isCut);
     more_->setText(more_->isChecked() ? tr("Less") : tr("More"));

@@ -5,6 +5,7 @@
 #include <QWidget>
 
 #include <memory>
+#include <vector>
 
 class QLabel;
 class QToolButton;
@@ -45,12 +46,22 @@ protected:
 
 private:
     void refresh();
-    /// The text's first letters, in which each part leads to its evidence. Precondition: there is a verdict.
-    QString htmlOf(qsizetype letters) const;
-    /// True if so many letters fit in these lines of `room` pixels.
-    bool fits(qsizetype letters, int lines, int room) const;
-    /// How many letters of a text that does not fit do, up to the end of a word.
-    qsizetype lettersIn(int lines, int room) const;
+    /// Numbers of the verdict's parts.
+    using Numbers = std::vector<std::size_t>;
+    /// The first letters of these parts, each of which leads to its evidence. Precondition: there is a verdict.
+    QString htmlOf(const Numbers& parts, qsizetype letters) const;
+    QString htmlOf(const Numbers& parts) const;
+    QString textOf(const Numbers& parts) const;
+    QString styled(const VerdictPart& part, std::size_t number, const QString& text) const;
+    /// True if the text fits in these lines of `room` pixels.
+    bool fits(const QString& html, int lines, int room) const;
+    /// These parts, cut at the end of a word if they do not fit.
+    QString cutTo(const Numbers& parts, int lines, int room) const;
+    /// The verdict in at most these lines: of more than one, the last has the change, and the others the idle time with
+    /// its causes, without asides if they have no room.
+    QString cutAnswer(int lines, int room) const;
+    /// The parts before the change, or the change.
+    Numbers partsOf(bool change, bool withAsides) const;
 
     std::shared_ptr<const RunVerdict> verdict_;
     QLabel* label_;

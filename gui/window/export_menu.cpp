@@ -344,9 +344,9 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.selection = page.axis().selection();
     scene.marks = page.axis().marks();
     scene.noteTrouble = page.noteTrouble();
-    scene.answer = page.answer().text();
-    if (const auto& verdict = page.answer().verdict(); verdict && !scene.document->baseline) {
-        scene.advice = verdict->advice;
+    if (const auto& verdict = page.answer().verdict()) {
+        scene.answer = verdict->parts;
+        scene.advice = scene.document->baseline ? nullptr : verdict->advice;
     }
     scene.allSteps = showsWholeStep(scene);
     scene.theme = theme;

@@ -1954,7 +1954,7 @@ function buildPage() {
   }
   parts.push(
     element('header', {class: 'top'}, element('div', {class: 'heading'}, element('h1', {}, data.title)), tools),
-    element('div', {class: 'lead'}, ...(data.answer ? [element('p', {class: 'answer'}, data.answer)] : []),
+    element('div', {class: 'lead'}, ...(data.answer ? [answerLine(tables)] : []),
       element('p', {class: 'faint'}, data.summary)),
     ...noteLists(),
     figureCards(),
@@ -1966,6 +1966,32 @@ function buildPage() {
     element('footer', {}, element('p', {}, data.scope), ...leftOutOfStep(), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
     tooltip, help);
   document.body.append(...parts.filter((part) => part !== null));
+}
+
+/// The answer: how much idle, the causes of it, and what would help, apart. A part leads to what it rests on.
+function answerLine(tables) {
+  const titled = (start) => [...tables.children].find((each) => each.children[0].textContent.startsWith(start));
+  const goTo = (place) => place && place.scrollIntoView && place.scrollIntoView({block: 'nearest'});
+  const follow = ({evidence, cause, lane}) => {
+    const line = measured || simulated;
+    const ofCause = line && cause ? line.bubbles.filter((bubble) => data.bubbleCauses[bubble.cause].name === cause) : [];
+    if (ofCause.length > 0) {
+      goToBubble(line, ofCause.reduce((longest, each) => (each.end - each.start > longest.end - longest.start ? each : longest)));
+      return;
+    }
+    const table = titled({bubbles: 'Longest bubbles', lanes: data.lanes.title, change: 'What to change'}[evidence]);
+    goTo(lane === undefined ? table : table.querySelectorAll('tbody tr')[lane]);
+  };
+  const onEnter = (part) => (event) => {
+    if (event.key === 'Enter') {
+      event.preventDefault();
+      follow(part);
+    }
+  };
+  // A button would not break into lines, and the page refers to nothing.
+  const partElement = (part) => (part.role === 'words' ? part.text : element('span', {class: `part ${part.role}`,
+    ...(part.evidence ? {role: 'link', tabindex: '0', onclick: () => follow(part), onkeydown: onEnter(part)} : {})}, part.text));
+  return element('p', {class: 'answer'}, ...data.answer.map(partElement));
 }
 
 /// What the page has of the exported step only, as a paragraph.

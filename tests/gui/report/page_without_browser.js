@@ -94,6 +94,7 @@ Object.assign(context, {
   canvasOf: (source) => find(find(body, (each) => String(each.className).includes(`pane ${source}`)), (each) => each.tag === 'canvas' && each.attributes.role === 'application'),  // not a swatch
   textOfPage: () => body.textContent,
   cellOf: (text) => find(body, (each) => /^t[hd]$/.test(each.tag) && each.textContent === text),
+  linkOf: (text) => find(body, (each) => each.attributes && each.attributes.role === 'link' && each.textContent === text),
   buttonOf: (text) => find(body, (each) => each.tag === 'button' && each.textContent === text),
 });
 vm.runInContext(fs.readFileSync(driverName, 'utf8'), context, {filename: driverName});

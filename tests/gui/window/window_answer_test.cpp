@@ -24,6 +24,8 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
+#include <QRegularExpression>
+#include <QSet>
 #include <QTableView>
 #include <QToolButton>
 #include <QTreeWidget>
@@ -111,6 +113,45 @@ TEST_F(WindowAnswer, CutsALongTextAtItsLastLineAndKeepsTheLinks) {
     verdict->parts.push_back({"Nothing stands out."});
     bar.setVerdict(verdict);
     EXPECT_FALSE(bar.moreButton().isVisible());
+}
+
+TEST_F(WindowAnswer, TellsIdleTimeCausesAndChangeApart) {
+    AnswerBar bar;
+    auto verdict = std::make_shared<RunVerdict>();
+    verdict->parts = {{"44 % idle", Evidence::bubbles, std::nullopt, std::nullopt, VerdictRole::idle},
+                      {": "},
+                      {"lane 5 takes longer", Evidence::lanes, std::nullopt, LaneId{5}, VerdictRole::cause},
+                      {"."},
+                      {" Other processes took 12 % of the cores' time meanwhile, in which nothing else could run.",
+                       Evidence::none, std::nullopt, std::nullopt, VerdictRole::aside},
+                      {" "},
+                      {"Moving layer 3 would save 6 % of the step.", Evidence::change, std::nullopt, std::nullopt,
+                       VerdictRole::change}};
+    bar.setVerdict(verdict);
+    bar.setMostLines(2);
+    bar.resize(2000, 40);
+    bar.show();
+    settle();
+    const auto shown = [&bar] { return bar.label().text(); };
+    EXPECT_FALSE(shown().contains(QStringLiteral("<br>"))) << "one line suffices";
+    EXPECT_TRUE(shown().contains(QStringLiteral("font-weight:bold;")));
+    const QRegularExpression colour(QStringLiteral("color:(#[0-9a-f]{6})"));
+    QSet<QString> colours;
+    for (auto found = colour.globalMatch(shown()); found.hasNext();) {
+        colours << found.next().captured(1);
+    }
+    EXPECT_EQ(colours.size(), 4) << "idle time, causes, asides, change";
+    bar.resize(520, 60);
+    settle();
+    const QStringList lines = shown().split(QStringLiteral("<br>"));
+    ASSERT_EQ(lines.size(), 2) << shown().toStdString();
+    EXPECT_TRUE(lines[0].contains(QStringLiteral("lane 5 takes longer</a>")));
+    EXPECT_FALSE(lines[0].contains(QStringLiteral("Other processes"))) << "an aside gives way first";
+    EXPECT_TRUE(lines[1].contains(QStringLiteral("Moving layer 3"))) << "what would help has a line of its own";
+    EXPECT_TRUE(bar.moreButton().isVisible());
+    for (const char* link : {"#0", "#2", "#6"}) {
+        EXPECT_TRUE(shown().contains(QStringLiteral("<a href=\"%1\"").arg(QLatin1String(link)))) << link;
+    }
 }
 
 TEST_F(WindowAnswer, LeadsToTheBubblesAndTheLanes) {
