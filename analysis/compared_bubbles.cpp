@@ -98,7 +98,9 @@ BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const
         const StepGraph tasks =
             graph_of(timeline, statistics.at(step), graph, is_staggered ? std::optional(step) : std::nullopt);
         std::vector<Bubble> bubbles = bubbles_of(tasks, sends, launches);
-        add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, report);
+        const BubbleSums sums = sum_bubbles(tasks, bubbles);
+        report.idle_by_step[step] = sums.total();
+        add_sums(sums, steps.size(), ns, report);
         if (step == report.step) {
             list_largest(tasks, std::move(bubbles), report);
         }

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,9 +32,10 @@ struct BubblesOfCause {
 /// The bubbles of the compared steps, or of the simulated step.
 struct BubbleReport {
     std::array<BubblesOfCause, kNumBubbleCauses> causes;
-    std::int32_t step = 0;              ///< the step of median length; `largest` are its bubbles
-    std::vector<ListedBubble> largest;  ///< the ten largest, largest first
-    std::optional<RootCauses> roots;    ///< set by compare_trace() and compare_two_runs(), if root_causes() finds some
+    std::int32_t step = 0;                        ///< the step of median length; `largest` are its bubbles
+    std::vector<ListedBubble> largest;            ///< the ten largest, largest first
+    std::map<std::int32_t, double> idle_by_step;  ///< the share of each compared step, whose mean is total()
+    std::optional<RootCauses> roots;  ///< set by compare_trace() and compare_two_runs(), if root_causes() finds some
 
     /// Equals Comparison::measured_bubble_mean, or the bubble fraction of the simulated step without noise.
     double total() const;

@@ -1,5 +1,7 @@
 #include "analysis/run_verdict.h"
 
+#include "analysis/slow_step.h"
+#include "base/sample_statistics.h"
 #include "base/short_percent.h"
 #include "schedule/balance.h"
 
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace pipescope {
@@ -309,11 +312,76 @@ std::shared_ptr<const Advice> advice_for_verdict(const RecordedRun& run, const s
     }
 }
 
-/// Says that other load explains a part of the idle time. A replay of the tasks cannot tell how much.
-VerdictPart load_part(const MachineLoad& load) {
-    return {fmt::format(" {} took {} of the cores' time meanwhile, which explains a part of the idle time.",
-                        load.stolen > load.others ? "The host of this virtual machine" : "Other processes",
-                        short_percent(std::max(load.stolen, load.others)))};
+/// The steps of a run in which the machine had little other load, against the others.
+struct QuietSteps {
+    std::size_t count = 0;
+    double idle = 0;       ///< mean of these steps
+    double explained = 0;  ///< how much more all steps idle; 0: not more than chance explains
+    double shorter = 0;    ///< than the others, as share of these; 0: likewise
+};
+
+struct StepSample {
+    std::vector<double> idle;
+    std::vector<double> time;  ///< ns
+};
+
+/// By how much the mean of `more` is larger; 0 if that is less than two standard errors.
+double certain_difference(const std::vector<double>& more, const std::vector<double>& less) {
+    constexpr double kErrors = 2;
+    const auto squared_error = [](const std::vector<double>& values) {
+        const double deviation = standard_deviation(values);
+        return deviation * deviation / static_cast<double>(values.size());
+    };
+    const double difference = mean_of(more) - mean_of(less);
+    return difference > kErrors * std::sqrt(squared_error(more) + squared_error(less)) ? difference : 0;
+}
+
+/// Empty without kLeastSteps steps at a load that is not notable, and as many at one that is. A replay of the tasks
+/// cannot tell what a load did, but steps of the same work can.
+std::optional<QuietSteps> quiet_steps(const RecordedRun& run, const std::map<std::int32_t, double>& idle_by_step) {
+    constexpr std::size_t kLeastSteps = 5;
+    StepSample quiet;
+    StepSample busy;
+    for (const auto& [step, idle] : idle_by_step) {
+        const StepRecord* record = run.record_of(step);
+        const std::optional<StepLoad> load = load_of_step(run, step);
+        if (record != nullptr && load) {
+            StepSample& sample = is_notable(load->shares) ? busy : quiet;
+            sample.idle.push_back(idle);
+            sample.time.push_back(static_cast<double>((record->end - record->start).count()));
+        }
+    }
+    const std::size_t all = quiet.idle.size() + busy.idle.size();
+    if (quiet.idle.size() < kLeastSteps || busy.idle.size() < kLeastSteps) {
+        return std::nullopt;
+    }
+    const double share_of_busy = static_cast<double>(busy.idle.size()) / static_cast<double>(all);
+    const double time = mean_of(busy.time);
+    return QuietSteps{quiet.idle.size(), mean_of(quiet.idle), certain_difference(busy.idle, quiet.idle) * share_of_busy,
+                      time > 0 ? certain_difference(busy.time, quiet.time) / time : 0};
+}
+
+/// Says what other load took, and how much of the idle time that explains, if steps can tell.
+VerdictPart load_part(const MachineLoad& load, const std::optional<QuietSteps>& quiet) {
+    std::string text = fmt::format(" {} took {} of the cores' time meanwhile",
+                                   load.stolen > load.others ? "The host of this virtual machine" : "Other processes",
+                                   short_percent(std::max(load.stolen, load.others)));
+    if (!quiet) {
+        text += ", which explains a part of the idle time.";
+    } else {
+        const std::string steps =
+            fmt::format("{} steps with less than {} of load", quiet->count, short_percent(kNotableLoad));
+        const std::string shorter =
+            quiet->shorter > 0 ? fmt::format("are {} shorter than the others", short_percent(quiet->shorter)) : "";
+        if (quiet->explained > 0) {
+            text += fmt::format(", which explains about {} of the idle time: {} idle {}{}{}.",
+                                short_points(quiet->explained), steps, short_percent(quiet->idle),
+                                shorter.empty() ? "" : ", and ", shorter);
+        } else {
+            text += fmt::format(": {} idle no smaller share{}{}.", steps, shorter.empty() ? "" : ", but ", shorter);
+        }
+    }
+    return {std::move(text), Evidence::none, std::nullopt, std::nullopt, VerdictRole::aside};
 }
 }  // namespace
 
@@ -321,7 +389,7 @@ RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::s
                       const std::optional<ModelError>& error, const std::function<bool()>& cancelled) {
     RunVerdict verdict = why_idle(report, lanes);
     if (run.load && is_notable(*run.load) && *verdict.idle >= kLittleIdle) {
-        verdict.parts.push_back(load_part(*run.load));
+        verdict.parts.push_back(load_part(*run.load, quiet_steps(run, report.idle_by_step)));
     }
     verdict.advice = advice_for_verdict(run, error, cancelled);
     if (verdict.advice) {

@@ -70,9 +70,10 @@ RunVerdict unknown_idle(const std::string& why);
 /// leaves. `profile`: names the layers.
 void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdict);
 
-/// Both sentences, and between them what other load on the machine took, if that is notable. The second one follows
-/// about 60 simulations without noise, and is left out if the run cannot be simulated, has too many tasks, or if
-/// cancelled. `error`: of the simulation on this run; empty if unknown.
+/// Both sentences, and between them what other load on the machine took, if that is notable, and how much of the idle
+/// time it explains: how much more all steps idle than those at little load, if there are enough of both. The
+/// second one follows about 60 simulations without noise, and is left out if the run cannot be simulated, has too many
+/// tasks, or if cancelled. `error`: of the simulation on this run; empty if unknown.
 RunVerdict verdict_of(const RecordedRun& run, const BubbleReport& report, std::span<const RunLane> lanes,
                       const std::optional<ModelError>& error, const std::function<bool()>& cancelled = {});
 

@@ -120,6 +120,38 @@ TEST(RunVerdict, SaysWhatOtherLoadTookOfABusyMachine) {
     EXPECT_THAT(text_of({0.9, 0, std::nullopt}, 0.01), EndsWith("nothing stands out."));
 }
 
+TEST(RunVerdict, TellsFromQuietStepsHowMuchOfTheIdleTimeALoadExplains) {
+    const auto text_of = [](int quiet, double quiet_idle, double busy_idle, double spread, int busy_ms = 1000) {
+        RecordedRun run;
+        run.load = MachineLoad{0.2, 0, std::nullopt};
+        run.why_not_simulated = "it has no profile";
+        BubbleReport report = report_of({0, 0.3, 0, 0, 0, 0}, RootCause::imbalance);
+        for (int number = 0; number < 12; ++number) {
+            StepRecord& step = run.steps.emplace_back();
+            step.step = number;
+            step.wall_start = Nanoseconds{number * 2'000'000'000LL};
+            step.wall_end = step.wall_start + Nanoseconds{2'000'000'000};
+            const bool is_quiet = number < quiet;
+            step.start = step.wall_start;
+            step.end = step.start + Nanoseconds{(is_quiet ? 1000 : busy_ms) * 1'000'000LL};
+            step.load = StepLoad{{is_quiet ? 0.01 : 0.3, 0, std::nullopt}, Nanoseconds{2'000'000'000}};
+            report.idle_by_step[number] = (is_quiet ? quiet_idle : busy_idle) + spread * (number % 2 == 0 ? 1 : -1);
+        }
+        return verdict_of(run, report, lanes_of({100, 100}), std::nullopt).text();
+    };
+    // Of the twelve steps, six idle 8 points more than the six quiet ones: 4 points of the mean.
+    EXPECT_THAT(text_of(6, 0.24, 0.32, 0.01),
+                EndsWith(" Other processes took 20 % of the cores' time meanwhile, which explains about 4 points of "
+                         "the idle time: 6 steps with less than 5 % of load idle 24 %."));
+    EXPECT_THAT(text_of(6, 0.24, 0.26, 0.1), EndsWith(": 6 steps with less than 5 % of load idle no smaller share."))
+        << "a difference that chance explains";
+    EXPECT_THAT(text_of(6, 0.24, 0.24, 0.01, 1250), EndsWith(" share, but are 20 % shorter than the others."));
+    EXPECT_THAT(text_of(6, 0.24, 0.32, 0.01, 1250), EndsWith(" idle 24 %, and are 20 % shorter than the others."));
+    EXPECT_THAT(text_of(4, 0.24, 0.32, 0.01), EndsWith(", which explains a part of the idle time."))
+        << "too few quiet steps to tell";
+    EXPECT_THAT(text_of(12, 0.24, 0.32, 0.01), EndsWith(", which explains a part of the idle time."));
+}
+
 /// Five equal layers, of which lane 0 has four.
 Advice advice_of(const Profile& profile) {
     PipelineOptions options;
