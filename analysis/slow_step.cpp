@@ -333,13 +333,13 @@ LaneDifference compare_lanes(const StepGraph& step, std::span<const Bubble> bubb
         if (!counts(step, task) || (task.lane != lane && task.lane != usual)) {
             continue;
         }
-        partitions[task.lane].push_back(task.key.partition);
         KindInStep& kind = kinds[task.key.kind];
         kind.kind = task.key.kind;
         kind.tasks += task.lane == lane ? 1 : 0;
         add_times(task.lane, kind.time, lane, task.duration(), usual);
         if (is_compute(task.key.kind)) {
             add_times(task.lane, result.busy, lane, task.duration(), usual);
+            partitions[task.lane].push_back(task.key.partition);
         }
     }
     for (auto& [of, numbers] : partitions) {
@@ -355,13 +355,13 @@ LaneDifference compare_lanes(const StepGraph& step, std::span<const Bubble> bubb
     };
     std::map<TaskKey, std::int64_t> durations;
     for (const StepTask& task : step.tasks()) {
-        if (counts(step, task) && task.lane == usual) {
+        if (step.is_own(task) && is_compute(task.key.kind) && task.lane == usual) {
             durations.try_emplace(on_any_lane(task), task.duration());
         }
     }
     TaskDifferences differences(result.busy, result.step_time);
     for (const StepTask& task : step.tasks()) {
-        if (!counts(step, task) || task.lane != lane) {
+        if (!step.is_own(task) || !is_compute(task.key.kind) || task.lane != lane) {
             continue;
         }
         if (const auto other = durations.find(on_any_lane(task)); other != durations.end()) {
@@ -475,14 +475,14 @@ std::string lane_difference_text(const LaneDifference& lane) {
         }
     }
     if (const std::string list = points_of(std::move(parts), longer); !list.empty()) {
-        text += " Of the step, it is " + list + ".";
+        text += " By kind of task, it is " + list + " of the step.";
     }
     std::size_t cause = 0;
     for (std::size_t each = 1; each < lane.causes.size(); ++each) {
         cause = std::abs(lane.causes[each].more()) > std::abs(lane.causes[cause].more()) ? each : cause;
     }
     if (const double idle = ratio(lane.causes[cause].more(), lane.step_time); std::abs(idle) >= kLeastPoint) {
-        text += fmt::format(" Of the causes of its bubbles, \"{}\" differs most ({} of the step {}).",
+        text += fmt::format(" Its bubbles \"{}\" differ most ({} of the step {}).",
                             describe(static_cast<BubbleCause>(cause)), short_points(std::abs(idle)),
                             idle > 0 ? "more" : "less");
     }

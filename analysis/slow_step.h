@@ -83,9 +83,9 @@ void add_records(const RecordedRun& run, SlowStep& step);
 /// The load that was measured over the step, or over a time that holds it. Empty if none was.
 std::optional<StepLoad> load_of_step(const RecordedRun& run, std::int32_t step);
 
-/// Why one lane of a step works longer or shorter than another one, such as two ranks of a run. A task is compared with
-/// the other lane's task of the same kind and micro-batch, on the partition that has the same place among those of its
-/// lane. In the pairs, `step` is the lane and `usual` the other one.
+/// Why one lane of a step works longer or shorter than another one, such as two ranks of a run. A task that computes is
+/// compared with the other lane's task of the same kind and micro-batch, on the partition that has the same place among
+/// those of its lane. In the pairs, `step` is the lane and `usual` the other one.
 struct LaneDifference {
     std::int32_t step = 0;
     LaneId lane;
@@ -106,7 +106,8 @@ LaneDifference compare_lanes(const StepGraph& step, std::span<const Bubble> bubb
 /// The lane of median busy time, the longer of the middle two, among those with tasks. Empty without tasks.
 std::optional<LaneId> median_lane(const StepGraph& step);
 
-/// "Lane 5 works 33 % longer than lane 4. 20.1 points of the step are backwards, 10 points forwards. .."
+/// "Lane 5 works 33 % longer than lane 4. By kind of task, it is 20.1 points backwards, 10 points forwards of the step.
+/// .."
 std::string lane_difference_text(const LaneDifference& lane);
 
 /// The verdict in sentences, with shares of the usual step instead of times: "Step 4 takes 167.9 % longer than the

@@ -173,7 +173,10 @@ QString AnswerBar::cutTo(const Numbers& parts, int lines, int room) const {
         const qsizetype middle = (fitting + tooMany) / 2;
         (fits(htmlOf(parts, middle), lines, room) ? fitting : tooMany) = middle;
     }
-    const qsizetype word = all.lastIndexOf(QLatin1Char(' '), fitting);  // no word is cut in two
+    qsizetype word = all.lastIndexOf(QLatin1Char(' '), fitting);  // no word is cut in two
+    while (word > 1 && all[word - 1] == QLatin1Char(',')) {
+        --word;
+    }
     return htmlOf(parts, word > 0 ? word : fitting);
 }
 

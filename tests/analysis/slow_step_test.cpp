@@ -112,8 +112,8 @@ TEST_F(WhyAStepIsSlow, ComparesTwoLanesByKindCauseAndFirstTask) {
     EXPECT_EQ(slow.first->task, (TaskKey{4, TaskKind::backward, 1, 1, -1})) << "joined with that of partition 0";
     EXPECT_EQ(slow.largest.size(), 3U);
     EXPECT_THAT(lane_difference_text(slow),
-                AllOf(StartsWith("Lane 1 works 100 % longer than lane 0. Of the step, it is "),
-                      HasSubstr(" points backwards. Of the causes of its bubbles, "), HasSubstr(" of the step less)."),
+                AllOf(StartsWith("Lane 1 works 100 % longer than lane 0. By kind of task, it is "),
+                      HasSubstr(" points backwards of the step. Its bubbles \""), HasSubstr(" of the step less)."),
                       HasSubstr("The first task that differed: backward of micro-batch 1 on partition 1, 3 times as "
                                 "long.")));
     EXPECT_EQ(median_lane(graph), LaneId{1}) << "the longer one of two";
