@@ -53,7 +53,7 @@ void OptionRow::set(const std::string& text) {
 
 std::int64_t parse_whole_number(const std::string& text, const std::string& option, std::int64_t most) {
     const std::size_t first = text.find_first_of("0123456789");
-    if (first + 1 < text.size() && text[first] == '0' && text[first + 1] != '.') {
+    if (first != std::string::npos && first + 1 < text.size() && text[first] == '0' && text[first + 1] != '.') {
         throw UsageError(option + ": " + text + " begins with 0; numbers are decimal; leave out the 0");
     }
     std::int64_t number = 0;

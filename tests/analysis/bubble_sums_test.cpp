@@ -121,7 +121,7 @@ TEST(BubbleSums, AreThoseOfAPeriodIfStepsOverlap) {
         ASSERT_EQ(comparison.step_error, 0);
         ASSERT_NEAR(comparison.measured_bubble_fraction, simulation.bubble_fraction, kExact);
         ASSERT_EQ(comparison.tasks_unmatched, 0);
-        ASSERT_EQ(comparison.worst.front().measured, comparison.worst.front().simulated);
+        ASSERT_TRUE(comparison.worst.empty()) << "the worst tasks are those that differ";
         const ComparedBubbles bubbles = compare_bubbles(measured, simulation, graph, graph);
         ASSERT_NEAR(bubbles.measured.total(), simulation.bubble_fraction, kExact);
         ASSERT_NEAR(bubbles.simulated.total(), simulation.bubble_fraction, kExact);
