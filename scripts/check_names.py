@@ -170,9 +170,19 @@ def shared(places, what):
             yield f"{name}: {what} {', '.join(sorted(files))}; rename all but one"
 
 
+def unbuilt(root, files):
+    """Tests that no CMakeLists.txt names: they would never run."""
+    lists = "\n".join((root / path).read_text(encoding="utf-8") for path in files if path.endswith("CMakeLists.txt"))
+    for path in files:
+        name = pathlib.PurePath(path).name
+        if name.endswith("_test.cpp") and not re.search(rf"\b{re.escape(name)}\b", lists):
+            yield f"{path}: no CMakeLists.txt names it, so it never runs; add it to one"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
-    sources = [path for path in tracked(root) if pathlib.PurePath(path).suffix in SOURCES]
+    files = tracked(root)
+    sources = [path for path in files if pathlib.PurePath(path).suffix in SOURCES]
     by_file, by_definition = collections.defaultdict(set), collections.defaultdict(set)
     for path in sources:
         if not path.startswith(SHIM) and pathlib.PurePath(path).name != "__init__.py":  # Python gives that name
@@ -180,7 +190,7 @@ def main():
         if pathlib.PurePath(path).suffix in CPP and not STANDALONE.match(path) and path not in ALTERNATIVES:
             for name in definitions((root / path).read_text(encoding="utf-8")):
                 by_definition[name].add(path)
-    faults = [*shared(by_file, "files of one name:"), *shared(by_definition, "defined in")]
+    faults = [*shared(by_file, "files of one name:"), *shared(by_definition, "defined in"), *unbuilt(root, files)]
     for fault in faults:
         print(fault, file=sys.stderr)
     print(f"names: {len(sources)} files, {len(by_definition)} definitions, {len(faults)} faults")

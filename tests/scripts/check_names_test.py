@@ -46,6 +46,9 @@ class CheckNames(unittest.TestCase):
         text = "namespace { TEST_F(Clock, Ticks) { EXPECT_EQ(1, 1); } }"
         self.assert_fault(self.check(a=text, b=text), "TEST Clock.Ticks")
 
+    def test_refuses_a_test_that_no_program_compiles(self):
+        self.assert_fault(self.check(clock_test="int x();"), "clock_test.cpp: no CMakeLists.txt names it")
+
     def test_allows_the_same_name_in_anonymous_and_in_different_namespaces(self):
         self.assert_clean(self.check(a="namespace n { namespace { struct X {}; void f() {} } }",
                                      b="namespace n { namespace { struct X {}; void f() {} } }",
