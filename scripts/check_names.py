@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails when two files share a name, or when one name is defined in two files.
+"""Fails when two files share a name, when one name is defined in two files, or when no program compiles a test.
 
     scripts/check_names.py [ROOT]
 
