@@ -1047,8 +1047,7 @@ ProfileInProgress measure_other_program(const RecordedRun& run, const Timeline& 
         made.options.hardware.link.protocol = LinkProtocol::in_turn;
         made.notes.emplace_back(
             "messages wait for the messages before them on their lane, as on one stream of NCCL, so the simulation "
-            "lets "
-            "each lane handle one after the other (--link-protocol in-turn)");
+            "lets each lane handle one after the other (--link-protocol in-turn)");
     }
     if (std::string note = set_links_of_pairs(timed, made.options.hardware); !note.empty()) {
         made.notes.push_back(std::move(note));

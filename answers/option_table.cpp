@@ -159,8 +159,10 @@ void OptionTable::check_use(bool has_cluster) const {
 
 void refuse_with_cluster(const std::string& name) {
     const std::string instead = name == "chunks" ? "micro-batch-size" : name == "replicas" ? "data-parallel" : "";
+    const std::string remedy = name == "pair-overlap" ? "write it as pair_overlap of a program (docs/program-format.md)"
+                               : instead.empty()      ? "leave it out"
+                                                      : "use " + option_name(instead) + " instead";
     throw UsageError(option_name(name) + " is given with " + option_name("cluster") +
-                     "; a layout on a cluster has no such option; " +
-                     (instead.empty() ? "leave it out" : "use " + option_name(instead) + " instead"));
+                     "; a layout on a cluster has no such option; " + remedy);
 }
 }  // namespace pipescope

@@ -27,7 +27,7 @@ ModelOptimizer parse_model_optimizer(std::string_view name) {
                : parse_name<ModelOptimizer>(
                      name, {adam, bf16_adam, adam8bit, adafactor, muon, momentum, sgd},
                      option_name("optimizer") + " is '" + printable(std::string(name)) + "' with a gpt: model",
-                     "leave it out for adam");
+                     "leave it out for adam, which is also named adamw");
 }
 
 double moment_bytes(ModelOptimizer optimizer, double element_bytes, bool in_block) {
