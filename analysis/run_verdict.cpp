@@ -265,8 +265,8 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
     });
     verdict.parts.push_back({" "});
     if (best == advice.moves.end()) {
-        verdict.parts.push_back(
-            change_part("No single change of cuts, micro-batches, checkpoints or schedule shortens the step."));
+        verdict.parts.push_back({"No single change of cuts, micro-batches, checkpoints or schedule shortens the step.",
+                                 Evidence::change, std::nullopt, std::nullopt, VerdictRole::aside});
         return;
     }
     verdict.change = *best;
@@ -275,12 +275,17 @@ void add_change(const Advice& advice, const Profile& profile, RunVerdict& verdic
     // A simulation from the run's own times that is off lacks something of the run, such as messages that wait.
     const bool is_exact =
         profile.from_trace && (!advice.model_error || std::abs(advice.model_error->error) <= kMostOfExact);
-    const std::string effect =
-        best->effect == MoveEffect::fits ? "would keep the memory limit"
-        : is_exact ? fmt::format("would save {} of the step (the model was measured from this run itself)",
-                                 short_percent(-verdict.step_change))
-                   : saving_text(verdict.step_change, advice.model_error);
-    verdict.parts.push_back(change_part(name + " " + effect + "."));
+    const std::string effect = best->effect == MoveEffect::fits ? "would keep the memory limit"
+                               : is_exact
+                                   ? fmt::format("would save {} of the step, if its tasks take as long as in this run",
+                                                 short_percent(-verdict.step_change))
+                                   : saving_text(verdict.step_change, advice.model_error);
+    VerdictPart change = change_part(name + " " + effect + ".");
+    if (best->effect != MoveEffect::fits && !is_exact && advice.model_error &&
+        advice.model_error->hides(verdict.step_change)) {
+        change.role = VerdictRole::aside;
+    }
+    verdict.parts.push_back(std::move(change));
 }
 
 namespace {

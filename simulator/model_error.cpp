@@ -20,8 +20,8 @@ std::string saving_text(double change, const std::optional<ModelError>& error) {
     }
     const std::string off = "the model was " + short_percent(std::abs(error->error)) + " off on this run";
     if (error->hides(change)) {
-        return "would save " + short_percent(-change) + ", which cannot be told apart from nothing: " + off +
-               ", and changes below " + short_percent(error->least_change()) + " are not certain";
+        return "may save nothing: " + short_percent(-change) + " are predicted, but " + off + ", so changes below " +
+               short_percent(error->least_change()) + " are not certain";
     }
     const ModelError::Range range = error->range_of(change);
     const std::string least = short_percent(-range.most);

@@ -185,7 +185,7 @@ TEST(RunVerdict, StatesTheErrorOfAModelFromTheRunItself) {
         add_change(advice, profile, verdict);
         return verdict.text();
     };
-    EXPECT_THAT(text_with(-0.01), EndsWith("(the model was measured from this run itself)."));
+    EXPECT_THAT(text_with(-0.01), EndsWith("if its tasks take as long as in this run."));
     EXPECT_THAT(text_with(-0.08), EndsWith("(the model was 8 % off on this run)."));
 }
 
@@ -213,8 +213,13 @@ TEST(RunVerdict, SaysWhatCannotBeToldApartInsteadOfASaving) {
     RunVerdict verdict;
     add_change(advice, profile, verdict);
     EXPECT_THAT(verdict.text(),
-                AllOf(HasSubstr("cannot be told apart from nothing: the model was 90 % off on this run"),
-                      Not(HasSubstr(" to 9"))));
+                AllOf(HasSubstr("may save nothing: "),
+                      HasSubstr(" are predicted, but the model was 90 % off on this run"), Not(HasSubstr(" to 9"))));
+    EXPECT_EQ(verdict.parts.back().role, VerdictRole::aside) << "no promise";
+    advice.model_error = ModelError{0.001, 0.0, 10};
+    verdict = {};
+    add_change(advice, profile, verdict);
+    EXPECT_EQ(verdict.parts.back().role, VerdictRole::change);
     advice.moves.clear();
     verdict = {};
     add_change(advice, profile, verdict);

@@ -609,12 +609,17 @@ std::int64_t number_after(std::string_view word, std::string_view text) {
     return number;
 }
 
-/// Gives out numbers. If a number is taken, gives the highest free number instead.
+/// Gives out numbers. If a number is taken, gives another one.
 class FreeNumbers {
 public:
+    enum class Others { from_the_highest, from_zero };
+    explicit FreeNumbers(Others others = Others::from_the_highest)
+        : step_(others == Others::from_zero ? 1 : -1), other_(others == Others::from_zero ? 0 : kHighest) {}
+
     std::int64_t take(std::int64_t wanted) {
         while (wanted < 0 || !used_.insert(wanted).second) {
-            wanted = other_--;
+            wanted = other_;
+            other_ += step_;
         }
         return wanted;
     }
@@ -623,7 +628,8 @@ private:
     static constexpr std::int64_t kHighest = 0xff'ffff;
 
     std::set<std::int64_t> used_;
-    std::int64_t other_ = kHighest;  // higher numbers are taken
+    std::int64_t step_;
+    std::int64_t other_;  // the next one if the wanted one is taken
 };
 
 /// CUPTI's kinds of a copy and of its two memories, from a name of PyTorch's profiler such as "Memcpy HtoD (Pinned ->
@@ -910,8 +916,8 @@ private:
     std::string suffix_;
     std::map<std::string, std::int64_t> pids_;  // of this part, by group
     FreeNumbers processes_;
-    FreeNumbers gpus_;
-    std::map<std::int64_t, FreeNumbers> threads_;  // by process
+    FreeNumbers gpus_{FreeNumbers::Others::from_zero};  // people read these
+    std::map<std::int64_t, FreeNumbers> threads_;       // by process
     std::map<std::pair<int, std::string>, std::uint32_t> devices_;
     std::map<std::string, std::int64_t> domains_;
     std::uint32_t correlation_base_ = 0;

@@ -120,6 +120,13 @@ TEST_F(MergeRankFiles, PartsCollectivesOfWhichAllRanksAreKnown) {
         return file.write(folder_ / fmt::format("rank{}.json", number), kBase);
     };
     merge({rank(0, 0), rank(1, 15)});
+    std::vector<std::string> devices;
+    for (const RangeTrack& track : merged().tracks) {
+        if (track.kind == RangeTrack::Kind::stream) {
+            devices.push_back(track.group.substr(0, std::string("GPU 0 ").size()));
+        }
+    }
+    EXPECT_THAT(devices, ElementsAre("GPU 0 ", "GPU 0 ", "GPU 1 ", "GPU 1 ")) << "both ranks have a GPU 0";
     std::vector<std::string> parts;
     for (const LaneWork& work : merged().lane_work) {
         parts.push_back(fmt::format("{} {}..{} on {}", to_string(work.kind), work.start.count() / 1000,
