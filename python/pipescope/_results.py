@@ -710,6 +710,7 @@ class VerdictPart:
     """A part of a verdict, and what it rests on: bubbles (of a cause), lanes, change or none."""
 
     text: str
+    role: str  #: words, idle, cause, aside or change
     evidence: str
     cause: str | None
     lane: int | None

@@ -23,6 +23,7 @@
 #include <deque>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_set>
@@ -1968,8 +1969,9 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, const
     note_missing_ranks(kept, shown, unknown, trace);
     std::erase_if(samples, [&](const auto& step) { return lost.contains(step.first); });
     note_samples(samples, trace);
+    std::map<std::int32_t, StepStatistics> of_steps = statistics_by_step(timeline, Update::synchronous);
     for (auto& [number, step] : steps) {
-        const StepStatistics statistics = step_statistics(timeline, number);
+        const StepStatistics& statistics = of_steps[number];
         if (statistics.end > statistics.start) {
             step.start = statistics.start;
             step.end = statistics.end;

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -72,11 +73,12 @@ Json steps_json(const LoadedRun& loaded) {
     const bool has_bubbles = !refuse_bubbles(warnings);
     const bool has_times = why_no_step_times(warnings).empty();
     Json steps = Json::array();
+    std::map<std::int32_t, StepStatistics> of_steps = statistics_by_step(measured, Update::synchronous);
     for (const std::int32_t number : steps_of(measured)) {
         if (number < 0) {
             continue;  // forwards outside of training
         }
-        const StepStatistics statistics = step_statistics(measured, number);
+        const StepStatistics& statistics = of_steps[number];
         Json step{{"step", number},
                   {"start_ns", statistics.start.count()},
                   {"end_ns", statistics.end.count()},
