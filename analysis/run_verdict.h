@@ -26,7 +26,7 @@ enum class Evidence {
 /// The key in JSON: bubbles.
 std::string_view to_string(Evidence evidence);
 
-/// What a part of a verdict says, so that a surface can tell the parts apart.
+/// The role of a part in a verdict. Window, page and JSON show the roles differently.
 enum class VerdictRole {
     words,   ///< between other parts
     idle,    ///< how much idle time there is

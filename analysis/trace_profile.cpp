@@ -232,12 +232,8 @@ std::optional<TaskName> copy_for(const RunShape& shape, const TaskName& task) {
 /// The copy that takes a task's output to another lane; empty if there is none.
 std::optional<TaskName> copy_from(const RunShape& shape, const TaskName& task) {
     const auto& [kind, partition, micro_batch] = task;
-    const std::int32_t to = kind == TaskKind::forward ? partition + 1 : kind == TaskKind::backward ? partition - 1 : -1;
-    if (to < 0 || to >= shape.partitions() || shape.lane_of(to) == shape.lane_of(partition)) {
-        return std::nullopt;
-    }
-    return TaskName{kind == TaskKind::forward ? TaskKind::copy_forward : TaskKind::copy_backward,
-                    std::min(to, partition), micro_batch};
+    const std::int32_t to = kind == TaskKind::forward ? partition + 1 : partition - 1;
+    return to >= 0 && to < shape.partitions() ? copy_for(shape, {kind, to, micro_batch}) : std::nullopt;
 }
 
 /// The task that sends the copy.

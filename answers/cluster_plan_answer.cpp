@@ -35,7 +35,8 @@ double parse_steps(const std::string& text) {
     return *steps;
 }
 
-/// Where nine of ten devices should lie with the most memory that they show, in bytes. Of a language model's step.
+/// The range, in bytes, of the most memory that nine of ten devices should show. Precondition: the step is that of a
+/// language model.
 std::pair<Bytes, Bytes> peak_interval(const LayoutStep& step) {
     const auto shown = static_cast<double>(step.layout.how().shown_bytes(highest_peak(step.simulation)));
     return {std::llround(shown * step.range.peak_low), std::llround(shown * step.range.peak_high)};

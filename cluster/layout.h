@@ -48,8 +48,8 @@ struct Layout {
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; DeepSpeed's are serial
     TokenDispatch dispatch = TokenDispatch::expert;
     Cuts cuts = Cuts::even;  ///< own cuts also hold for unequal devices
-    /// Of the blocks' matrix products, a name of short_dtypes(); empty: dtype. Attention, the output layer, everything
-    /// between products and BlockKind::is_whole keep dtype.
+    /// The dtype of the blocks' matrix products, one of short_dtypes(); empty: dtype. Attention, the output layer,
+    /// everything between products, and blocks with BlockKind::is_whole keep dtype.
     std::string product_dtype = {};
     ModelOptimizer optimizer = ModelOptimizer::adam;  ///< of a language model
     bool no_master_weights = false;  ///< the optimizer keeps no float32 copy of a language model's shorter parameters

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What the name of a fitted program ends in.
+/// The end of a fitted program's name.
 inline constexpr std::string_view kMeasuredName = "-measured";
 
 /// A step that somebody measured.

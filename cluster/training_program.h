@@ -86,7 +86,7 @@ struct TrainingProgram : KernelProgram {
     std::vector<PublishedErrors> published = {};
     double reserved_share = 0;  ///< of the tensors' memory, which the allocator holds in addition
 
-    /// Of short_products; without an entry, as in float8.
+    /// The entry of short_products for the dtype. Without an entry, products run as in float8.
     ShortProducts short_products_in(const std::string& dtype) const;
     /// The part of a device's memory that tensors cannot use. Precondition: context_bytes has a value.
     Bytes headroom_of(Bytes memory) const;

@@ -19,10 +19,11 @@ bool is_yes(const CsvRow& row, const std::string& column) {
 std::string product_dtype(const CsvRow& row) {
     const std::string& dtype = row.text("dtype");
     const auto has = [&](const char* part) { return dtype.find(part) != std::string::npos; };
-    return !has("fp8") && !has("float8") ? (has("fp4") ? "float4" : "")
-           : has("rowwise")              ? "float8-rowwise"
-           : has("mx")                   ? "float8-mx"
-                                         : "float8";
+    return has("fp4")                      ? "float4"
+           : !has("fp8") && !has("float8") ? ""
+           : has("rowwise")                ? "float8-rowwise"
+           : has("mx")                     ? "float8-mx"
+                                           : "float8";
 }
 
 /// Why a row has no prediction; empty if it has one.

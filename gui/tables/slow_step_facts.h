@@ -7,6 +7,6 @@ namespace pipescope {
 /// Why a step is slower or faster than the median step, as sentences and tables. The columns are this step, the median
 /// step, and the difference.
 SelectionFacts slowStepFacts(const TraceDocument& document, const SlowStep& step);
-/// The same for a lane and another one.
+/// The facts about the difference of two lanes.
 SelectionFacts laneDifferenceFacts(const TraceDocument& document, const LaneDifference& lane);
 }  // namespace pipescope

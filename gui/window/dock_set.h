@@ -71,7 +71,7 @@ private:
     void applyGroup();
     /// How high panels below the timelines are at first.
     int firstHeight() const;
-    /// Of menus, tools and the groups' buttons.
+    /// The height of the menus, the tools and the groups' buttons.
     int heightOfBars() const;
     void noteFront();
     /// Moves between the right and the bottom, after a change of `narrow_`.

@@ -127,7 +127,7 @@ private:
     void showSelection();
     void tellPicked();
     void shareHeightLater();
-    /// Of the lanes and what is never hidden.
+    /// The height of the lanes and of the parts that are never hidden.
     int leastHeight() const;
     /// In a low page, parts leave their room to the lanes, the least needed first.
     void giveWay();
