@@ -145,10 +145,12 @@ void add_parameter_options(OptionTable& table, AskedPipeline& asked) {
     table.add_flag("--master-weights", asked.options.master_weights,
                    "The optimizer keeps a float32 copy of each bfloat16 or float16 parameter, and its state in float32",
                    "Pipeline");
-    table.add_text("--dtype", asked.dtype,
-                   "The profile's dtype; with --device-types also another one of the same size (float32 as tf32, "
-                   "float16 as bfloat16). For any other, profile the model with --dtype",
-                   "NAME", "Pipeline");
+    table.add_text(
+        "--dtype", asked.dtype,
+        "The profile's dtype; with --device-types also another one of the same size (float32 as tf32, "
+        "float16 as bfloat16). For any other, profile the model with --dtype. A gpt: model takes any, bfloat16 "
+        "by default, and for the products of its blocks float8, float8-rowwise, float8-mx and float4",
+        "NAME", "Pipeline");
 }
 
 void add_replicas_option(OptionTable& table, AskedPipeline& asked) {
